@@ -1,4 +1,4 @@
-"""Links of a built book: each that stays inside must lead to a file, and to a place in it that is there."""
+"""Checks the links of a built book: each internal link must lead to an existing file and anchor."""
 
 import html.parser
 import pathlib
@@ -6,7 +6,7 @@ import urllib.parse
 
 
 class Page(html.parser.HTMLParser):
-    """Links of a page, and what in it can be linked to."""
+    """Links and anchors of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -22,9 +22,9 @@ class Page(html.parser.HTMLParser):
 
 
 def check(folder):
-    """Looks at all pages of a built book; prints dead links and gives their number."""
-    # The page for what is not found is for servers, and print.html is all pages in one.
-    files = [file for file in sorted(pathlib.Path(folder).rglob("*.html")) if file.name not in ("404.html", "print.html")]
+    """Prints the dead links of a built book and returns their number."""
+    # 404.html has links for servers only; print.html repeats all pages.
+    files = sorted(file for file in pathlib.Path(folder).rglob("*.html") if file.name not in ("404.html", "print.html"))
     pages = {file.resolve(): Page(file.read_text(encoding="utf-8")) for file in files}
     wrong = count = 0
     for file, page in pages.items():
@@ -36,9 +36,9 @@ def check(folder):
             target = (file.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else file
             place = urllib.parse.unquote(parts.fragment)
             if not target.is_file() or (place and target in pages and place not in pages[target].places):
-                print(f"{file.name}: the link `{link}` leads nowhere")
+                print(f"{file.name}: dead link `{link}`")
                 wrong += 1
     print(f"{count} links in {len(pages)} pages, {wrong} dead")
     if not pages:
-        print(f"there is no page in {folder}")
+        print(f"{folder} has no pages")
     return wrong + (not pages)

@@ -1,4 +1,4 @@
-"""The book's page of the results schema: every field of real results is in it."""
+"""Checks that the book's page of the results schema lists every field of real results."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 import schema
 from sources import ROOT
 
-# Small runs that between them write most of the optional fields: failures, a controller, requests, claims.
+# Small runs that together write most optional fields: failures, a controller, requests, claims.
 RUNS = [
     ["compare", "--balancers", "conga,sdn-ecmp,optimum", "--flows", "50", "--seeds", "1"],
     ["run", str(ROOT / "experiments/balancers/server-cpu.toml"), "--seeds", "1"],
@@ -16,12 +16,14 @@ RUNS = [
 
 
 def unknown(value, kind, known, path):
-    """Fields of a value that the structure of this type does not have."""
+    """Returns the fields of a value that the structure of this type does not have."""
     kind = kind.replace("std::collections::", "").strip()
     for outer in ("Option<", "Vec<", "BTreeMap<String, "):
         if kind.startswith(outer):
             inner = kind[len(outer) : -1]
-            many = value.values() if isinstance(value, dict) and outer.startswith("B") else value if isinstance(value, list) else [value]
+            if isinstance(value, dict) and outer.startswith("B"):
+                value = list(value.values())
+            many = value if isinstance(value, list) else [value]
             return [one for entry in many if entry is not None for one in unknown(entry, inner, known, path)]
     if kind not in known or not isinstance(value, dict):
         return []
@@ -31,7 +33,7 @@ def unknown(value, kind, known, path):
 
 
 def check(binary):
-    """Makes small runs and looks for fields that the page does not have; prints them and gives their number."""
+    """Makes small runs, prints the fields that the page lacks, and returns their number."""
     known, wrong = schema.structures(), 0
     for arguments in RUNS:
         with tempfile.TemporaryDirectory(prefix="anabranch-schema-") as folder:

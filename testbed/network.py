@@ -178,10 +178,10 @@ class Network:
         leaf = queue(limit, delay_us)
         lines = [f"qdisc add dev {name} root handle 5: htb default 1", f"class add dev {name} parent 5: classid 5:1 htb {bucket}"]
         turns = self.plan["turns"]
-        if is_host and turns == "flows":
+        if is_host and turns == "per-flow":
             # TCP limits its own data in the interface (TCP small queues).
             lines += self.take_turns(name, rate, (FLOWS, queue(limit, delay_us)), BY_FLOW)
-        elif not is_host and turns == "senders":
+        elif not is_host and turns == "per-sender":
             share = {key: max(1, size // SENDERS) for key, size in limit.items()}
             lines += self.take_turns(name, rate, (SENDERS, queue(share, delay_us)), BY_SENDER)
         else:

@@ -31,6 +31,7 @@ GENERATORS = {
     "collectives": lambda: reference.listing("collectives"),
     "transports": lambda: reference.listing("transports"),
     "settings": reference.settings,
+    "metrics": reference.metrics,
     "commands": reference.commands,
     "balancers": balancers.overview,
     "summary": schema.tables,

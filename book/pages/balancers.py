@@ -7,7 +7,7 @@ from sources import ROOT, Mistake, cell, listed, prose, read, table
 
 SOURCES = "crates/balance/src"
 CANON = "docs/canon-matrix.md"
-ENTRY = re.compile(r'^pub static ENTRY: Entry = Entry \{\n    name: "([^"]+)"', re.MULTILINE)
+ENTRY = re.compile(r'^pub\(crate\) static ENTRY: Entry =\s+Entry::declare\(\s*"([^"]+)"', re.MULTILINE)
 
 # Chapters of balancers: title, text, and the condition for a balancer to belong to it.
 FAMILIES = [
@@ -149,7 +149,7 @@ def page(balancer):
         facts = [["decision by", decides[balancer["decides"]]], ["decision for", whom], ["reacts to", cell(balancer["senses"])]]
         if balancer["kind"] != "server":
             facts.append(["reorders packets of a flow", balancer["reorders"]])
-    facts += [["platforms", ", ".join(balancer["worlds"])], ["source", cell(balancer["source"])], ["code", f"`{file}`"]]
+    facts += [["platforms", ", ".join(balancer["platforms"])], ["source", cell(balancer["source"])], ["code", f"`{file}`"]]
     return "\n".join(
         [
             f"# {balancer['title']}\n",

@@ -11,7 +11,7 @@ CHAPTERS = {
     "docs/services.md": "services.md",
     "docs/floodlight.md": "floodlight.md",
     "docs/openapi.json": "reference/api.md",
-    "docs/storms.md": "storms.md",
+    "docs/simtest.md": "simtest.md",
     "docs/canon.md": "canon.md",
     "docs/canon-matrix.md": "canon-matrix.md",
     "docs/controller.md": "controller.md",

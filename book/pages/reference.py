@@ -5,8 +5,8 @@ import re
 from sources import cell, listed, said, table
 
 COMMANDS = [
-    "compare", "run", "check", "matrix", "reproduce", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "storm",
-    "testbed", "testbed run", "testbed agree", "testbed up", "testbed down", "serve", "agent", "completions",
+    "compare", "run", "check", "matrix", "reproduce", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "simtest",
+    "testbed", "testbed run", "testbed validate", "testbed up", "testbed down", "serve", "agent", "completions",
 ]  # fmt: skip
 
 
@@ -42,6 +42,11 @@ def settings():
     """Returns every key of the configuration of `anabranch serve`."""
     items = listed("settings")
     return key_tables(items, {item["name"].rpartition(".")[0] for item in items if item["is_repeated"]})
+
+
+def metrics():
+    """Returns every metric of a claim."""
+    return table(["metric", "meaning"], [[f"`{item['name']}`", cell(item["summary"])] for item in listed("metrics")])
 
 
 def listing(what):

@@ -1,4 +1,4 @@
-//! Any bytes as a stream of OpenFlow messages are answered, waited for or refused, but never panic.
+//! Decodes any bytes as a stream of OpenFlow messages: complete, incomplete or rejected, but without panic.
 #![no_main]
 
 use anabranch_openflow::wire::decode;

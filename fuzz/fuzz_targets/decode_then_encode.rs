@@ -1,4 +1,4 @@
-//! What any bytes are decoded to has bytes itself, as many as `wire_len` says, and they are decoded to the same.
+//! Encodes every decoded message: the length equals `wire_len`, and decoding again yields the same message.
 #![no_main]
 
 use anabranch_openflow::wire::{decode, encode};

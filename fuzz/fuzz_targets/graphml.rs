@@ -1,4 +1,4 @@
-//! Importing any text as .graphml answers or refuses, but never panics.
+//! Imports any text as `.graphml`: accepted or rejected, but without panic.
 #![no_main]
 
 use anabranch_net::import::{ImportOptions, read};

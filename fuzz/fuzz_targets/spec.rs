@@ -1,4 +1,4 @@
-//! Any text as a topology spec answers or refuses, but never panics.
+//! Parses any text as a topology spec: accepted or rejected, but without panic.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|text: &str| {

@@ -1,4 +1,4 @@
-//! Importing any text as .topo answers or refuses, but never panics.
+//! Imports any text as `.topo`: accepted or rejected, but without panic.
 #![no_main]
 
 use anabranch_net::import::{ImportOptions, read};

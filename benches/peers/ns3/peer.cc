@@ -733,7 +733,7 @@ class Run {
 
     // Time 0 of the flow list is `m_originPs` of the simulator: 0, or the end of the connecting phase.
     void ScheduleFlows() {
-        const int64_t apart = 50000000; // ps; an idle network answers a SYN in less
+        const int64_t apart = 50000000; // ps; a handshake in an idle network takes less
         m_originPs = m_o.preconnect ? apart * static_cast<int64_t>(m_flows.size() + 1) : 0;
         for (uint32_t i = 0; i < m_flows.size(); ++i) {
             int64_t start = Origin(m_flows[i]);

@@ -19,7 +19,6 @@ use net::{FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topolog
 
 /// Runs, of which the fastest counts: other processes share the machine.
 const RUNS: usize = 3;
-/// Number of picks per run.
 const PICKS: u32 = 20_000;
 
 struct Network {
@@ -53,7 +52,6 @@ impl Network {
     }
 }
 
-/// Returns the switch of a host.
 fn edge(topology: &Topology, host: u32) -> NodeIx {
     let up: LinkIx = topology.out_links(topology.host(HostIx(host)))[0];
     topology.link(up).to
@@ -75,8 +73,7 @@ fn main() {
     }
 }
 
-/// Returns the path pickers to measure: searches are the same in all entries, so they are measured
-/// once.
+/// Returns the path pickers to measure; searches are the same in all entries and measured once.
 fn paths_of(entry: &Entry) -> &'static [&'static str] {
     if entry.name == "server-rr" { &["sph", "spl", "htp"] } else { &[] }
 }

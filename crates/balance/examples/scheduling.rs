@@ -70,8 +70,7 @@ fn hedera_row(k: u32) -> Network {
     network
 }
 
-/// Measures the parts of a first-fit decision one by one; also returns the number of flows that
-/// found a path.
+/// Measures the parts of a first-fit decision; also returns the number of flows with a path.
 fn first_fit_parts(network: &Network, flows: &FlowTable) -> (f64, f64, f64, usize) {
     let view = network.view(flows);
     let hosts = Hosts::new(&view);
@@ -109,8 +108,7 @@ fn first_fit_parts(network: &Network, flows: &FlowTable) -> (f64, f64, f64, usiz
     (estimate, search, write, placements.pins().len())
 }
 
-/// Measures the milliseconds of a period in which all flows are placed for the first time, and of
-/// the next.
+/// Measures the milliseconds of a first period, in which all flows are placed, and of the next.
 fn decision(spec: &str, network: &Network, flows: &FlowTable) -> (f64, f64) {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..RUNS {
@@ -122,8 +120,7 @@ fn decision(spec: &str, network: &Network, flows: &FlowTable) -> (f64, f64) {
     best
 }
 
-/// Measures the milliseconds of OFPT: network discovery, all of 10,000 flows, all again without a
-/// change, and one more.
+/// Measures the milliseconds of OFPT: discovery, 10,000 flows, all again unchanged, one more.
 fn ofpt_row(k: u32, network: &Network) {
     let mut driven = Driven::new("ofpt:max_paths=64");
     let install = driven.decide(network, &FlowTable::default(), DecisionTrigger::NetworkChanged);
@@ -165,7 +162,8 @@ impl Driven {
     /// Measures the milliseconds of a decision.
     fn decide(&mut self, network: &Network, flows: &FlowTable, why: DecisionTrigger) -> f64 {
         let Driven { balancer, placements, rng } = self;
-        let ((), time) = timed(|| balancer.decide(&mut CentralCx { rng }, &network.view(flows), why, placements));
+        let view = &network.view(flows);
+        let ((), time) = timed(|| balancer.decide(&mut CentralCx { rng, view }, why, placements));
         time
     }
 }

@@ -92,15 +92,13 @@ pub enum Build {
     Switch(fn(&SwitchEnv<'_>, &Params) -> Box<dyn SwitchBalancer>),
     /// One instance at every first switch (or multi-homed host); it picks whole paths.
     Edge(fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>),
-    /// One instance for all hosts; it picks the entropy value of each data packet, and switches
-    /// hash it (plain ECMP).
+    /// One instance for all hosts; it picks the entropy value of each data packet.
     Host(fn(&HostEnv, &Params) -> Box<dyn HostBalancer>),
     /// One instance in the controller; it reads the whole network, and switches follow rules.
     Central(fn(&CentralEnv, &Params) -> Box<dyn CentralBalancer>),
     /// No instances: the simulator computes this bound instead of sending packets.
     Bound(Bound),
-    /// One instance for each pool of servers (or uplinks), in the controller; it picks the member
-    /// and the path of a request.
+    /// One instance per pool of servers (or uplinks), in the controller; picks member and path.
     Server(fn(&ServerEnv, &Params) -> Box<dyn ServerBalancer>),
 }
 
@@ -117,20 +115,85 @@ pub struct Entry {
     pub source: &'static str,
     /// The unit of one decision.
     pub granularity: Granularity,
-    /// The reordering to expect.
-    pub reorders: Reorders,
     /// The signals it reacts to, or "nothing".
     pub senses: &'static str,
-    /// The platforms it runs on.
-    pub platforms: &'static [Platform],
     /// The parameters, with their published defaults.
     pub params: &'static [Param],
     /// A specification that runs.
     pub example: &'static str,
-    /// The needs beyond forwarding; [`NO_NEEDS`](crate::dataplane::NO_NEEDS) for a mechanism without any.
+    /// The needs beyond forwarding.
     pub needs: fn(&Scale, &Params) -> Needs,
     /// The constructor, called with parameters that are already checked.
     pub build: Build,
+    is_select_group: bool,
+}
+
+/// An entry that still lacks its constructor.
+pub(crate) struct Declaration(Entry);
+
+impl Entry {
+    /// Begins an entry: one decision per flow, without signals, parameters or needs.
+    pub(crate) const fn declare(name: &'static str, title: &'static str) -> Declaration {
+        Declaration(Entry {
+            name,
+            title,
+            summary: "",
+            source: "",
+            granularity: Granularity::Flow,
+            senses: "nothing",
+            params: &[],
+            example: name,
+            needs: |_, _| Needs::default(),
+            build: Build::Bound(Bound::FluidOptimum),
+            is_select_group: false,
+        })
+    }
+}
+
+impl Declaration {
+    pub(crate) const fn summary(self, summary: &'static str) -> Declaration {
+        Declaration(Entry { summary, ..self.0 })
+    }
+    pub(crate) const fn source(self, source: &'static str) -> Declaration {
+        Declaration(Entry { source, ..self.0 })
+    }
+    pub(crate) const fn granularity(self, granularity: Granularity) -> Declaration {
+        Declaration(Entry { granularity, ..self.0 })
+    }
+    pub(crate) const fn senses(self, senses: &'static str) -> Declaration {
+        Declaration(Entry { senses, ..self.0 })
+    }
+    pub(crate) const fn params(self, params: &'static [Param]) -> Declaration {
+        Declaration(Entry { params, ..self.0 })
+    }
+    pub(crate) const fn example(self, example: &'static str) -> Declaration {
+        Declaration(Entry { example, ..self.0 })
+    }
+    pub(crate) const fn needs(self, needs: fn(&Scale, &Params) -> Needs) -> Declaration {
+        Declaration(Entry { needs, ..self.0 })
+    }
+    /// Marks a data-plane mechanism that select groups of OpenFlow switches implement.
+    pub(crate) const fn also_as_groups(self) -> Declaration {
+        Declaration(Entry { is_select_group: true, ..self.0 })
+    }
+    pub(crate) const fn switch(self, build: fn(&SwitchEnv<'_>, &Params) -> Box<dyn SwitchBalancer>) -> Entry {
+        Entry { build: Build::Switch(build), ..self.0 }
+    }
+    pub(crate) const fn edge(self, build: fn(&EdgeEnv<'_>, &Params) -> Box<dyn EdgeBalancer>) -> Entry {
+        Entry { build: Build::Edge(build), ..self.0 }
+    }
+    pub(crate) const fn host(self, build: fn(&HostEnv, &Params) -> Box<dyn HostBalancer>) -> Entry {
+        Entry { build: Build::Host(build), ..self.0 }
+    }
+    pub(crate) const fn central(self, build: fn(&CentralEnv, &Params) -> Box<dyn CentralBalancer>) -> Entry {
+        Entry { build: Build::Central(build), ..self.0 }
+    }
+    pub(crate) const fn server(self, build: fn(&ServerEnv, &Params) -> Box<dyn ServerBalancer>) -> Entry {
+        Entry { build: Build::Server(build), ..self.0 }
+    }
+    pub(crate) const fn bound(self, bound: Bound) -> Entry {
+        Entry { build: Build::Bound(bound), ..self.0 }
+    }
 }
 
 impl fmt::Debug for Entry {
@@ -140,6 +203,23 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
+    /// Returns the reordering to expect.
+    pub fn reorders(&self) -> Reorders {
+        match self.granularity {
+            _ if self.is_bound() => Reorders::Never,
+            Granularity::Packet | Granularity::Flowcell => Reorders::Always,
+            Granularity::CautiousPacket | Granularity::Flowlet | Granularity::MovableFlow => Reorders::AtMoves,
+            Granularity::Flow | Granularity::Subflow => Reorders::Never,
+        }
+    }
+    /// Returns the platforms it runs on.
+    pub fn platforms(&self) -> &'static [Platform] {
+        match self.build {
+            Build::Central(_) | Build::Server(_) => &[Platform::Simulator, Platform::OpenFlow],
+            _ if self.is_select_group => &[Platform::Simulator, Platform::OpenFlow],
+            _ => &[Platform::Simulator],
+        }
+    }
     /// Returns whether it is a bound for comparison rather than a balancer: it moves no packets.
     pub fn is_bound(&self) -> bool {
         matches!(self.build, Build::Bound(_))
@@ -161,8 +241,7 @@ impl Entry {
             Build::Bound(_) => "bound",
         }
     }
-    /// Returns the place of decisions: `switch`, `edge`, `host`, `controller` or, for bounds,
-    /// `nobody`.
+    /// Returns the place of decisions; `nobody` for bounds.
     pub fn decides(&self) -> &'static str {
         match self.build {
             Build::Switch(_) => "switch",

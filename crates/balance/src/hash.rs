@@ -2,8 +2,7 @@
 
 use net::{FiveTuple, HostIx};
 
-/// Mixes 64 bits bijectively (the finaliser of SplitMix64, Steele et al. 2014): every output bit
-/// depends on every input bit.
+/// Mixes 64 bits bijectively (finaliser of SplitMix64, Steele et al. 2014).
 #[inline]
 pub const fn mix(mut z: u64) -> u64 {
     z ^= z >> 30;

@@ -1,6 +1,7 @@
 //! Parameters of balancers: declared as data, and checked when a specification is parsed.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use net::Time;
 
@@ -9,21 +10,17 @@ use crate::server::Services;
 
 /// The values a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs, reason = "[`ParamKind::takes`] describes the variants")]
 pub enum ParamKind {
-    /// One of these strings.
     Choice(&'static [&'static str]),
     /// A real number in this closed range.
     Number {
-        /// Smallest accepted value.
         min: f64,
-        /// Largest accepted value.
         max: f64,
     },
     /// A whole number in this closed range.
     Count {
-        /// Smallest accepted value.
         min: u64,
-        /// Largest accepted value.
         max: u64,
     },
     /// A time such as `500us`.
@@ -45,7 +42,7 @@ impl ParamKind {
             ParamKind::Duration => "a time (`500us`)".to_owned(),
             ParamKind::Scaled => {
                 "a multiple of the base round-trip time (`2rtt`), of a congested hop's delay (`1.5hop`), \
-                                  or a time (`500us`)"
+                 or a time (`500us`)"
                     .to_owned()
             }
             ParamKind::Services => "a table of services (`80=sl-ps;default=ht-ps`)".to_owned(),
@@ -73,6 +70,48 @@ pub struct Param {
 pub struct Params(BTreeMap<&'static str, String>);
 
 impl Param {
+    /// Declares a parameter that takes one of `choices`.
+    pub const fn choice(name: &'static str, choices: &'static [&'static str], default: &'static str) -> Param {
+        Param { name, kind: ParamKind::Choice(choices), default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes a real number in `range`.
+    pub const fn number(name: &'static str, range: RangeInclusive<f64>, default: &'static str) -> Param {
+        let kind = ParamKind::Number { min: *range.start(), max: *range.end() };
+        Param { name, kind, default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes a whole number in `range`.
+    pub const fn count(name: &'static str, range: RangeInclusive<u64>, default: &'static str) -> Param {
+        let kind = ParamKind::Count { min: *range.start(), max: *range.end() };
+        Param { name, kind, default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes a time.
+    pub const fn duration(name: &'static str, default: &'static str) -> Param {
+        Param { name, kind: ParamKind::Duration, default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes a time, or a multiple of a time of the network.
+    pub const fn scaled(name: &'static str, default: &'static str) -> Param {
+        Param { name, kind: ParamKind::Scaled, default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes a table of services.
+    pub const fn services(name: &'static str, default: &'static str) -> Param {
+        Param { name, kind: ParamKind::Services, default, unit: "", doc: "" }
+    }
+
+    /// Sets the unit of a number.
+    pub const fn unit(self, unit: &'static str) -> Param {
+        Param { unit, ..self }
+    }
+
+    /// Sets the meaning.
+    pub const fn doc(self, doc: &'static str) -> Param {
+        Param { doc, ..self }
+    }
+
     /// Checks that the parameter accepts the value.
     ///
     /// # Errors
@@ -161,7 +200,7 @@ mod tests {
 
     #[test]
     fn times_scale_with_the_network_or_are_absolute() {
-        let param = Param { name: "gap", kind: ParamKind::Scaled, default: "2rtt", unit: "", doc: "" };
+        let param = Param::scaled("gap", "2rtt");
         for good in ["2rtt", "0.5rtt", "1.5hop", "500us", "0rtt"] {
             assert_eq!(param.check(good), Ok(()), "{good}");
         }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use net::did_you_mean;
+use net::spec_text::{SpecText, SpecTextError};
 
 use crate::entry::Entry;
 use crate::params::Params;
 use crate::{bounds, central, dataplane, server};
 
-/// Every dataplane balancer, and the bounds they are compared with. **A new one is its file and its
-/// line here.**
+/// Every dataplane balancer and bound. **A new one is its file and its line here.**
 pub static DATAPLANE: &[&Entry] = &[
     &dataplane::spt::ENTRY,
     &dataplane::ecmp::ENTRY,
@@ -102,46 +102,21 @@ pub struct Spec {
 
 /// Error of a specification with an unknown balancer, an unknown parameter or an invalid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum SpecError {
-    /// The registry has no balancer of this name.
     #[error("unknown balancer `{name}`; {hint}")]
-    UnknownBalancer {
-        /// The name in the specification.
-        name: String,
-        /// The most similar name, or all of them.
-        hint: String,
-    },
-    /// The balancer has no parameter of this name.
+    UnknownBalancer { name: String, hint: String },
     #[error("balancer `{balancer}` has no parameter `{name}`; {hint}")]
-    UnknownParameter {
-        /// The name of the balancer.
-        balancer: &'static str,
-        /// The name in the specification.
-        name: String,
-        /// The most similar name, or all of them.
-        hint: String,
-    },
-    /// The value is outside the range or choice of the parameter.
+    UnknownParameter { balancer: &'static str, name: String, hint: String },
     #[error("balancer `{balancer}`: {name} = `{value}` is not possible: {allowed}")]
-    Value {
-        /// The name of the balancer.
-        balancer: &'static str,
-        /// The name of the parameter.
-        name: String,
-        /// The value in the specification.
-        value: String,
-        /// A description of the accepted values.
-        allowed: String,
-    },
-    /// The text does not have the form `name:key=value,key=value`.
+    Value { balancer: &'static str, name: String, value: String, allowed: String },
+    #[error("parameter `{name}` of balancer `{spec}` is given twice; keep one")]
+    Repeated { spec: String, name: String },
     #[error("`{0}` is not a balancer specification (write `name` or `name:key=value,key=value`)")]
     Form(String),
 }
 
 /// Finds a balancer by name.
-///
-/// # Errors
-/// [`SpecError::UnknownBalancer`] with the most similar name.
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
     let mut known = all().chain(TEST_BALANCERS.iter().copied());
     known.find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
@@ -155,9 +130,6 @@ pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
 
 impl Spec {
     /// Makes a specification from a name and parameter values.
-    ///
-    /// # Errors
-    /// Returns an error if the balancer or a parameter is unknown or a value is invalid.
     pub fn new(name: &str, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
         let entry = find(name)?;
         for (key, value) in &given {
@@ -177,29 +149,20 @@ impl Spec {
     }
 
     /// Parses one specification: `ecmp` or `ecmp:hash=threshold,seeds=none`.
-    ///
-    /// # Errors
-    /// As [`Spec::new`], or [`SpecError::Form`].
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
-        let form = || SpecError::Form(text.to_owned());
-        let (name, rest) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
-        let mut given = BTreeMap::new();
-        for pair in rest.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').ok_or_else(form)?;
-            given.insert(key.trim().to_owned(), value.trim().to_owned());
-        }
+        let SpecText { name, values } = SpecText::parse(text).map_err(|error| match error {
+            SpecTextError::NotKeyValue(_) => SpecError::Form(text.to_owned()),
+            SpecTextError::Repeated(key) => SpecError::Repeated { spec: text.to_owned(), name: key.to_owned() },
+        })?;
         if name.is_empty() {
-            return Err(form());
+            return Err(SpecError::Form(text.to_owned()));
         }
-        Spec::new(name, given)
+        Spec::new(name, values.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
     /// Parses a comma-separated list, in which `all` is every dataplane balancer with its defaults.
     /// A piece with `=` but without a name continues the piece before it, so
     /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
-    ///
-    /// # Errors
-    /// As [`Spec::parse`], for the first invalid piece.
     pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
@@ -257,6 +220,10 @@ mod tests {
         assert_eq!(message("spray:x=1"), "balancer `spray` has no parameter `x`; none are known");
         assert!(message("ecmp:seeds=maybe").contains("it is one of per-switch, none"));
         assert!(message("ecmp:seeds").contains("write `name`"));
+        assert!(
+            message("ecmp:seeds=none,seeds=none")
+                .contains("`seeds` of balancer `ecmp:seeds=none,seeds=none` is given twice")
+        );
         assert!(message("ecmp spray").ends_with("separated by commas, such as `ecmp,spray`"));
     }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anabranch_balance::registry;
 
-/// All Rust files below a folder.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -24,8 +23,13 @@ fn every_header_says_where_it_helps_and_where_it_hurts() {
     collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
     let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     for entry in registry::all() {
-        let line = format!("ENTRY: Entry = Entry {{\n    name: \"{}\",\n", entry.name);
-        let mut of = texts.iter().filter(|text| text.contains(&line));
+        let name = format!("\"{}\",", entry.name);
+        let declares = |text: &&String| {
+            let declaration = text.split_once("ENTRY: Entry =").map(|(_, after)| after.trim_start());
+            let arguments = declaration.and_then(|declaration| declaration.strip_prefix("Entry::declare("));
+            arguments.is_some_and(|arguments| arguments.trim_start().starts_with(&name))
+        };
+        let mut of = texts.iter().filter(declares);
         let (Some(text), None) = (of.next(), of.next()) else {
             panic!("`{}` has no file with an entry that begins with its name", entry.name)
         };

@@ -9,16 +9,12 @@ use experiment::input::{FileError, SourceLocation};
 /// Reason why a command ended early.
 #[derive(Debug)]
 pub enum CliError {
-    /// The reader of standard output closed it.
     BrokenPipe,
-    /// An error in an experiment file.
     File(FileError),
     /// A failed check: not an error of the user.
     Check(Box<CliError>),
-    /// Any other error.
     Other {
         message: String,
-        /// Outermost first.
         causes: Vec<String>,
         /// How to fix the error.
         hint: Option<String>,
@@ -26,11 +22,9 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// Creates an error from a message.
     pub fn new(message: impl Into<String>) -> CliError {
         CliError::Other { message: message.into(), causes: Vec::new(), hint: None }
     }
-    /// Converts an error and its sources.
     pub fn of(error: &dyn Error) -> CliError {
         let mut causes = Vec::new();
         let mut behind = error.source();
@@ -48,17 +42,15 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         if matches!(self, CliError::Check(_)) { 1 } else { 2 }
     }
-    /// Adds a cause.
     pub fn caused_by(mut self, cause: impl fmt::Display) -> CliError {
         if let CliError::Other { causes, .. } = &mut self {
             causes.push(cause.to_string());
         }
         self
     }
-    /// Adds a hint.
-    pub fn with_hint(mut self, words: impl Into<String>) -> CliError {
+    pub fn with_hint(mut self, text: impl Into<String>) -> CliError {
         if let CliError::Other { hint, .. } = &mut self {
-            *hint = Some(words.into());
+            *hint = Some(text.into());
         }
         self
     }

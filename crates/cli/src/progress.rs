@@ -6,7 +6,6 @@ use std::time::Duration;
 use experiment::{Observer, Progress};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shows the number of finished runs, their speed and the remaining time.
 pub struct Bar {
     bar: ProgressBar,
     runs_resumed: AtomicU64,
@@ -36,7 +35,6 @@ impl Bar {
         resumed.into_iter().chain(outdated).collect()
     }
 
-    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -34,15 +34,13 @@ pub struct RunArgs {
     pub write_flow_lists: bool,
 }
 
-/// Runs the experiment in the simulator, then prints the verdict.
 pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     run_in(&Simulator, experiment, args)
 }
 
-/// Runs the experiment on any platform, then prints the verdict.
-pub fn run_in(world: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
+pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
-    let summary = execute_in(world, experiment, &out, args)?;
+    let summary = execute_in(platform, experiment, &out, args)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(text(&summary, args.quiet).as_bytes())?;
     if !args.quiet {
@@ -51,14 +49,13 @@ pub fn run_in(world: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Re
     Ok(stdout.flush()?)
 }
 
-/// Runs the experiment into a folder and shows progress.
 pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, CliError> {
     execute_in(&Simulator, experiment, out, args)
 }
 
 /// The same on any platform.
 pub fn execute_in(
-    world: &dyn Runner,
+    platform: &dyn Runner,
     experiment: &Experiment,
     out: &Path,
     args: &RunArgs,
@@ -75,7 +72,7 @@ pub fn execute_in(
         flow_lists: args.write_flow_lists,
     };
     let bar = progress::Bar::new(args.quiet);
-    let summary = experiment::run_in(world, experiment, &options, &bar, interrupt::listen());
+    let summary = experiment::run_in(platform, experiment, &options, &bar, interrupt::listen());
     bar.finish();
     if !args.quiet {
         bar.notes().iter().for_each(|note| eprintln!("note: {note}"));
@@ -105,7 +102,6 @@ pub fn warn(experiment: &Experiment) {
     }
 }
 
-/// Returns one table for each variant and load, each with its verdict, then the published claims.
 pub fn text(summary: &Summary, quiet: bool) -> String {
     let mut out = String::new();
     for verdict in &summary.verdicts {
@@ -114,7 +110,7 @@ pub fn text(summary: &Summary, quiet: bool) -> String {
         if summary.verdicts.len() > 1 {
             out += &format!("{}\n", heading(verdict));
         }
-        out += &format!("{}\n", table(&points, verdict, summary.measure));
+        out += &format!("{}\n", table(&points, verdict, summary.rank_by));
         if !quiet {
             out += &format!("{}\n\n", verdict.sentence);
         }
@@ -125,7 +121,6 @@ pub fn text(summary: &Summary, quiet: bool) -> String {
     out
 }
 
-/// Formats a claim on one line.
 fn claim(verdict: &ClaimVerdict) -> String {
     let ClaimVerdict { id, claim, sentence, reason, .. } = verdict;
     let reason = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
@@ -148,7 +143,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     let is_long = rivals > RANKED_FROM;
     let order = |point: &Point| (point.is_bound, point.rank == 0, point.rank);
     let cost = |point: &Point| match measure {
-        Measure::Slowdown => point.slowdown_bound.mean,
+        Measure::Slowdown => point.slowdown_lower_bound.mean,
         Measure::Throughput => -point.throughput_share.mean,
     };
     if is_long {
@@ -157,7 +152,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
         points.sort_by_key(|point| point.is_bound);
     }
     let shown = Shown {
-        measure,
+        rank_by: measure,
         is_long,
         has_optimum: points.iter().any(|point| point.share_of_optimum.is_some()),
         // Jobs, coflows and collectives end with their last flow.
@@ -182,17 +177,16 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     table
 }
 
-/// Optional columns of a table.
 #[derive(Clone, Copy)]
 struct Shown {
-    measure: Measure,
+    rank_by: Measure,
     is_long: bool,
     has_optimum: bool,
     has_groups: bool,
 }
 
 fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
-    let Shown { measure, is_long, has_optimum, has_groups } = shown;
+    let Shown { rank_by: measure, is_long, has_optimum, has_groups } = shown;
     let best = point.balancer == verdict.best;
     let mark = match () {
         () if best => "★",
@@ -235,7 +229,6 @@ fn share_spread(stat: &Stat) -> String {
     if is_absent(stat) { "–".to_owned() } else { format!("{} %", spread(&percent)) }
 }
 
-/// Returns balancers × scenarios: means only, the best of each scenario with a star.
 pub fn matrix_table(matrix: &Matrix) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -264,7 +257,7 @@ fn scenario(row: &Row, column: &Column) -> String {
         return "–".to_owned();
     };
     let star = if column.best == *balancer { "★ " } else { "" };
-    match column.measure {
+    match column.rank_by {
         Measure::Slowdown if mean.mean <= 0.0 => "–".to_owned(),
         Measure::Slowdown if flows_completed < flows_started => format!("{star}≥ {}", digits(mean.mean)),
         Measure::Slowdown => format!("{star}{}", digits(mean.mean)),

@@ -22,28 +22,16 @@ use testbed::clock::now_ns;
 use testbed::network::driver;
 use testbed::network::plan::{NetworkPlan, host_name};
 use testbed::network::running_network::RunningNetwork;
+use testbed::processes::cpu_s;
 use testbed::run::controller::{Controller, LaunchOptions, free_port};
 use testbed::services::requests::{ClientSpec, CompletedRequest, RequestRun};
-use testbed::services::servers::{Server, cpu_s};
+use testbed::services::servers::Server;
 
 #[path = "services/wildcard.rs"]
 mod wildcard;
 
 /// A fat-tree of four pods whose cables have no rate limit.
-const FILE: &str = r#"
-seeds = 1
-balancers = ["sdn-ecmp"]
-[topology]
-spec = "fat-tree:k=4,host_delay=10us,fabric_delay=10us"
-[traffic]
-workload = "fixed:size=10KB"
-arrivals = "all-at-once"
-pattern = "stride"
-[stop]
-until = "1s"
-[testbed]
-shape = false
-"#;
+const FILE: &str = include_str!("data/fat-tree.toml");
 
 const VIP: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 100);
 const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
@@ -55,7 +43,6 @@ const MEMBERS: [u32; 4] = [1, 6, 9, 14];
 const SPARE: u32 = 3;
 const BOX: u32 = 11;
 
-/// A network with a controller and servers.
 struct Scene {
     live: RunningNetwork,
     controller: Controller,
@@ -92,7 +79,6 @@ impl Scene {
         Scene { live, controller, topology: Arc::clone(&variant.topology), servers: BTreeMap::new() }
     }
 
-    /// Starts nginx on a host.
     fn serve(&mut self, host: u32) {
         let at = SocketAddrV4::new(ip(host), PORT);
         let pages = [("page", 1 << 10), ("large", 10 << 20)];
@@ -110,7 +96,6 @@ impl Scene {
         }
     }
 
-    /// Defines a pool of hosts and a service with this pool.
     fn define_service(&mut self, members: &[u32], pool: Value) {
         members.iter().for_each(|host| self.serve(*host));
         let list: Vec<Value> = members
@@ -123,7 +108,6 @@ impl Scene {
         self.api("PUT", "/v1/services/web", &json!({"address": VIP, "port": 80, "pool": "web", "idle_timeout_s": 10}));
     }
 
-    /// Waits until `wanted` members are up.
     fn wait_for_members(&self, wanted: usize) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -164,7 +148,6 @@ impl Scene {
         self.api("PUT", &path, &json!({"address": ip(host), "port": PORT, "is_enabled": is_enabled}));
     }
 
-    /// Makes all requests and waits for their end.
     fn request(&mut self, clients: &[ClientSpec]) -> Vec<CompletedRequest> {
         RequestRun::start(clients, now_ns()).expect("clients").finish()
     }
@@ -174,7 +157,6 @@ impl Scene {
         self.live.hosts.iter().map(|host| syn_retransmissions(host.pid)).sum()
     }
 
-    /// Connects or disconnects the cable of a host.
     fn set_cable(&mut self, host: u32, up: bool) {
         let node = self.topology.host(HostIx(host));
         let link = self.topology.out_links(node)[0];
@@ -202,7 +184,6 @@ fn syn_retransmissions(pid: u32) -> u64 {
     rows[1][place].parse().expect("a number")
 }
 
-/// Returns the number of requests that each server answered.
 fn spread(requests: &[CompletedRequest]) -> BTreeMap<String, u64> {
     let mut spread = BTreeMap::new();
     for answer in requests.iter().filter_map(|one| one.result.as_ref().ok()) {
@@ -267,7 +248,7 @@ const IN_FORCE_NS: u64 = 200_000_000;
 fn member_changes_and_controller_restart_fail_no_request() {
     let mut scene = Scene::new();
     let monitor = json!({"check": "tcp", "interval_s": 0.5, "timeout_s": 0.4, "fall": 1});
-    scene.define_service(&MEMBERS, json!({"balancer": "server-rr", "established": "move", "monitor": monitor}));
+    scene.define_service(&MEMBERS, json!({"balancer": "server-rr", "on_member_failure": "move", "monitor": monitor}));
     scene.serve(SPARE);
     scene.wait_for_members(4);
     let (drained, killed) = (MEMBERS[0], MEMBERS[1]);
@@ -359,7 +340,7 @@ fn dead_server_is_found_by_next_health_check() {
     let failed = failures(&requests);
     let (mut kinds, last) = (BTreeMap::new(), failed.iter().map(|one| one.start_ns).max().unwrap_or(0));
     for one in &failed {
-        *kinds.entry(one.result.as_ref().err().map(|why| why.name())).or_insert(0) += 1;
+        *kinds.entry(one.result.as_ref().err().map(ToString::to_string)).or_insert(0) += 1;
     }
     let found_ms = (found_ns - killed_ns) as f64 / 1e6;
     println!("{} of {} failed: {kinds:?}; found after {found_ms:.0} ms", failed.len(), requests.len());

@@ -11,7 +11,6 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs a file of `experiments/`. Returns its summary after checking the accounting.
 fn run(file: &str) -> Value {
     run_with(file, &[])
 }
@@ -60,8 +59,8 @@ fn check_accounting(run: &Value) {
     assert_eq!(number(&flows["started"]), number(&flows["listed"]), "{flows}");
     let accounted = number(&packets["delivered"]) + number(&packets["in_flight"]) + dropped(run);
     assert!(number(&packets["sent"]) > 0 && number(&packets["sent"]) == accounted, "{packets}");
-    assert_eq!((number(&run["testbed"]["proof_lost"]), &run["world"]), (0, &"testbed".into()));
-    assert!(number(&run["testbed"]["proof_sent"]) > 1000);
+    assert_eq!((number(&run["testbed"]["preflight_lost"]), &run["platform"]), (0, &"testbed".into()));
+    assert!(number(&run["testbed"]["preflight_sent"]) > 1000);
 }
 
 fn migrations(run: &Value) -> u64 {
@@ -114,14 +113,12 @@ fn streams_leave_failed_link_within_200_ms() {
     let summary = run("testbed/link-failures.toml");
     let run = &runs(&summary)[0];
     let faults = run["testbed"]["faults"].as_array().expect("faults");
-    let of = |what: &str| -> Vec<&Value> {
-        faults.iter().filter(|fault| fault["what"].as_str().is_some_and(|text| text.starts_with(what))).collect()
-    };
-    let (down, up) = (of("link down"), of("link up"));
+    let of = |kind: &str| -> Vec<&Value> { faults.iter().filter(|fault| fault["kind"] == kind).collect() };
+    let (down, up) = (of("link-down"), of("link-up"));
     let gap = |fault: &&Value| fault["longest_gap_us"].as_f64().expect("a time") / 1e3;
     let lost = |faults: &[&Value]| faults.iter().map(|fault| number(&fault["lost"])).sum::<u64>();
     let longest = down.iter().map(gap).fold(0.0, f64::max);
-    println!("{} failures: {} packets lost, longest silence {longest:.1} ms", down.len(), lost(&down));
+    println!("{} failures: {} packets lost, longest gap {longest:.1} ms", down.len(), lost(&down));
     assert_eq!((down.len(), up.len()), (20, 20));
     for fault in &down {
         // A thousand packets a second each way: both streams together lost no more than one of them
@@ -143,8 +140,8 @@ fn killed_controller_loses_no_packet() {
     assert_eq!(runs(&summary).len(), 3, "hosts configured, persisted and learned");
     for run in runs(&summary) {
         let faults = run["testbed"]["faults"].as_array().expect("faults");
-        let what: Vec<&str> = faults.iter().filter_map(|fault| fault["what"].as_str()).collect();
-        assert_eq!(what, ["controller killed", "controller started again"]);
+        let kinds: Vec<&str> = faults.iter().filter_map(|fault| fault["kind"].as_str()).collect();
+        assert_eq!(kinds, ["controller-killed", "controller-restarted"]);
         let second = &run["testbed"]["controller"];
         println!("{}: after the restart {second}", run["variant"]);
         assert_eq!(dropped(run), 0, "{}: {faults:?}", run["variant"]);

@@ -11,11 +11,11 @@ pub struct FileError(Box<Diagnostic>);
 /// An error with its location, key and hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Where the value was written.
+    /// The location of the value in its file.
     pub place: SourceLocation,
     /// The dotted key, such as `transport.min_rto`; empty if no key is at fault.
     pub key: String,
-    /// The violated rule.
+    /// The violated rule, as a sentence without its subject, such as "must be above zero".
     pub message: String,
     /// The underlying error of a parser or builder.
     pub cause: Option<String>,
@@ -53,13 +53,13 @@ impl FileError {
     pub fn new(place: SourceLocation, key: impl Into<String>, message: impl Into<String>) -> FileError {
         FileError(Box::new(Diagnostic { place, key: key.into(), message: message.into(), cause: None, hint: None }))
     }
-    /// Adds a hint.
+    /// Adds an instruction that the command prints below the message.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> FileError {
         self.0.hint = Some(hint.into());
         self
     }
-    /// Adds an underlying error.
+    /// Adds the error of the system or of a parser that led to this one.
     #[must_use]
     pub fn with_cause(mut self, cause: impl fmt::Display) -> FileError {
         self.0.cause = Some(cause.to_string());
@@ -74,8 +74,7 @@ impl FileError {
 impl SourceLocation {
     /// Returns line and column of a byte offset, both counted from 1.
     pub fn position(text: &str, at: usize) -> (usize, usize) {
-        // The TOML parser may point one past the end, but never inside a character. Both cases are
-        // handled.
+        // The TOML parser may point one past the end, but never inside a character.
         let mut at = at.min(text.len());
         while !text.is_char_boundary(at) {
             at -= 1;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{FileError, SourceLocation};
+use crate::keys::Layout;
 
 /// The origin of a key or value.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,9 +23,9 @@ pub enum ValueOrigin {
 /// A value with its origin.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// The typed data.
+    /// The data, typed as TOML types it.
     pub data: Data,
-    /// Where the value was written.
+    /// The location of the value in its file.
     pub at: ValueOrigin,
 }
 
@@ -45,23 +46,13 @@ pub enum Data {
 /// A table, ordered by key.
 pub type Table = BTreeMap<String, Entry>;
 
-/// The value at a key.
+/// A key of a table, with its value.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Where the key was written.
+    /// The location of the key in its file.
     pub key_origin: ValueOrigin,
     /// The value of the key.
     pub value: Value,
-}
-
-/// The structure of one kind of file.
-#[derive(Clone, Copy, Debug)]
-pub struct Layout {
-    /// Returns the keys of a section; the empty name stands for the top of the file, with its
-    /// sections. `None` for a section that may have any keys.
-    pub keys: fn(&str) -> Option<Vec<&'static str>>,
-    /// Tables whose keys are dotted keys of the rest of the file.
-    pub flat: &'static [&'static str],
 }
 
 /// A parsed file: its name and text, for messages, and the tree.
@@ -69,7 +60,7 @@ pub struct Layout {
 pub struct Document {
     /// The file name in messages.
     pub name: String,
-    /// The complete text.
+    /// The complete text, from which messages quote lines.
     pub text: Arc<str>,
     /// The structure of this kind of file.
     pub layout: &'static Layout,
@@ -79,9 +70,6 @@ pub struct Document {
 
 impl Document {
     /// Parses the text of a file.
-    ///
-    /// # Errors
-    /// The text is not valid TOML, or contains a value that no key accepts.
     pub fn parse(name: &str, text: &str, layout: &'static Layout) -> Result<Document, FileError> {
         let text: Arc<str> = text.into();
         let table = DeTable::parse(&text).map_err(|error| {
@@ -111,9 +99,6 @@ impl Document {
     }
 
     /// Applies an override `key=value`; `argument` is the complete option as the user wrote it.
-    ///
-    /// # Errors
-    /// As [`Document::put`], and for a value that no key accepts.
     pub fn set(&mut self, key: &str, value: &str, argument: &str) -> Result<(), FileError> {
         let argument: Arc<str> = argument.into();
         let at = ValueOrigin::Argument(argument.clone());
@@ -128,8 +113,7 @@ impl Document {
         self.put(key, value)
     }
 
-    /// Puts a value at a dotted key. Missing tables are created; lists of tables are entered by
-    /// position.
+    /// Puts a value at a dotted key; creates missing tables and enters lists by position.
     ///
     /// # Errors
     /// The key is empty, or passes through a value that is not a table.
@@ -164,10 +148,10 @@ impl Document {
         Ok(())
     }
 
-    /// Returns the text of an equivalent file.
-    pub fn render(&self, order: &dyn Fn(&str, &str) -> usize) -> String {
+    /// Returns the text of an equivalent file, with the keys in the order of the layout.
+    pub fn render(&self) -> String {
         let mut out = String::new();
-        render_table(&mut out, "", &self.root, order);
+        render_table(&mut out, "", &self.root, self.layout);
         out
     }
 }
@@ -307,9 +291,9 @@ fn is_list_of_tables(value: &Value) -> bool {
     }
 }
 
-fn render_table(out: &mut String, path: &str, table: &Table, order: &dyn Fn(&str, &str) -> usize) {
+fn render_table(out: &mut String, path: &str, table: &Table, layout: &Layout) {
     let mut entries: Vec<(&String, &Entry)> = table.iter().collect();
-    entries.sort_by_key(|(key, _)| (order(path, key), (*key).clone()));
+    entries.sort_by_key(|(key, _)| (layout.position(path, key), (*key).clone()));
     let is_block = |value: &Value| matches!(value.data, Data::Table(_)) || is_list_of_tables(value);
     for (key, entry) in entries.iter().filter(|(_, entry)| !is_block(&entry.value)) {
         let _ = writeln!(out, "{} = {}", bare_or_quoted(key), entry.value.inline());
@@ -319,13 +303,13 @@ fn render_table(out: &mut String, path: &str, table: &Table, order: &dyn Fn(&str
         match &entry.value.data {
             Data::Table(table) => {
                 let _ = writeln!(out, "\n[{inner}]");
-                render_table(out, &inner, table, order);
+                render_table(out, &inner, table, layout);
             }
             Data::List(items) => {
                 for item in items {
                     let _ = writeln!(out, "\n[[{inner}]]");
                     if let Data::Table(table) = &item.data {
-                        render_table(out, &inner, table, order);
+                        render_table(out, &inner, table, layout);
                     }
                 }
             }
@@ -364,16 +348,12 @@ mod tests {
     const TEXT: &str = "name = \"a \\\"b\\\"\"\nseeds = [1, 2]\n[traffic]\nload = 0.5\n[[failure]]\nat = \"1ms\"\n\
                         [sweep]\ntransport.min_rto = [\"5ms\"]\n\"host.resequencing\" = [\"on\"]\n";
 
-    const LAYOUT: Layout = Layout { keys: |_| None, flat: &["sweep"] };
-
-    fn rendered(document: &Document) -> String {
-        document.render(&|_, _| 0)
-    }
+    static LAYOUT: Layout = Layout { keys: &[], repeated: &[], flat: &["sweep"] };
 
     #[test]
     fn rendering_is_a_fixed_point() {
-        let once = rendered(&Document::parse("t", TEXT, &LAYOUT).unwrap());
-        assert_eq!(rendered(&Document::parse("t", &once, &LAYOUT).unwrap()), once);
+        let once = Document::parse("t", TEXT, &LAYOUT).unwrap().render();
+        assert_eq!(Document::parse("t", &once, &LAYOUT).unwrap().render(), once);
         assert!(once.contains("\"transport.min_rto\" = [\"5ms\"]"), "{once}");
         assert!(once.contains("[[failure]]\nat = \"1ms\""), "{once}");
     }
@@ -389,7 +369,7 @@ mod tests {
         ] {
             document.set(key, value, "--set").unwrap();
         }
-        let text = rendered(&document);
+        let text = document.render();
         for part in ["load = [0.1, 0.2]", "[stop]\nuntil = \"10s\"", "at = \"2ms\"", "\"switch.ecn\" = [\"off\"]"] {
             assert!(text.contains(part), "{part} in {text}");
         }

@@ -1,10 +1,11 @@
-//! Typed access to one table of a [`Document`]; every error has its location and key.
+//! Typed access to one table of a [`Document`]. A reader fails if a value has another type or is out
+//! of range; every error has its location, its key and a hint.
 
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::diagnostic::FileError;
 use crate::document::{Data, Document, Table, Value, ValueOrigin};
+use crate::kind::{Kind, amount};
 use net::did_you_mean::suggestion;
 use net::{Bytes, UnitError};
 
@@ -12,6 +13,8 @@ use net::{Bytes, UnitError};
 pub struct Section<'a> {
     /// The document of the table.
     pub document: &'a Document,
+    /// The name in the layout, such as `failure`; empty for the top of the file.
+    name: &'static str,
     /// The dotted path, such as `failure.0`; empty for the top of the file.
     path: String,
     table: Option<&'a Table>,
@@ -20,79 +23,82 @@ pub struct Section<'a> {
 
 impl<'a> Section<'a> {
     /// Returns the top of the file and checks its sections and keys.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn top(document: &'a Document) -> Result<Section<'a>, FileError> {
-        let top = Section { document, path: String::new(), table: Some(&document.root), at: ValueOrigin::Span(0..0) };
-        top.check_as("")?;
+        let top = Section {
+            document,
+            name: "",
+            path: String::new(),
+            table: Some(&document.root),
+            at: ValueOrigin::Span(0..0),
+        };
+        top.check_keys()?;
         Ok(top)
     }
 
     /// Returns a table of the top and checks its keys.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn section(&self, name: &'static str) -> Result<Section<'a>, FileError> {
         let section = match self.get(name) {
-            None => Section { document: self.document, path: name.to_owned(), table: None, at: self.at.clone() },
-            Some(value) => self.table(name.to_owned(), value)?,
+            None => Section { document: self.document, name, path: name.to_owned(), table: None, at: self.at.clone() },
+            Some(value) => self.table(name, name.to_owned(), value)?,
         };
-        section.check_as(name)?;
+        section.check_keys()?;
         Ok(section)
     }
 
-    /// Returns a list of tables of the top, each checked as `name`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
+    /// Returns a list of tables below this section, each checked as the section `name` of the layout, such as
+    /// `failure` or `testbed.explanation`.
     pub fn sections(&self, name: &'static str) -> Result<Vec<Section<'a>>, FileError> {
-        let Some(value) = self.get(name) else { return Ok(Vec::new()) };
+        let key = name.rsplit_once('.').map_or(name, |(_, key)| key);
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let Data::List(items) = &value.data else {
-            return Err(self.error(name, "must be a list of tables").with_hint(format!("write `[[{name}]]`")));
+            return Err(self.error(key, "must be a list of tables").with_hint(format!("write `[[{name}]]`")));
         };
         let mut sections = Vec::new();
         for (ix, item) in items.iter().enumerate() {
-            let section = self.table(format!("{name}.{ix}"), item)?;
-            section.check_as(name)?;
+            let section = self.table(name, format!("{key}.{ix}"), item)?;
+            section.check_keys()?;
             sections.push(section);
         }
         Ok(sections)
     }
 
-    /// Returns a value that must be a table, such as a ramp of `switch.ecn`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn table(&self, path: String, value: &'a Value) -> Result<Section<'a>, FileError> {
+    /// Returns a value that must be a table, such as a ramp of `switch.ecn`, as the section `name` of the
+    /// layout.
+    pub fn table(&self, name: &'static str, path: String, value: &'a Value) -> Result<Section<'a>, FileError> {
         match &value.data {
             Data::Table(table) => {
-                Ok(Section { document: self.document, path, table: Some(table), at: value.at.clone() })
+                Ok(Section { document: self.document, name, path, table: Some(table), at: value.at.clone() })
             }
             _ => Err(self.document.error(&value.at, &path, format!("must be a table, not {}", value.kind()))),
         }
     }
 
-    fn check_as(&self, name: &str) -> Result<(), FileError> {
-        (self.document.layout.keys)(name).map_or(Ok(()), |known| self.check_keys(&known))
-    }
-
-    /// Checks that all keys are `known`.
-    ///
-    /// # Errors
-    /// An unknown key; the nearest is suggested.
-    pub fn check_keys(&self, known: &[&str]) -> Result<(), FileError> {
+    /// Checks that all keys are declared.
+    pub fn check_keys(&self) -> Result<(), FileError> {
+        let Some(known) = self.document.layout.names(self.name) else { return Ok(()) };
         for (key, entry) in self.table.into_iter().flatten() {
             if !known.contains(&key.as_str()) {
                 let error = self.document.error(&entry.key_origin, &self.dotted_key(key), "there is no such key");
-                return Err(error.with_hint(suggestion(key, known.iter().copied())));
+                return Err(error.with_hint(suggestion(key, known)));
             }
         }
         Ok(())
     }
 
+    /// Returns the declared types of a key.
+    fn kinds(&self, key: &str) -> &'static [Kind] {
+        let key = self.document.layout.key(self.name, key);
+        match key.map(|key| &key.kind) {
+            Some(Kind::Either(kinds)) => kinds,
+            Some(kind) => std::slice::from_ref(kind),
+            None => &[],
+        }
+    }
+
     /// Returns the value at a key.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
+        let is_declared = |names: Vec<&str>| key.is_empty() || names.contains(&key);
+        debug_assert!(self.document.layout.names(self.name).is_none_or(is_declared), "{key} is not in the layout");
         self.table?.get(key).map(|entry| &entry.value)
     }
     /// Returns whether the table exists.
@@ -137,10 +143,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns a text.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
+    /// Returns a text; `None` without the key, as the other readers.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -149,24 +152,15 @@ impl<'a> Section<'a> {
         }
     }
     /// Returns a text parsed as `T`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, FileError> {
         let parse = |text: &str| text.parse().map_err(|_| self.error(key, format!("`{text}` is not {what}")));
         self.text(key)?.map(parse).transpose()
     }
     /// Returns a required text parsed as `T`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn required<T: FromStr>(&self, key: &str, what: &str) -> Result<T, FileError> {
         self.parsed(key, what)?.ok_or_else(|| self.missing(key))
     }
     /// Returns `true` or `false`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -174,35 +168,27 @@ impl<'a> Section<'a> {
             Some(value) => Err(self.kind_error(key, value, "true or false")),
         }
     }
-    /// Returns a whole number in a range.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, FileError> {
+    /// Returns a whole number in the declared range.
+    pub fn count<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, FileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let Data::Integer(number) = value.data else {
             return Err(self.kind_error(key, value, "a whole number"));
         };
-        match u64::try_from(number) {
-            Ok(count) if range.contains(&count) => Ok(Some(count)),
-            _ => Err(self.error(key, format!("{number} is not {}", describe(&range)))),
+        let range = |kind: &Kind| if let Kind::Count(min, max) = *kind { Some((min, max)) } else { None };
+        let (min, max) = self.kinds(key).iter().find_map(range).unwrap_or((0, u64::MAX));
+        let count = u64::try_from(number).ok().filter(|count| (min..=max).contains(count));
+        match count.and_then(|count| T::try_from(count).ok()) {
+            Some(count) => Ok(Some(count)),
+            None if max == u64::MAX => Err(self.error(key, format!("{number} is not {min} or more"))),
+            None => Err(self.error(key, format!("{number} is not from {min} to {max}"))),
         }
     }
-    /// Returns a whole number of 32 bits in a range.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn count32(&self, key: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, FileError> {
-        let range = u64::from(*range.start())..=u64::from(*range.end());
-        Ok(self.count(key, range)?.map(|count| count as u32))
-    }
-    /// Returns a number above 0, up to `max`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn positive(&self, key: &str, max: f64) -> Result<Option<f64>, FileError> {
+    /// Returns a number above 0, up to the declared maximum.
+    pub fn positive(&self, key: &str) -> Result<Option<f64>, FileError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = number(value).ok_or_else(|| self.kind_error(key, value, "a number"))?;
+        let limit = |kind: &Kind| if let Kind::Positive(max) = *kind { Some(max) } else { None };
+        let max = self.kinds(key).iter().find_map(limit).unwrap_or(f64::INFINITY);
         if number > 0.0 && number <= max {
             return Ok(Some(number));
         }
@@ -210,9 +196,6 @@ impl<'a> Section<'a> {
         Err(self.error(key, format!("{number} is not {range}")))
     }
     /// Returns a quantity with its unit, such as a time or a bandwidth.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn quantity<T: FromStr<Err = UnitError>>(&self, key: &str) -> Result<Option<T>, FileError> {
         match self.get(key) {
             None => Ok(None),
@@ -228,9 +211,6 @@ impl<'a> Section<'a> {
         }
     }
     /// Returns a quantity above zero.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
     pub fn above_zero<T>(&self, key: &str) -> Result<Option<T>, FileError>
     where
         T: FromStr<Err = UnitError> + Default + PartialEq,
@@ -240,29 +220,33 @@ impl<'a> Section<'a> {
             value => Ok(value),
         }
     }
-    /// Returns a size in bytes in a range.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn size(&self, key: &str, range: RangeInclusive<u32>) -> Result<Option<u32>, FileError> {
+    /// Returns a size in bytes in the declared range.
+    pub fn size<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, FileError> {
         let Some(bytes) = self.quantity::<Bytes>(key)? else { return Ok(None) };
-        match u32::try_from(bytes.as_u64()) {
-            Ok(size) if range.contains(&size) => Ok(Some(size)),
-            _ => Err(self.error(key, format!("{bytes} is not from {} to {} bytes", range.start(), range.end()))),
-        }
+        let range = |kind: &Kind| if let Kind::Size(min, max) = *kind { Some((min, max)) } else { None };
+        let (min, max) = self.kinds(key).iter().find_map(range).unwrap_or((0, u64::MAX));
+        let size = Some(bytes.as_u64()).filter(|size| (min..=max).contains(size));
+        let out_of_range = || self.error(key, format!("{bytes} is not from {} to {}", amount(min), amount(max)));
+        size.and_then(|size| T::try_from(size).ok()).map(Some).ok_or_else(out_of_range)
     }
-    /// Returns the position of the value in `words`.
-    ///
-    /// # Errors
-    /// The value has another type or is out of range; the error has location, key and hint.
-    pub fn choice(&self, key: &str, words: &[&str]) -> Result<Option<usize>, FileError> {
+    /// Returns one of the declared texts.
+    pub fn choice(&self, key: &str) -> Result<Option<&'static str>, FileError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
-        match words.iter().position(|word| *word == text) {
-            Some(position) => Ok(Some(position)),
+        let texts = |kind: &Kind| if let Kind::Choice(texts) = *kind { Some(texts) } else { None };
+        let texts = self.kinds(key).iter().find_map(texts).unwrap_or_default();
+        match texts.iter().find(|choice| **choice == text) {
+            Some(choice) => Ok(Some(choice)),
             None => Err(self
                 .error(key, format!("`{text}` is not possible"))
-                .with_hint(suggestion(text, words.iter().copied()))),
+                .with_hint(suggestion(text, texts.iter().copied()))),
         }
+    }
+    /// Returns the one of `values` that is at the position of the value in the declared texts.
+    pub fn chosen<T: Copy>(&self, key: &str, values: &[T]) -> Result<Option<T>, FileError> {
+        let Some(text) = self.choice(key)? else { return Ok(None) };
+        let position =
+            |kind: &Kind| if let Kind::Choice(texts) = kind { texts.iter().position(|t| *t == text) } else { None };
+        Ok(self.kinds(key).iter().find_map(position).map(|position| values[position]))
     }
     /// Returns the items of a list; a single value counts as a list of one.
     pub fn list(&self, key: &str) -> Vec<&'a Value> {
@@ -280,12 +264,5 @@ pub fn number(value: &Value) -> Option<f64> {
         Data::Integer(number) => Some(number as f64),
         Data::Real(number) => Some(number),
         _ => None,
-    }
-}
-
-fn describe(range: &RangeInclusive<u64>) -> String {
-    match (*range.start(), *range.end()) {
-        (start, u64::MAX) => format!("{start} or more"),
-        (start, end) => format!("from {start} to {end}"),
     }
 }

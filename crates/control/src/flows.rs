@@ -6,19 +6,16 @@ use balance::central::{FlowId, FlowInfo, FlowSource, FlowTable};
 use net::{FiveTuple, NodeIx, Time};
 
 use crate::network::Network;
-use crate::planning::compile::Compiler;
 use crate::rules::installers::Installers;
 use crate::switches::counters::FlowCounters;
 use crate::switches::counters::{Reading, Sample};
 
-/// Result of a counter sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum News {
     Started(FlowId),
     Ended(FlowId),
 }
 
-/// Flows and their counters.
 #[derive(Debug)]
 pub(crate) struct Flows {
     pub(crate) table: FlowTable,
@@ -29,7 +26,6 @@ pub(crate) struct Flows {
     before: BTreeMap<FiveTuple, u64>,
     /// Counting rules in the desired state, with their switches.
     counters: BTreeMap<FiveTuple, NodeIx>,
-    /// Flows known by their first packet.
     pub(crate) switch_owned: FlowCounters,
     pub(crate) stale: u64,
 }
@@ -50,15 +46,15 @@ impl Flows {
 
     /// Updates the counted pairs of hosts, if the balancer uses pairs as flows. Returns the flows
     /// whose hosts are gone.
-    pub(crate) fn set_hosts(&mut self, compiler: Compiler, network: &Network, fabric: &mut Installers) -> Vec<FlowId> {
+    pub(crate) fn set_hosts(&mut self, network: &Network, fabric: &mut Installers) -> Vec<FlowId> {
         if self.source == FlowSource::Pairs {
-            self.set_pairs(compiler, network, fabric);
+            self.set_pairs(network, fabric);
         }
         let is_lost = |facts: &FlowInfo| !network.is_current(facts.src) || !network.is_current(facts.dst);
         self.table.iter().filter(|(_, facts)| is_lost(facts)).map(|(flow, _)| flow).collect()
     }
 
-    fn set_pairs(&mut self, compiler: Compiler, network: &Network, fabric: &mut Installers) {
+    fn set_pairs(&mut self, network: &Network, fabric: &mut Installers) {
         let mut wanted: BTreeMap<FiveTuple, NodeIx> = BTreeMap::new();
         for (src, from) in network.current_hosts() {
             for (dst, to) in network.current_hosts().filter(|(dst, _)| *dst != src) {
@@ -73,22 +69,22 @@ impl Flows {
             .filter(|(tuple, node)| wanted.get(tuple) != Some(node))
             .map(|(tuple, _)| *tuple)
             .collect();
-        gone.iter().for_each(|tuple| self.uncount(compiler, tuple, fabric));
+        gone.iter().for_each(|tuple| self.uncount(tuple, fabric));
         for (tuple, node) in wanted {
-            self.count(compiler, tuple, node, fabric);
+            self.count(tuple, node, fabric);
         }
     }
 
-    fn count(&mut self, compiler: Compiler, tuple: FiveTuple, node: NodeIx, fabric: &mut Installers) {
+    fn count(&mut self, tuple: FiveTuple, node: NodeIx, fabric: &mut Installers) {
         if self.counters.insert(tuple, node).is_none() {
-            let (key, wanted) = compiler.counter(&tuple, 0);
+            let (key, wanted) = fabric.compiler.counter(&tuple, 0);
             fabric.set((node, key, Some(wanted)));
         }
     }
-    fn uncount(&mut self, compiler: Compiler, tuple: &FiveTuple, fabric: &mut Installers) {
+    fn uncount(&mut self, tuple: &FiveTuple, fabric: &mut Installers) {
         self.samples.remove(tuple);
         if let Some(node) = self.counters.remove(tuple) {
-            fabric.set((node, compiler.counter(tuple, 0).0, None));
+            fabric.set((node, fabric.compiler.counter(tuple, 0).0, None));
         }
     }
 
@@ -97,7 +93,6 @@ impl Flows {
     pub(crate) fn reported(
         &mut self,
         now: Time,
-        compiler: Compiler,
         tuple: FiveTuple,
         bytes: u64,
         size: Option<u64>,
@@ -111,7 +106,7 @@ impl Flows {
         let facts = facts(now, tuple, bytes, size, network)?;
         if is_counted {
             self.before.insert(tuple, bytes);
-            self.count(compiler, tuple, network.host(facts.src)?.edge, fabric);
+            self.count(tuple, network.host(facts.src)?.edge, fabric);
         }
         Some(self.table.insert(facts))
     }
@@ -153,7 +148,6 @@ impl Flows {
     /// forgotten and returned.
     pub(crate) fn set_source(
         &mut self,
-        compiler: Compiler,
         source: FlowSource,
         is_counted: bool,
         network: &Network,
@@ -161,40 +155,40 @@ impl Flows {
     ) -> Vec<FlowInfo> {
         if source == self.source {
             if source == FlowSource::Agents {
-                self.recount(compiler, is_counted, network, fabric);
+                self.recount(is_counted, network, fabric);
             }
             return Vec::new();
         }
         let counted: Vec<FiveTuple> = self.counters.keys().copied().collect();
-        counted.iter().for_each(|tuple| self.uncount(compiler, tuple, fabric));
+        counted.iter().for_each(|tuple| self.uncount(tuple, fabric));
         let forgotten = self.table.iter().map(|(_, facts)| *facts).collect();
         *self = Flows { stale: self.stale, ..Flows::new(source, self.idle_timeout_s) };
         forgotten
     }
 
     /// Starts or stops to count the flows that agents reported.
-    fn recount(&mut self, compiler: Compiler, is_counted: bool, network: &Network, fabric: &mut Installers) {
+    fn recount(&mut self, is_counted: bool, network: &Network, fabric: &mut Installers) {
         let flows: Vec<FlowInfo> = self.table.iter().map(|(_, facts)| *facts).collect();
         for FlowInfo { tuple, src, bytes, .. } in flows {
             match (is_counted, self.counters.contains_key(&tuple)) {
                 (true, false) => {
                     let Some(edge) = network.host(src).map(|host| host.edge) else { continue };
                     self.before.insert(tuple, bytes);
-                    self.count(compiler, tuple, edge, fabric);
+                    self.count(tuple, edge, fabric);
                 }
-                (false, true) => self.uncount(compiler, &tuple, fabric),
+                (false, true) => self.uncount(&tuple, fabric),
                 _ => {}
             }
         }
     }
 
     /// Forgets a flow whose end the balancer has received.
-    pub(crate) fn forget(&mut self, compiler: Compiler, flow: FlowId, fabric: &mut Installers) -> Option<FlowInfo> {
+    pub(crate) fn forget(&mut self, flow: FlowId, fabric: &mut Installers) -> Option<FlowInfo> {
         let facts = self.table.remove(flow)?;
         self.before.remove(&facts.tuple);
         self.switch_owned.forget(flow);
         if self.source != FlowSource::Pairs {
-            self.uncount(compiler, &facts.tuple, fabric);
+            self.uncount(&facts.tuple, fabric);
         }
         Some(facts)
     }

@@ -10,7 +10,6 @@ use crate::{Controller, KnownHost};
 /// A switch that has been ready at least once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SwitchInfo {
-    /// Datapath id, which identifies the switch.
     pub datapath: DatapathId,
     /// Its connection; `None` while it is disconnected.
     pub connection: Option<ConnectionId>,
@@ -20,16 +19,12 @@ pub struct SwitchInfo {
     pub features: Option<Features>,
     /// Round trip of the latest echo; `None` while it is disconnected.
     pub rtt: Option<Time>,
-    /// Its ports as described last.
     pub ports: Vec<PortDesc>,
-    /// Number of desired rules.
     pub rules_wanted: usize,
-    /// Number of desired groups.
     pub groups_wanted: usize,
-    /// Number of desired rules that it rejected.
     pub rules_refused: usize,
-    /// How it distributes flows over next hops: `groups` (its own hash), `bundles` (Open vSwitch's,
-    /// with a basis per switch) or `shuffled-groups`.
+    /// How it distributes flows over next hops: `native` (its own hash), `bundle` (Open vSwitch's, with
+    /// a basis per switch) or `shuffled`.
     pub spread: &'static str,
     /// Whether its desired state is installed and confirmed.
     pub is_settled: bool,
@@ -46,7 +41,6 @@ pub struct LinkInfo {
     pub to: (DatapathId, PortNo),
     /// Whether it was confirmed in time and both ports are up.
     pub is_alive: bool,
-    /// Configured capacity.
     pub capacity: Bandwidth,
     /// Measured one-way latency, if there is a measurement.
     pub latency: Option<Time>,
@@ -54,30 +48,23 @@ pub struct LinkInfo {
     pub load: Option<Bandwidth>,
 }
 
-/// A current host.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HostInfo {
-    /// Number in the topology.
     pub host: HostIx,
-    /// Addresses and attachment.
     pub known: KnownHost,
-    /// Whether its port is alive.
     pub is_alive: bool,
 }
 
 /// A flow the balancer knows, with its path if it is pinned.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlowDetail {
-    /// Number that balancers use.
     pub flow: FlowId,
-    /// Its properties.
     pub facts: FlowInfo,
     /// Path of a pinned flow; `None` if it is forwarded with its pair or by the default routes.
     pub path: Option<Path>,
 }
 
 impl Controller {
-    /// Returns the time of the latest input.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -120,7 +107,6 @@ impl Controller {
         })
     }
 
-    /// Returns the current hosts, by number.
     pub fn hosts(&self) -> impl Iterator<Item = HostInfo> {
         self.network.current_hosts().map(|(host, facts)| HostInfo {
             host,
@@ -129,7 +115,6 @@ impl Controller {
         })
     }
 
-    /// Returns the flows the balancer knows, by number.
     pub fn flows(&self) -> impl Iterator<Item = FlowDetail> {
         let table = &self.flows.table;
         table.iter().map(|(flow, facts)| {
@@ -144,7 +129,6 @@ impl Controller {
         self.placements().default_routes().map(|balance::central::DefaultRoutes::Hops(table)| &**table)
     }
 
-    /// Returns the datapath id of a node, if it is a switch.
     pub fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
         self.network.datapath_of(node)
     }
@@ -152,10 +136,8 @@ impl Controller {
     pub fn port_of(&self, link: LinkIx) -> Option<PortNo> {
         self.network.port_of(link)
     }
-    /// Returns the current attachment of an address.
     pub fn find_host(&self, address: Ipv4Addr) -> Option<KnownHost> {
-        let host = self.network.find_host(address)?;
-        Some(self.network.host(host)?.known)
+        Some(self.network.host_at(address)?.known)
     }
     /// Returns the number of connections of switches, ready or in the handshake.
     pub fn session_count(&self) -> usize {

@@ -12,6 +12,8 @@
 //! Outputs are computed when the driver takes the first of them, so simultaneous events cause one
 //! decision.
 
+#![allow(missing_docs, reason = "only the program's own crates use this one")]
+
 mod controller;
 mod flows;
 mod hosts;
@@ -33,7 +35,6 @@ use openflow::{DatapathId, FromController, MacAddr, PortNo};
 pub use controller::Controller;
 pub use inspect::{FlowDetail, HostInfo, LinkInfo, SwitchInfo};
 
-/// Configuration of a controller.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Seed of the balancer's random draws.
@@ -138,7 +139,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the key of discovery probes.
     fn discovery_key(&self) -> [u8; 16] {
         self.discovery_key.unwrap_or_else(|| {
             let mut stream = net::RandomStream::new(self.seed, "discovery");
@@ -147,16 +147,12 @@ impl Config {
     }
 }
 
-/// A host and its attachment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct KnownHost {
-    /// Ethernet address of the host.
     pub mac: MacAddr,
     /// IPv4 address, unique in the network.
     pub ipv4: Ipv4Addr,
-    /// Switch it is attached to.
     pub datapath: DatapathId,
-    /// Port of that switch.
     pub port: PortNo,
 }
 
@@ -186,7 +182,6 @@ impl KnownHost {
 pub enum Output {
     /// A message for a switch, or the end of its connection.
     Channel(FromController),
-    /// A command for the agents on hosts.
     Agents(AgentCommand),
     /// A notification that requires no action.
     Event(Event),
@@ -200,66 +195,25 @@ pub enum Event {
     /// A switch has disconnected.
     SwitchDown(DatapathId),
     /// A directed link was found.
-    LinkUp {
-        /// Sending end.
-        from: (DatapathId, PortNo),
-        /// Receiving end.
-        to: (DatapathId, PortNo),
-    },
+    LinkUp { from: (DatapathId, PortNo), to: (DatapathId, PortNo) },
     /// A directed link has failed or expired.
-    LinkDown {
-        /// Sending end.
-        from: (DatapathId, PortNo),
-        /// Receiving end.
-        to: (DatapathId, PortNo),
-    },
+    LinkDown { from: (DatapathId, PortNo), to: (DatapathId, PortNo) },
     /// A flapping port counts as down from now on, until it has been quiet for some seconds.
-    PortDamped {
-        /// Switch of the port.
-        datapath: DatapathId,
-        /// Port number at that switch.
-        port: PortNo,
-    },
+    PortDamped { datapath: DatapathId, port: PortNo },
     /// A host was found, or has moved.
     Host(KnownHost),
     /// A host was ignored because a limit is reached. Reported once per port (or for the network)
     /// until there is capacity again.
-    HostRefused {
-        /// The first ignored host.
-        host: KnownHost,
-        /// The limit that is reached.
-        limit: HostLimit,
-    },
+    HostRefused { host: KnownHost, limit: HostLimit },
     /// A flow has migrated to another path, and its old rules are deleted.
     FlowMigrated(net::FiveTuple),
-    /// The state of a pool member has changed.
-    Member {
-        /// Pool of the member.
-        pool: vip::PoolId,
-        /// Number of the member in its pool.
-        member: vip::MemberId,
-        /// IPv4 address of the server.
-        address: Ipv4Addr,
-        /// Its new state.
-        state: vip::MemberState,
-    },
+    /// The state of a pool member has changed; `address` is that of the server.
+    Member { pool: vip::PoolId, member: vip::MemberId, address: Ipv4Addr, state: vip::MemberState },
     /// A switch was disconnected because it reported more ports, groups and rules than
     /// [`Config::read_back_bytes_max`] allows.
-    ReadBackTooLarge {
-        /// Disconnected switch.
-        datapath: DatapathId,
-        /// [`Config::read_back_bytes_max`], bytes.
-        limit_bytes: usize,
-    },
-    /// A switch rejected a message.
-    SwitchError {
-        /// Switch that rejected a message.
-        datapath: DatapathId,
-        /// Error code of the switch.
-        error: openflow::ErrorKind,
-        /// Human-readable consequence for the network.
-        message: String,
-    },
+    ReadBackTooLarge { datapath: DatapathId, limit_bytes: usize },
+    /// A switch rejected a message; `message` is the human-readable consequence for the network.
+    SwitchError { datapath: DatapathId, error: openflow::ErrorKind, message: String },
 }
 
 /// The limit because of which a host was ignored.
@@ -271,20 +225,14 @@ pub enum HostLimit {
     Network,
 }
 
-/// Overhead of the controller since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerStats {
     /// Rule additions, changes and deletions sent.
     pub flow_mods: u64,
-    /// Group changes sent.
     pub group_mods: u64,
-    /// Packet-ins received.
     pub packet_ins: u64,
-    /// Packet-outs sent.
     pub packet_outs: u64,
-    /// Statistics requests sent.
     pub polls: u64,
-    /// Decisions of the balancer.
     pub decisions: u64,
     /// Migrations of flows from one path to another, or to and from the default routes.
     pub moves: u64,
@@ -292,10 +240,10 @@ pub struct ControllerStats {
     pub stale_samples: u64,
     /// First packets and reports of flows beyond [`Config::flows_max`], which the balancer did not
     /// receive at that time.
-    pub flows_untold: u64,
+    pub flows_over_limit: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
     /// of their port.
-    pub questions_dropped: u64,
+    pub arp_requests_suppressed: u64,
 }

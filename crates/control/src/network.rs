@@ -16,25 +16,20 @@ use crate::{Config, KnownHost};
 
 pub(crate) type SwitchPort = (DatapathId, PortNo);
 
-/// A host at one attachment.
 #[derive(Clone, Debug)]
 pub(crate) struct HostRecord {
     pub(crate) known: KnownHost,
     pub(crate) edge: NodeIx,
-    /// Link from the host to its switch.
     uplink: LinkIx,
-    /// Whether this is the current attachment of the host.
     is_current: bool,
     /// When a packet of the host was last seen.
     last_seen: Time,
 }
 
 impl HostRecord {
-    /// Returns the link from the host to its switch.
     pub(crate) fn uplink(&self) -> LinkIx {
         self.uplink
     }
-    /// Returns when a packet of the host was last seen.
     pub(crate) fn last_seen(&self) -> Time {
         self.last_seen
     }
@@ -51,7 +46,6 @@ enum Kind {
     Host(HostIx),
 }
 
-/// One direction of a cable.
 #[derive(Clone, Copy, Debug)]
 struct DirectedLink {
     from: NodeIx,
@@ -61,7 +55,6 @@ struct DirectedLink {
     rate: Bandwidth,
 }
 
-/// Peer of a port.
 pub(crate) enum PortPeer {
     /// Hosts only.
     Host,
@@ -70,7 +63,6 @@ pub(crate) enum PortPeer {
     Unknown,
 }
 
-/// The known network.
 #[derive(Debug)]
 pub(crate) struct Network {
     nodes: Vec<Kind>,
@@ -78,13 +70,11 @@ pub(crate) struct Network {
     hosts: Vec<HostRecord>,
     /// By address as a number: looked up several times for every packet.
     by_ipv4: BTreeMap<u32, HostIx>,
-    /// Current hosts by port.
     at: BTreeMap<SwitchPort, BTreeSet<HostIx>>,
     /// Reusable numbers of hosts that have left, by port.
     vacant: BTreeMap<SwitchPort, Vec<HostIx>>,
     /// Hosts that have left and that some component may still use.
     left: Vec<HostIx>,
-    /// Addresses of configured hosts.
     configured: BTreeSet<Ipv4Addr>,
     /// Whether a number was reused, so that its name in the topology changes.
     is_renamed: bool,
@@ -150,40 +140,33 @@ impl Network {
     pub(crate) fn is_alive(&self, link: LinkIx) -> bool {
         self.alive.get(link.ix()).copied().unwrap_or(false)
     }
-    /// Returns whether every link of a path is alive.
     pub(crate) fn is_path_alive(&self, path: &[LinkIx]) -> bool {
         path.iter().all(|link| self.is_alive(*link))
     }
     pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
         self.switches.get(&datapath).copied()
     }
-    /// Returns the datapath id of a switch.
     pub(crate) fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
         match self.nodes.get(node.ix())? {
             Kind::Switch(datapath) => Some(*datapath),
             Kind::Host(_) => None,
         }
     }
-    /// Returns the sending port of a link that leaves a switch.
     pub(crate) fn port_of(&self, link: LinkIx) -> Option<PortNo> {
         self.wires.get(link.ix())?.port
     }
-    /// Returns the receiving end of a link.
     pub(crate) fn far_end(&self, link: LinkIx) -> Option<NodeIx> {
         Some(self.wires.get(link.ix())?.to)
     }
-    /// Returns the sending end of a link.
     pub(crate) fn near_end(&self, link: LinkIx) -> Option<NodeIx> {
         Some(self.wires.get(link.ix())?.from)
     }
-    /// Returns both ends of a link.
     pub(crate) fn ends(&self, link: LinkIx) -> impl Iterator<Item = NodeIx> {
         self.near_end(link).into_iter().chain(self.far_end(link))
     }
     pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
         Some(self.wires.get(link.ix())?.rate)
     }
-    /// Returns the links that leave a port of a switch.
     pub(crate) fn links_from(&self, from: SwitchPort) -> impl Iterator<Item = LinkIx> {
         let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
         let switches = self.links.range(range).map(|(_, link)| *link);
@@ -192,7 +175,6 @@ impl Network {
     pub(crate) fn host(&self, host: HostIx) -> Option<&HostRecord> {
         self.hosts.get(host.ix())
     }
-    /// Returns the current or former peer of a port.
     pub(crate) fn beyond(&self, node: NodeIx, port: PortNo) -> PortPeer {
         let Some(datapath) = self.datapath_of(node) else { return PortPeer::Unknown };
         let links: Vec<LinkIx> = self.links_from((datapath, port)).collect();
@@ -204,11 +186,13 @@ impl Network {
             (false, _) => PortPeer::Switches(switches),
         }
     }
-    /// Returns the current host of an address.
     pub(crate) fn find_host(&self, address: Ipv4Addr) -> Option<HostIx> {
         self.by_ipv4.get(&address.to_bits()).copied()
     }
-    /// Returns the current hosts in order of their numbers.
+    /// Returns the current attachment of an address.
+    pub(crate) fn host_at(&self, address: Ipv4Addr) -> Option<&HostRecord> {
+        self.host(self.find_host(address)?)
+    }
     pub(crate) fn current_hosts(&self) -> impl Iterator<Item = (HostIx, &HostRecord)> {
         (0u32..).map(HostIx).zip(&self.hosts).filter(|(_, host)| host.is_current)
     }
@@ -227,7 +211,6 @@ impl Network {
         let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
         self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
     }
-    /// Returns whether a host is known at a port.
     pub(crate) fn has_host_at(&self, end: SwitchPort) -> bool {
         self.at.contains_key(&end)
     }
@@ -281,7 +264,6 @@ impl Network {
         true
     }
 
-    /// Returns the reusable number of a former host of a port.
     fn take_vacant(&mut self, end: SwitchPort) -> Option<HostIx> {
         let numbers = self.vacant.get_mut(&end)?;
         let host = numbers.pop();
@@ -313,7 +295,6 @@ impl Network {
         }
     }
 
-    /// Returns the current hosts at a port.
     pub(crate) fn hosts_at(&self, end: SwitchPort) -> impl Iterator<Item = HostIx> {
         self.at.get(&end).into_iter().flatten().copied()
     }
@@ -321,15 +302,12 @@ impl Network {
     pub(crate) fn is_configured(&self, address: Ipv4Addr) -> bool {
         self.configured.contains(&address)
     }
-    /// Returns the number of current hosts, and of host numbers.
     pub(crate) fn host_counts(&self) -> (usize, usize) {
         (self.by_ipv4.len(), self.hosts.len())
     }
-    /// Returns whether a port has a reusable host number.
     pub(crate) fn has_vacancy(&self, end: SwitchPort) -> bool {
         self.vacant.contains_key(&end)
     }
-    /// Records that a packet of a host was seen.
     pub(crate) fn last_seen(&mut self, host: HostIx, now: Time) {
         self.hosts[host.ix()].last_seen = now;
     }
@@ -340,24 +318,19 @@ impl Network {
         hosts.iter().for_each(|host| self.retire(*host));
         !hosts.is_empty()
     }
-    /// Returns the current hosts with their ports.
     pub(crate) fn host_ends(&self) -> Vec<(HostIx, SwitchPort)> {
         self.current_hosts().map(|(host, facts)| (host, (facts.known.datapath, facts.known.port))).collect()
     }
-    /// Returns the link between two ports.
     pub(crate) fn link(&self, from: SwitchPort, to: SwitchPort) -> Option<LinkIx> {
         self.links.get(&(from, to)).copied()
     }
-    /// Returns the ports at the ends of every link between switches.
     pub(crate) fn switch_links(&self) -> BTreeMap<LinkIx, (SwitchPort, SwitchPort)> {
         self.links.iter().map(|(ends, link)| (*link, *ends)).collect()
     }
-    /// Returns whether a link leads to or from a host.
     pub(crate) fn is_host_link(&self, link: LinkIx) -> bool {
         let is_host = |link: LinkIx| self.wires.get(link.ix()).is_some_and(|wire| wire.port.is_none());
         is_host(link) || is_host(link.reverse())
     }
-    /// Retires a host that has left.
     pub(crate) fn retire(&mut self, host: HostIx) {
         let facts = &mut self.hosts[host.ix()];
         if !std::mem::take(&mut facts.is_current) {
@@ -377,7 +350,6 @@ impl Network {
             self.by_ipv4.remove(&facts.known.ipv4.to_bits());
         }
     }
-    /// Returns whether this is the current attachment of the host.
     pub(crate) fn is_current(&self, host: HostIx) -> bool {
         self.host(host).is_some_and(|facts| facts.is_current)
     }
@@ -495,12 +467,10 @@ fn bounded(time: Time) -> Time {
 }
 
 impl Config {
-    /// Returns the capacity of the link that leaves a port.
     pub(crate) fn capacity(&self, from: SwitchPort) -> Bandwidth {
         let known = self.capacities.get(&from).copied().unwrap_or(self.default_capacity);
         known.max(Bandwidth::from_bps(1)) // A link needs a positive rate; balancers divide by capacities.
     }
 }
 
-/// Ethernet address of the controller as a sender.
 pub(crate) const CONTROLLER_MAC: MacAddr = MacAddr([0x02, 0xa7, 0xab, 0, 0, 1]);

@@ -10,7 +10,6 @@ use crate::switches::counters::PendingPoll;
 use crate::switches::discovery::next_after;
 
 impl Controller {
-    /// Returns when the next timer is due.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         let echoes = self.sessions.values().map(|session| session.poll_timeout(self.config.echo_timeout));
         let is_anyone_there = !self.connections.is_empty();
@@ -30,7 +29,6 @@ impl Controller {
         echoes.chain(timers.into_iter().flatten()).chain(self.gone_at()).min()
     }
 
-    /// Runs all timers that are due.
     pub(crate) fn run_timers(&mut self) {
         self.keep_alive();
         self.end_recovery_holds();

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use balance::central::{AgentCommand, AgentReport};
 use net::{Bandwidth, FiveTuple};
 
-/// Agent commands in force.
 #[derive(Debug, Default)]
 pub(crate) struct AgentCommands {
     /// Report threshold in bytes; `None` if the balancer requests no reports.
@@ -16,7 +15,6 @@ pub(crate) struct AgentCommands {
 }
 
 impl AgentCommands {
-    /// Records a command.
     pub(crate) fn note(&mut self, command: AgentCommand) {
         match command {
             AgentCommand::SetReportThreshold(bytes) => self.report_threshold_bytes = Some(bytes),
@@ -30,7 +28,6 @@ impl AgentCommands {
             self.rate_limits.remove(tuple);
         }
     }
-    /// Returns the rate limits of the flows of a host.
     pub(crate) fn rate_limits_of(&self, host: Ipv4Addr) -> impl Iterator<Item = (&FiveTuple, Bandwidth)> {
         let first = |src| FiveTuple { src, dst: Ipv4Addr::UNSPECIFIED, protocol: 0, src_port: 0, dst_port: 0 };
         let from = self.rate_limits.range(first(host)..);

@@ -7,10 +7,8 @@ use std::path::Path;
 
 use subtle::{Choice, ConstantTimeEq};
 
-/// Minimum number of characters of a token.
 const TOKEN_CHARS: usize = 16;
 
-/// The permissions of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// All requests.
@@ -21,7 +19,6 @@ pub enum Role {
     Agent(Option<Ipv4Addr>),
 }
 
-/// The permission that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Permission {
     Read,
@@ -31,7 +28,6 @@ pub(crate) enum Permission {
 }
 
 impl Role {
-    /// Returns whether the role grants a permission.
     pub(crate) fn may(self, need: Permission) -> bool {
         match (self, need) {
             (Role::Admin, _) | (Role::Read, Permission::Read) => true,
@@ -63,7 +59,6 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// The reason why a token file is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum TokensError {
     #[error("cannot read tokens from {file}: {source}")]
@@ -72,12 +67,7 @@ pub enum TokensError {
     #[error(
         "{file}, line {line}: {message}; a line is a role (admin, read, agent) and a token, for agents also an address"
     )]
-    Line {
-        file: String,
-        /// Number of the line, from 1.
-        line: usize,
-        message: &'static str,
-    },
+    Line { file: String, line: usize, message: &'static str },
 }
 
 impl Tokens {
@@ -127,7 +117,6 @@ impl Tokens {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
     /// Returns the role of a token. The comparison takes constant time, so its duration does not
     /// reveal a prefix.
     pub(crate) fn role(&self, token: &str) -> Option<Role> {

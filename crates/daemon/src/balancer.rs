@@ -11,34 +11,19 @@ use balance::{Build, Spec, SpecError};
 const OPENFLOW_EQUIVALENTS: [(&str, &str); 4] =
     [("ecmp", "sdn-ecmp"), ("wcmp", "sdn-wcmp"), ("vlb", "sdn-vlb"), ("spt", "sdn-spt")];
 
-/// The reason why a balancer cannot run on OpenFlow switches.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BalancerError {
-    /// Unknown balancer or parameter.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The balancer needs special switches or hosts.
     #[error("balancer `{name}` does not run on OpenFlow switches; {hint}")]
-    NotOpenFlow {
-        name: &'static str,
-        /// A balancer to use instead.
-        hint: String,
-    },
+    NotOpenFlow { name: &'static str, hint: String },
     /// The balancer picks servers for requests and does not route other traffic.
     #[error("balancer `{name}` picks servers for a virtual address and does not route; {hint}")]
-    Server {
-        name: &'static str,
-        /// A balancer to use instead.
-        hint: String,
-    },
+    Server { name: &'static str, hint: String },
     /// The OpenFlow equivalent does not have these parameters.
     #[error("balancer `{name}` runs here as `{equivalent}`, which does not take its parameters: {source}")]
-    Parameters {
-        name: &'static str,
-        /// The OpenFlow equivalent.
-        equivalent: &'static str,
-        source: SpecError,
-    },
+    Parameters { name: &'static str, equivalent: &'static str, source: SpecError },
 }
 
 /// Parses the specification of a balancer for OpenFlow switches.
@@ -60,7 +45,6 @@ pub fn parse(text: &str) -> Result<Spec, BalancerError> {
     }
 }
 
-/// Returns a hint that names a balancer to use instead.
 fn alternative(name: &str) -> String {
     let known = CENTRAL.iter().map(|entry| entry.name).chain(OPENFLOW_EQUIVALENTS.map(|(from, _)| from));
     // Some data-plane balancers, such as `spain`, have a central variant.

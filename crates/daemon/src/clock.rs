@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use net::Time;
 
-/// A monotonic clock that starts at zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -12,11 +11,9 @@ impl Clock {
     pub(crate) fn start() -> Clock {
         Clock(Instant::now())
     }
-    /// Returns the time since the start.
     pub(crate) fn now(self) -> Time {
         self.at(Instant::now())
     }
-    /// Converts an instant to the time since the start.
     pub(crate) fn at(self, moment: Instant) -> Time {
         Time::from_ns(u64::try_from(moment.saturating_duration_since(self.0).as_nanos()).unwrap_or(u64::MAX / 1000))
     }

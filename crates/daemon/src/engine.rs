@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
-use balance::server::ServerStats;
 use control::{Controller, Event, Output, vip};
 use net::Time;
 use openflow::wire;
@@ -26,7 +25,7 @@ use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
 use crate::events::{DaemonEvent, dpid, limit_name};
-use crate::http::ServerFacts;
+use crate::http::ServerStats;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
 
@@ -36,30 +35,24 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
 /// Number of events kept for slow readers. A reader that falls further behind loses events and is
 /// notified.
 const EVENTS_KEPT: usize = 1024;
-/// Maximum number of jobs run between two rounds.
 const JOBS_PER_ROUND: usize = 4;
 /// Timer period while no deadline is set.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The controller with its connections, timers and event stream.
 pub(crate) struct Engine {
     pub(crate) controller: Controller,
     pub(crate) balancer: Spec,
     pub(crate) clock: Clock,
     pub(crate) hub: Arc<Hub>,
-    /// Agent commands in force.
     pub(crate) agent_commands: AgentCommands,
     /// Latest server statistics that the agents of members sent over HTTP, with the time of
     /// receipt.
-    pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerFacts)>,
+    pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerStats)>,
     seed: u64,
     metrics: Arc<Metrics>,
     events: broadcast::Sender<DaemonEvent>,
-    /// Connections that the controller knows.
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
-    /// Connections with output of this round.
     touched: Vec<Arc<Peer>>,
-    /// Messages that could not be encoded.
     unsendable: Vec<(ConnectionId, openflow::Xid)>,
     round: Round,
     /// Empty between rounds; kept to reuse the allocation.
@@ -67,12 +60,10 @@ pub(crate) struct Engine {
     outputs: VecDeque<Output>,
 }
 
-/// Returns a switch port as text for the log.
 fn end((datapath, port): &(DatapathId, PortNo)) -> String {
     format!("{}:{}", dpid(*datapath), port.0)
 }
 
-/// Returns the connection of a message to a switch; `None` for other outputs.
 fn switch_of(output: &Output) -> Option<ConnectionId> {
     match output {
         Output::Channel(FromController::Message(connection, _)) => Some(*connection),
@@ -118,7 +109,6 @@ impl Engine {
         self.events.clone()
     }
 
-    /// Runs until `stop` fires.
     pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
         let hub = self.hub.clone();
         let mut alarm = std::pin::pin!(tokio::time::sleep(LONG));
@@ -137,7 +127,7 @@ impl Engine {
                 () = &mut alarm => armed = None,
                 Some(job) = jobs.recv() => job(&mut self),
             }
-            // // All event sources get their turn in every round, so that none starves.
+            // All event sources get their turn in every round, so that none starves.
             for _ in 0..JOBS_PER_ROUND {
                 match jobs.try_recv() {
                     Ok(job) => job(&mut self),
@@ -148,9 +138,8 @@ impl Engine {
         }
     }
 
-    /// Runs one round.
     fn turn(&mut self) {
-        self.metrics.rounds.inc();
+        self.metrics.engine_rounds.inc();
         let began = Instant::now();
         let now = self.clock.at(began);
         if self.controller.poll_timeout().is_some_and(|due| due <= now) {
@@ -181,7 +170,6 @@ impl Engine {
         self.hub.adapt_share(began.elapsed(), longest);
     }
 
-    /// Applies all outputs of the controller.
     fn drain(&mut self) {
         let (before, began) = (self.controller.tally().decisions, Instant::now());
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -213,7 +201,6 @@ impl Engine {
         }
     }
 
-    /// Applies one output, or several messages to one switch.
     fn apply_outputs(&mut self, piece: &[Output]) {
         match &piece[0] {
             Output::Channel(FromController::Message(connection, _)) => self.send(*connection, piece),
@@ -224,7 +211,7 @@ impl Engine {
             }
             Output::Agents(command) => {
                 self.agent_commands.note(*command);
-                self.tell(DaemonEvent::Order(*command));
+                self.publish(DaemonEvent::Command(*command));
             }
             Output::Event(event) => self.event(event.clone()),
         }
@@ -299,17 +286,15 @@ impl Engine {
                 let (pool, member, state) = (pool.0, member.0, state.words());
                 tracing::info!(pool, member, %address, "member: {state}");
             }
-            Event::FlowMigrated(tuple) => tracing::debug!(?tuple, "flow moved"),
+            Event::FlowMigrated(tuple) => tracing::debug!(?tuple, "flow migrated"),
         }
-        self.tell(DaemonEvent::Event(event));
+        self.publish(DaemonEvent::Event(event));
     }
 
-    fn tell(&self, happening: DaemonEvent) {
+    fn publish(&self, event: DaemonEvent) {
         // The send fails only if no reader is subscribed.
-        let _ = self.events.send(happening);
+        let _ = self.events.send(event);
     }
-
-    /// Handles a report of an agent and applies the outputs immediately.
     pub(crate) fn report(&mut self, report: AgentReport) {
         self.agent_commands.reported(&report);
         self.controller.handle_agent_report(self.clock.now(), report);
@@ -317,21 +302,22 @@ impl Engine {
     }
 
     /// Handles server statistics of an agent. Returns whether the server is a member of a pool.
-    pub(crate) fn handle_server_stats(&mut self, host: Ipv4Addr, stats: ServerStats, told: ServerFacts) -> bool {
+    pub(crate) fn handle_server_stats(
+        &mut self,
+        host: Ipv4Addr,
+        stats: balance::server::ServerStats,
+        received: ServerStats,
+    ) -> bool {
         let now = self.clock.now();
         let is_member = self.controller.handle_member_report(now, host, stats);
         // Statistics of other hosts are not stored: forged addresses could fill the memory.
         if is_member {
-            self.agent_stats.insert(host, (now, told));
+            self.agent_stats.insert(host, (now, received));
         }
         self.drain();
         is_member
     }
 
-    /// Replaces the virtual services.
-    ///
-    /// # Errors
-    /// Returns why the services are invalid; the previous ones stay in force.
     pub(crate) fn set_services(&mut self, services: vip::Services) -> Result<(), vip::ServicesError> {
         let members = services.pools.iter().flat_map(|pool| pool.members.iter().map(|member| member.address));
         let members: BTreeSet<Ipv4Addr> = members.collect();
@@ -340,8 +326,6 @@ impl Engine {
         self.drain();
         Ok(())
     }
-
-    /// Replaces the balancer.
     pub(crate) fn set_balancer(&mut self, spec: Spec) {
         tracing::info!(balancer = spec.label(), "balancer replaced");
         // The new balancer sends its own agent commands; those of the old one no longer apply.
@@ -350,16 +334,15 @@ impl Engine {
         self.balancer = spec;
     }
 
-    /// Updates the metrics that are read from the controller.
     pub(crate) fn note_metrics(&self) {
         let metrics = &self.metrics;
-        metrics.note(&self.controller.tally());
+        metrics.copy_control(&self.controller.tally());
         let switches = self.controller.switches().filter(|switch| switch.connection.is_some());
         metrics.switches.set(switches.count() as i64);
         metrics.hosts.set(self.controller.hosts().count() as i64);
         metrics.links.set(self.controller.links().filter(|link| link.is_alive).count() as i64);
         metrics.flows.set(self.controller.flows().count() as i64);
         metrics.handshaking.set(self.hub.handshaking() as i64);
-        metrics.tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
+        metrics.runtime_tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
     }
 }

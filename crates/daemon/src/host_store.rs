@@ -4,7 +4,7 @@
 //! stored hosts a restarted daemon adopts the rules of its previous instance.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::events::{DaemonEvent, dpid};
 use crate::server::Handle;
+use crate::services::replace_file;
 use crate::{config, settings};
 
 /// Time to collect hosts that appear together before one write.
 const BATCH_TIME: Duration = Duration::from_millis(200);
 
-/// The reason why the host file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("cannot read the stored hosts from {file}")]
@@ -40,14 +40,11 @@ struct StoredHosts {
 struct Host {
     mac: String,
     ipv4: std::net::Ipv4Addr,
-    switch: String,
+    dpid: String,
     port: u32,
 }
 
 /// Loads the hosts of a file; a missing file holds none.
-///
-/// # Errors
-/// Returns why an existing file cannot be read. It is not overwritten.
 fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
     let name = || file.display().to_string();
     let text = match fs::read_to_string(file) {
@@ -56,37 +53,30 @@ fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
         Err(source) => return Err(StateError::Read { file: name(), source }),
     };
     let content = |message: String| StateError::Content { file: name(), message };
-    let remembered: StoredHosts = serde_json::from_str(&text).map_err(|error| content(error.to_string()))?;
+    let stored: StoredHosts = serde_json::from_str(&text).map_err(|error| content(error.to_string()))?;
     let host = |host: Host| {
         let mac = config::mac_address(&host.mac)
             .ok_or_else(|| content(format!("`{}` is not an Ethernet address", host.mac)))?;
         let datapath =
-            config::datapath(&host.switch).ok_or_else(|| content(format!("`{}` is not a datapath id", host.switch)))?;
+            config::datapath(&host.dpid).ok_or_else(|| content(format!("`{}` is not a datapath id", host.dpid)))?;
         Ok(KnownHost { mac, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) })
     };
-    remembered.hosts.into_iter().map(host).collect()
+    stored.hosts.into_iter().map(host).collect()
 }
 
-/// Writes hosts by replacing the file, so that it is complete at every moment.
 fn write(file: &Path, hosts: &[KnownHost]) -> io::Result<()> {
     let host = |host: &KnownHost| Host {
         mac: host.mac.to_string(),
         ipv4: host.ipv4,
-        switch: dpid(host.datapath),
+        dpid: dpid(host.datapath),
         port: host.port.0,
     };
-    let remembered = StoredHosts { hosts: hosts.iter().map(host).collect() };
-    let mut name = file.as_os_str().to_owned();
-    name.push(".new");
-    let beside = PathBuf::from(name);
-    let mut new = fs::File::create(&beside)?;
-    serde_json::to_writer_pretty(&mut new, &remembered)?;
-    new.write_all(b"\n")?;
-    new.sync_all()?;
-    fs::rename(&beside, file)
+    let stored = StoredHosts { hosts: hosts.iter().map(host).collect() };
+    let mut text = serde_json::to_vec_pretty(&stored)?;
+    text.push(b'\n');
+    replace_file(file, &text)
 }
 
-/// Keeps the file up to date until `stop` fires.
 pub(crate) async fn persist_loop(handle: Handle, file: PathBuf, mut stop: oneshot::Receiver<()>) {
     let mut events = handle.events.subscribe();
     loop {
@@ -114,7 +104,6 @@ async fn next(events: &mut broadcast::Receiver<DaemonEvent>) -> bool {
     }
 }
 
-/// Returns the settings with the stored hosts.
 pub(crate) fn with_stored_hosts(settings: &settings::Settings) -> Result<settings::Settings, StateError> {
     let mut settings = settings.clone();
     if let Some(file) = &settings.state {

@@ -5,10 +5,6 @@ use tracing_subscriber::fmt;
 
 use crate::settings::{Log, LogFormat};
 
-/// Checks a filter.
-///
-/// # Errors
-/// Returns why the filter is not valid.
 pub(crate) fn check(filter: &str) -> Result<(), String> {
     EnvFilter::builder().parse(filter).map(|_| ()).map_err(|error| error.to_string())
 }

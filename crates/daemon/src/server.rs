@@ -24,21 +24,14 @@ use crate::settings::Settings;
 use crate::tls::{self, TlsError};
 use crate::{fd_limit, http};
 
-/// Length of the kernel's queue of connections that are not accepted yet.
 const BACKLOG: u32 = 1024;
 /// Capacity of the job queue of the engine; further requests wait in their HTTP handlers.
 const JOBS: usize = 64;
 
-/// The reason why a daemon cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("cannot listen on {address} for {what}")]
-    Listen {
-        /// The interface: `switches` or `HTTP`.
-        what: &'static str,
-        address: SocketAddr,
-        source: io::Error,
-    },
+    Listen { what: &'static str, address: SocketAddr, source: io::Error },
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(transparent)]
@@ -65,18 +58,15 @@ pub struct Daemon {
     parts: Vec<Part>,
 }
 
-/// A thread and its stop signal.
 #[derive(Debug)]
 struct Part {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The error of a request to an engine that is shutting down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopping;
 
-/// Shared access to the engine, its events and its configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     pub(crate) jobs: mpsc::Sender<Job>,
@@ -89,7 +79,6 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Runs a closure in the engine between two rounds and returns its result.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Engine) -> T + Send + 'static,
@@ -200,8 +189,6 @@ impl Part {
     }
 }
 
-/// Merges the stored virtual services with those of the configuration file and sets them in the
-/// engine.
 fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
     let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
@@ -218,7 +205,6 @@ fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceMan
     Ok(ServiceManager::new(desired, store, checker))
 }
 
-/// Returns `localhost`, the name of this machine and the configured names.
 fn own_names(configured: &[String]) -> Arc<[String]> {
     let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let own = ["localhost".to_owned()].into_iter().chain(host_name);

@@ -10,25 +10,16 @@ use crate::auth::Tokens;
 use crate::services::ConfiguredServices;
 
 /// Settings of a daemon. The keys of the configuration file describe them
-/// ([`crate::config::KEYS`]).
+/// ([`crate::config::LAYOUT`]).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Listen address for switches.
     pub listen: SocketAddr,
-    /// Certificates for switches; `None` for TCP.
     pub tls: Option<Tls>,
-    /// The balancer, a central one.
     pub balancer: Spec,
     pub control: control::Config,
-    /// Listen address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// Certificate of the HTTP interface; `None` for plain HTTP.
     pub http_tls: Option<HttpTls>,
-    /// Host names that requests may use if no tokens are configured, in addition to addresses,
-    /// `localhost` and the name of this machine.
     pub http_names: Vec<String>,
-    /// Tokens of the HTTP interface. Without tokens, loopback may do everything, and other
-    /// addresses may read.
     pub tokens: Tokens,
     /// File of learned hosts. Virtual services are stored next to it in a file whose name ends in
     /// `.services`. `None` stores neither, and services defined over the API end with the daemon.
@@ -42,7 +33,6 @@ pub struct Settings {
 /// switches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tls {
-    /// Certificate of the controller, followed by its intermediate certificates.
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// Authorities that sign the certificates of switches. A switch without such a certificate is
@@ -54,7 +44,6 @@ pub struct Tls {
 /// with certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpTls {
-    /// Certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
@@ -62,30 +51,14 @@ pub struct HttpTls {
 /// Bounds of the resources that peers can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Maximum number of switch connections.
     pub connections: usize,
-    /// Maximum number of connections that have not finished the handshake. At the limit a new
-    /// connection evicts the oldest one, silent ones first.
     pub pending_handshakes: usize,
-    /// Time from the accept of a connection until the table read-back is complete.
     pub handshake_timeout: Time,
-    /// Messages of one switch per second, with bursts of a tenth of that number. Further messages
-    /// wait in the socket.
     pub messages_per_s: u32,
-    /// Connections accepted per second, with bursts of a hundredth of that number. Further ones
-    /// wait in the kernel's queue.
     pub accepts_per_s: u32,
-    /// Maximum number of output bytes that wait for a switch to read them. Above it the connection
-    /// is closed. From a sixteenth of it on the switch is not read from.
     pub send_buffer_bytes: usize,
-    /// Time after which a switch or HTTP client that reads none of its pending output is
-    /// disconnected.
     pub write_timeout: Time,
-    /// Maximum number of HTTP connections. At the limit the oldest one without a request in
-    /// progress is closed.
     pub http_connections: usize,
-    /// Time for an HTTP client to send a request. An HTTP connection that is idle for this time is
-    /// closed.
     pub http_request_timeout: Time,
 }
 
@@ -112,7 +85,6 @@ impl Limits {
     }
 }
 
-/// Settings of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Log {
     pub format: LogFormat,
@@ -120,12 +92,9 @@ pub struct Log {
     pub filter: String,
 }
 
-/// Format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// Human-readable.
     Text,
-    /// One JSON object a line.
     Json,
 }
 

@@ -15,24 +15,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::settings::{HttpTls, Tls};
 
-/// The reason why certificates cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file cannot be read or does not contain this kind of PEM item.
     #[error("cannot read {what} from {file}")]
-    File {
-        /// The expected content.
-        what: &'static str,
-        file: String,
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// Certificate and key do not match, or a certificate is invalid.
+    File { what: &'static str, file: String, source: Box<dyn Error + Send + Sync> },
     #[error("{file} cannot be used for TLS")]
-    Use {
-        /// The files, as text.
-        file: String,
-        source: Box<dyn Error + Send + Sync>,
-    },
+    Use { file: String, source: Box<dyn Error + Send + Sync> },
 }
 
 /// Loads the files and creates the acceptor for switches. It accepts only certificates of the
@@ -80,16 +68,13 @@ pub fn http_acceptor(tls: &HttpTls) -> Result<TlsAcceptor, TlsError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Returns the cryptography provider of both ends.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// The certificate chain and key of the controller.
 struct Own {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    /// File names, for error messages.
     files: String,
 }
 
@@ -102,7 +87,6 @@ impl Own {
         })?;
         Ok(Own { chain, key, files })
     }
-
     fn config(self, verifier: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, TlsError> {
         let Own { chain, key, files } = self;
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anabranch_daemon::balancer;
-use common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, request, udp, wait};
+use common::{connect, network, request, resident_bytes, served, udp, wait};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use openflow::{Envelope, Message, Xid, wire};
 
@@ -25,29 +25,24 @@ fn bytes(message: Message) -> Vec<u8> {
 
 #[test]
 fn flows_over_limit_use_default_routes() {
-    let daemon = daemon(&fat_tree(), |settings| {
+    let (_daemon, http, fabric) = network(|settings| {
         settings.balancer = balancer::parse("hedera").expect("a balancer");
         settings.control.flows_max = 3;
     });
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    // Every packet is the first of a flow; the daemon counts all of them and keeps three flows.
-    fabric.wait_reached();
+    // Every packet was the first of a flow: the daemon counts all of them and keeps three flows.
     assert_eq!(metric(http, "flows"), 3);
-    wait("the others are counted", || metric(http, "flows_untold_total") > 0);
+    wait("the others are counted", || metric(http, "flows_over_limit_total") > 0);
     // Packets of a known flow are not counted as over the limit.
-    let before = metric(http, "flows_untold_total");
+    let before = metric(http, "flows_over_limit_total");
     fabric.with(|wires| (0..20).for_each(|turn| wires.send(udp(0, 9, 5_000 + turn))));
-    wait("these are untold, too", || metric(http, "flows_untold_total") >= before + 20);
+    wait("these are counted, too", || metric(http, "flows_over_limit_total") >= before + 20);
     assert_eq!(metric(http, "flows"), 3);
 }
 
 #[test]
 fn switch_above_message_rate_is_throttled() {
-    let daemon = daemon(&fat_tree(), |settings| settings.limits.messages_per_s = 4_000);
-    let http = daemon.http.expect("HTTP is on");
-    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
-    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let (daemon, http) = served(|settings| settings.limits.messages_per_s = 4_000);
+    let mut stream = connect(daemon.openflow);
     // A burst of 400, then 4,000/s.
     let many = bytes(Message::EchoRequest(Vec::new())).repeat(4_400);
     let began = Instant::now();
@@ -58,13 +53,7 @@ fn switch_above_message_rate_is_throttled() {
     }
     let took = began.elapsed();
     assert!(took > Duration::from_millis(900), "4,400 messages at 4,000/s took {took:?}");
-    assert!(metric(http, "throttled_total") > 0);
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
+    assert!(metric(http, "connections_throttled_total") > 0);
 }
 
 #[test]
@@ -74,10 +63,7 @@ fn silent_connections_are_limited_and_time_out() {
     let needed = 13_000;
     assert!(hard >= needed, "{needed} files are needed, but only {hard} are allowed (ulimit -Hn)");
     setrlimit(Resource::RLIMIT_NOFILE, soft.max(needed), hard).expect("up to the hard limit");
-    let daemon = daemon(&fat_tree(), |settings| settings.limits.handshake_timeout = net::Time::from_s(4));
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (daemon, http, fabric) = network(|settings| settings.limits.handshake_timeout = net::Time::from_s(4));
     let (connects, before) = (fabric.with(|wires| wires.connects), resident_bytes());
     let silent: Vec<TcpStream> =
         (0..10_000).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
@@ -93,6 +79,6 @@ fn silent_connections_are_limited_and_time_out() {
     wait("it is let in", || metric(http, "switches") == 20);
     fabric.wait_reached();
     // The handshake timeout closes them.
-    wait("silent connections are closed", || metric(http, "connections") == 20 && metric(http, "tasks") <= 22);
+    wait("silent connections are closed", || metric(http, "connections") == 20 && metric(http, "runtime_tasks") <= 22);
     drop(silent);
 }

@@ -4,9 +4,8 @@ mod common;
 
 use std::net::{SocketAddr, TcpStream};
 
-use common::{Fabric, Wires, daemon, fat_tree, request, wait};
+use common::{Wires, get, network, request, resident_bytes, wait};
 use net::NodeIx;
-use serde_json::Value;
 
 /// Reconnects before the first measurement, so that reused allocations exist by then.
 const FIRST: u32 = 60;
@@ -15,33 +14,20 @@ const RECONNECTS: u32 = 200;
 /// leaked a session with its table read-back (about 20 kB).
 const GROWTH_MAX: u64 = 2 << 20;
 
-fn statistics(http: SocketAddr) -> Value {
-    let (status, body) = request(http, "GET", "/v1/statistics", None);
-    assert_eq!(status, 200, "{body}");
-    serde_json::from_str(&body).expect("JSON")
-}
-
-/// Returns the resources of this process, which runs both the daemon and the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Held {
     files: usize,
     threads: usize,
-    /// Returns the number of tasks of the daemon from its metrics.
     tasks: u64,
 }
 
 fn held(http: SocketAddr) -> Held {
     let entries = |folder: &str| std::fs::read_dir(folder).expect("Linux").count();
     let (_, metrics) = request(http, "GET", "/metrics", None);
-    let tasks = metrics.lines().find_map(|line| line.strip_prefix("anabranch_tasks ")).expect("the metric is there");
+    let tasks =
+        metrics.lines().find_map(|line| line.strip_prefix("anabranch_runtime_tasks ")).expect("the metric is there");
     let tasks = tasks.parse().expect("a number");
     Held { files: entries("/proc/self/fd"), threads: entries("/proc/self/task"), tasks }
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") << 10
 }
 
 fn disconnect(wires: &mut Wires, turn: u32) {
@@ -51,7 +37,7 @@ fn disconnect(wires: &mut Wires, turn: u32) {
 
 fn settled(http: SocketAddr) {
     wait("only what is connected is kept", || {
-        let statistics = statistics(http);
+        let statistics = get(http, "/v1/statistics");
         statistics["connections"] == 20
             && statistics["handshaking"] == 0
             && statistics["sessions"] == 20
@@ -61,10 +47,7 @@ fn settled(http: SocketAddr) {
 
 #[test]
 fn reconnects_leak_nothing() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (daemon, http, fabric) = network(|_| {});
     let mut first = None;
     for turn in 0..FIRST + RECONNECTS {
         if turn == FIRST {

@@ -2,22 +2,15 @@
 
 use std::path::Path;
 
-use crate::input::{Experiment, Override};
+use crate::input::{Experiment, FileError, Override};
 
-pub(crate) const SMALL: &str = r#"
-name = "small"
-seeds = 2
-balancers = ["ecmp", "spray"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
-[traffic]
-workload = "fixed:size=10KB"
-load = [0.1, 0.5]
-flows = 20
-"#;
+pub(crate) const SMALL: &str = include_str!("../tests/data/fixed-size.toml");
 
-/// Parses [`SMALL`] with overrides.
-pub(crate) fn small(overrides: &[(&str, &str)]) -> Experiment {
+pub(crate) fn read_small(overrides: &[(&str, &str)]) -> Result<Experiment, FileError> {
     let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-    Experiment::parse("small.toml", SMALL, "small", Path::new("."), &overrides).expect("the file of the test is valid")
+    Experiment::parse("small.toml", SMALL, "small", Path::new("."), &overrides)
+}
+
+pub(crate) fn small(overrides: &[(&str, &str)]) -> Experiment {
+    read_small(overrides).expect("the file of the test is valid")
 }

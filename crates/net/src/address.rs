@@ -4,19 +4,15 @@ use core::net::Ipv4Addr;
 
 use crate::topology::{HostIx, LinkIx, NodeIx, Topology};
 
-/// The five-tuple of a flow in its direction of travel. Ordered by its fields in the order of
-/// declaration.
+/// The five-tuple of a flow in its direction of travel, ordered by its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs, reason = "the fields have their usual names")]
 pub struct FiveTuple {
-    /// Source address.
     pub src: Ipv4Addr,
-    /// Destination address.
     pub dst: Ipv4Addr,
     /// IP protocol: 6 for TCP, 17 for UDP.
     pub protocol: u8,
-    /// Source port.
     pub src_port: u16,
-    /// Destination port.
     pub dst_port: u16,
 }
 
@@ -72,8 +68,7 @@ pub fn datapath_of(node: NodeIx) -> u64 {
     u64::from(node.0) + 1
 }
 
-/// Returns the port of the sending end of a link: its position among the links leaving the node,
-/// plus one.
+/// Returns the port of a link's sending end: its position among the node's links, plus one.
 pub fn port_of(topology: &Topology, link: LinkIx) -> u32 {
     let from = topology.link(link).from;
     let position = topology.out_links(from).iter().position(|out| *out == link);

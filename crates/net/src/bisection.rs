@@ -12,13 +12,11 @@ pub const MAX_EXACT_HOSTS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum BisectionError {
-    /// Too many halves: their number grows as 2^hosts.
     #[error(
         "the exact bisection of {hosts} hosts would need every half of them; at most {MAX_EXACT_HOSTS} hosts \
          are enumerated, use the closed form of the family or `between` for a chosen half"
     )]
     TooManyHosts { hosts: usize },
-    /// Fewer than two hosts.
     #[error("a bisection needs at least 2 hosts, the topology has {hosts}")]
     TooFewHosts { hosts: usize },
 }
@@ -62,8 +60,7 @@ pub fn between(topology: &Topology, is_sender: impl Fn(HostIx) -> bool) -> Bandw
 /// Only nodes that forward carry flow of other nodes. A node that is both source and sink makes the
 /// flow unlimited (`u64::MAX` bit/s); without sources or sinks it is zero.
 ///
-/// Dinic: Algorithm for solution of a problem of maximum flow in networks with power estimation,
-/// 1970.
+/// Dinic: Algorithm for solution of a problem of maximum flow in networks, 1970.
 pub fn max_flow(topology: &Topology, sources: &[NodeIx], sinks: &[NodeIx]) -> Bandwidth {
     if sources.iter().any(|source| sinks.contains(source)) {
         return Bandwidth::from_bps(u64::MAX);
@@ -81,7 +78,6 @@ pub fn max_flow(topology: &Topology, sources: &[NodeIx], sinks: &[NodeIx]) -> Ba
 
 /// The residual network: arc `i` and arc `i ^ 1` are each other's reverse.
 struct Network {
-    /// Arcs leaving each node.
     out: Vec<Vec<u32>>,
     to: Vec<u32>,
     residual: Vec<u64>,
@@ -104,8 +100,7 @@ impl Network {
             source,
             sink,
         };
-        // A host that does not forward only starts or ends flows: one direction of its links is
-        // closed.
+        // A host that does not forward starts or ends flows only: close one direction of its links.
         let open_out = |node: NodeIx| topology.node(node).forwards || sources.contains(&node);
         let open_in = |node: NodeIx| topology.node(node).forwards || sinks.contains(&node);
         for pair in topology.links().chunks(2) {

@@ -16,8 +16,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     near.min().map(|(_, word)| word)
 }
 
-/// Returns ``did you mean `word`?`` if a known name is near, otherwise the list of names: `there
-/// are: a, b`.
+/// Returns ``did you mean `word`?`` if a known name is near, else `there are: a, b`.
 pub fn suggestion<'a>(given: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(given, known.clone()) {
         Some(word) => format!("did you mean `{word}`?"),

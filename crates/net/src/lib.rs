@@ -12,6 +12,7 @@ pub mod paths;
 pub mod random;
 pub mod routes;
 pub mod spec;
+pub mod spec_text;
 pub mod topology;
 pub mod units;
 

@@ -73,8 +73,7 @@ pub fn nodes(topology: &Topology, from: NodeIx, path: &[LinkIx]) -> Vec<NodeIx> 
     std::iter::once(from).chain(rest).collect()
 }
 
-/// Returns the first `max_paths` equal-cost paths of the routing tables, by rank (see
-/// [`Routes::path`]).
+/// Returns the first `max_paths` equal-cost paths of the routing tables, by rank.
 pub fn of_routes(topology: &Topology, routes: &Routes, from: NodeIx, class: ClassIx, max_paths: u32) -> Vec<Path> {
     let count = routes.path_count(from, class).min(max_paths);
     (0..count).map(|rank| routes.path(topology, from, class, rank)).collect()
@@ -90,9 +89,7 @@ pub fn equal_cost(
 ) -> Found {
     let costs = costs_to(topology, to, Metric::Hops, &usable, &[]);
     let hops = |node: NodeIx| costs[node.ix()].map(|cost| cost.0);
-    let Some(max_links) = hops(from) else {
-        return Found { paths: Vec::new(), truncated: false };
-    };
+    let Some(max_links) = hops(from) else { return Found { paths: Vec::new(), truncated: false } };
     let limits = Limits { max_links: max_links as usize, max_paths };
     walk(topology, from, to, limits, &usable, &|at, link| {
         let next = hops(topology.link(link).to);
@@ -150,8 +147,7 @@ pub fn k_shortest(
     accepted
 }
 
-/// Returns the path whose narrowest link is widest. Ties go to the smallest delay, then to the
-/// fewest links.
+/// Returns the path whose narrowest link is widest; ties: smallest delay, then fewest links.
 ///
 /// `capacity` returns the rate a link offers (its own, or the remaining rate), or `None` if it must
 /// not be used. The bottleneck of a path without links is the largest possible rate.
@@ -162,8 +158,7 @@ pub fn widest(
     capacity: impl Fn(LinkIx) -> Option<Bandwidth>,
 ) -> Option<WidePath> {
     let bottleneck = widest_bottleneck(topology, from, to, &capacity)?;
-    // The shortest path among all links of sufficient rate is exact. Breaking ties inside the
-    // widest-path search is not.
+    // The shortest path among links of sufficient rate is exact; ties inside the search are not.
     let wide_enough = |link| capacity(link).is_some_and(|offered| offered >= bottleneck);
     let path = shortest(topology, from, to, Metric::Delay, wide_enough)?;
     Some(WidePath { path, bottleneck })
@@ -257,9 +252,7 @@ fn deviations(
     usable: &impl Fn(LinkIx) -> bool,
     accepted: &[Path],
 ) -> Vec<Path> {
-    let Some(last) = accepted.last() else {
-        return Vec::new();
-    };
+    let Some(last) = accepted.last() else { return Vec::new() };
     let mut avoid = vec![false; topology.nodes().len()];
     let mut spur = from;
     let mut found = Vec::new();
@@ -293,8 +286,7 @@ fn walk(
     let mut visited = vec![false; topology.nodes().len()];
     visited[from.ix()] = true;
     let mut path: Path = Vec::new();
-    // The next port to try at every node of the path. The stack is explicit because paths may be
-    // long.
+    // The next port to try at every node of the path; explicit because paths may be long.
     let mut ports = vec![0usize];
     if from == to {
         found.paths.push(Vec::new());
@@ -331,7 +323,6 @@ fn walk(
     found
 }
 
-/// Returns the largest bottleneck of any path.
 fn widest_bottleneck(
     topology: &Topology,
     from: NodeIx,
@@ -351,9 +342,7 @@ fn widest_bottleneck(
             continue;
         }
         for link in topology.out_links(node) {
-            let Some(offered) = capacity(*link) else {
-                continue;
-            };
+            let Some(offered) = capacity(*link) else { continue };
             let (next, width) = (topology.link(*link).to, width.min(offered));
             if best[next.ix()].is_none_or(|known| width > known) {
                 best[next.ix()] = Some(width);

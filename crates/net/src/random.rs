@@ -3,8 +3,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The random numbers of one component. Streams are named, so a new consumer does not shift the
-/// draws of others.
+/// The random numbers of one component. A new named stream does not shift the others' draws.
 #[derive(Clone, Debug)]
 pub struct RandomStream(Xoshiro256PlusPlus);
 
@@ -21,8 +20,7 @@ impl RandomStream {
     pub fn next_f64(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// Returns a uniform number in 0 .. `n` (multiply-shift on 64 bits; the bias is negligible).
-    /// `n` must not be 0.
+    /// Returns a uniform number in 0 .. `n`, above 0 (multiply-shift, negligible bias).
     pub fn next_below(&mut self, n: u64) -> u64 {
         debug_assert!(n > 0, "next_below(0) is undefined");
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64

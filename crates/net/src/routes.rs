@@ -22,12 +22,9 @@ pub struct Routes {
     host_class: Vec<ClassIx>,
     /// Last link to each host whose class is a switch.
     host_link: Vec<Option<LinkIx>>,
-    /// The row of each node.
     rows: Vec<Row>,
-    /// Number of blocks that hold all rows of a class.
     blocks_per_class: usize,
-    /// Block of `(class, row / BLOCK)`. The class comes first because a path is walked within one
-    /// class.
+    /// Block of `(class, row / BLOCK)`; class first, as a path is walked within one class.
     blocks: Vec<u32>,
     /// Position in `hops` of `(block, row % BLOCK)`: the number of next hops, followed by them.
     table: Vec<u32>,
@@ -41,15 +38,13 @@ pub struct Routes {
 /// entries therefore shrinks to a size that fits a cache.
 const BLOCK: usize = 32;
 
-/// The paths between a node and a class.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct PathSummary {
     /// Number of equal-cost paths, saturating; 0 if unreachable.
     count: u32,
     /// Links to the class node; `u16::MAX` if unreachable.
     distance: u16,
-    /// Whether every next hop continues over the same number of paths. The next hop of a rank then
-    /// follows by division.
+    /// Whether all next hops continue over equally many paths: ranks then follow by division.
     is_even: bool,
 }
 
@@ -65,7 +60,7 @@ struct InternTables {
 }
 
 /// The location of a node's entries. In a large network nearly all nodes are hosts with one link.
-/// They have no row of their own, which makes the table several times smaller.
+/// They have no separate row, which makes the table several times smaller.
 #[derive(Clone, Copy, Debug)]
 enum Row {
     /// The node's own row.
@@ -75,11 +70,9 @@ enum Row {
 }
 
 impl Routes {
-    /// Computes the tables. `alive[link]` says whether a directed link may be used; next hops are
-    /// in port order.
+    /// Computes the tables over links with `alive[link]`; next hops are in port order.
     ///
-    /// Classes depend on the topology only, never on `alive`, so they stay comparable across
-    /// failures.
+    /// Classes depend on the topology only, so they stay comparable across failures.
     pub fn new(topology: &Topology, alive: &[bool]) -> Routes {
         let (class_node, host_class, host_link) = classes(topology);
         let class_count = class_node.len();
@@ -96,8 +89,7 @@ impl Routes {
             beyond: Vec::new(),
             hops,
         };
-        // The tables repeat few distinct sets of next hops and few distinct blocks; both are
-        // shared.
+        // Tables repeat few distinct sets of next hops and few distinct blocks; both are shared.
         let mut shared = InternTables::default();
         for class in 0..class_count {
             let column = routes.column(topology, alive, class, row_count, &mut shared.hops);
@@ -127,8 +119,7 @@ impl Routes {
     pub fn class_at(&self, node: NodeIx) -> Option<ClassIx> {
         self.class_node.iter().position(|n| *n == node).map(|class| ClassIx(class as u32))
     }
-    /// Returns the link from the class node down to the host; `None` if the class is the host
-    /// itself.
+    /// Returns the link from the class node to the host; `None` if the class is the host.
     pub fn last_link(&self, host: HostIx) -> Option<LinkIx> {
         self.host_link[host.ix()]
     }
@@ -143,8 +134,7 @@ impl Routes {
         };
         self.hops_at(at)
     }
-    /// Returns the number of equal-cost paths, at most `u32::MAX`; 1 at the class node, 0 without a
-    /// path.
+    /// Returns the number of equal-cost paths, saturating; 1 at the class node, 0 without a path.
     #[inline]
     pub fn path_count(&self, node: NodeIx, class: ClassIx) -> u32 {
         match self.rows[node.ix()] {
@@ -171,9 +161,7 @@ impl Routes {
     pub fn path(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Vec<LinkIx> {
         let (mut at, mut rank, mut path) = (node, rank, Vec::new());
         while at != self.class_node(class) {
-            let Some((link, rest)) = self.step(topology, at, class, rank) else {
-                return Vec::new();
-            };
+            let Some((link, rest)) = self.step(topology, at, class, rank) else { return Vec::new() };
             path.push(link);
             at = topology.link(link).to;
             rank = rest;
@@ -274,9 +262,7 @@ impl Routes {
         let (distance, order) = distances_to(topology, alive, target, |node| row_of(node).is_some());
         let mut column = vec![(NO_HOPS, PathSummary::UNREACHABLE); row_count];
         for node in order {
-            let Some(row) = row_of(node) else {
-                continue;
-            };
+            let Some(row) = row_of(node) else { continue };
             let distance_here = distance[node.ix()];
             if node == target {
                 column[row].1 = PathSummary { count: 1, distance: distance_here, is_even: false };
@@ -301,7 +287,6 @@ impl Routes {
         column
     }
 
-    /// Appends the column of the next class.
     fn store(&mut self, column: &[(u32, PathSummary)], shared: &mut BTreeMap<Vec<(u32, PathSummary)>, u32>) {
         for rows in column.chunks(BLOCK) {
             let block = *shared.entry(rows.to_vec()).or_insert_with(|| {
@@ -321,7 +306,6 @@ impl Routes {
 /// Position in `hops` of the empty set of next hops.
 const NO_HOPS: u32 = 0;
 
-/// Appends the number of next hops and the next hops. Returns their position.
 fn append(all: &mut Vec<LinkIx>, hops: &[LinkIx]) -> u32 {
     let at = all.len() as u32;
     all.push(LinkIx(hops.len() as u32));
@@ -329,8 +313,7 @@ fn append(all: &mut Vec<LinkIx>, hops: &[LinkIx]) -> u32 {
     at
 }
 
-/// Returns the node of every class, the class of every host and the last link to every single-homed
-/// host.
+/// Returns the node of every class, and the class and last link of every single-homed host.
 fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx>>) {
     let mut class_node: Vec<NodeIx> = Vec::new();
     let mut class_of_node = vec![u32::MAX; topology.nodes().len()];
@@ -352,7 +335,6 @@ fn classes(topology: &Topology) -> (Vec<NodeIx>, Vec<ClassIx>, Vec<Option<LinkIx
     (class_node, host_class, host_link)
 }
 
-/// Returns the row of every node, the number of rows, and the links of hosts without a row.
 fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (Vec<Row>, usize, Vec<LinkIx>) {
     let mut is_behind = vec![false; topology.nodes().len()];
     for (host, link) in topology.hosts().iter().zip(host_link) {
@@ -366,9 +348,7 @@ fn rows(topology: &Topology, alive: &[bool], host_link: &[Option<LinkIx>]) -> (V
     }
     let mut hops = vec![LinkIx(0)]; // NO_HOPS
     for (host, down) in topology.hosts().iter().zip(host_link) {
-        let Some(up) = down.map(LinkIx::reverse) else {
-            continue;
-        };
+        let Some(up) = down.map(LinkIx::reverse) else { continue };
         let hop = if alive[up.ix()] { append(&mut hops, &[up]) } else { NO_HOPS };
         if let Row::Own(switch) = rows[topology.link(up).to.ix()] {
             rows[host.ix()] = Row::Behind { switch, hop };

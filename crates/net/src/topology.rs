@@ -14,11 +14,10 @@ pub struct LinkIx(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostIx(pub u32);
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeKind {
-    /// Sends and receives traffic; forwards packets of other nodes only if [`Node::forwards`] is
-    /// set.
+    /// Sends and receives traffic; forwards other nodes' packets if [`Node::forwards`] is set.
     Host,
     /// Forwards traffic.
     Switch,
@@ -38,32 +37,26 @@ pub struct Node {
     pub kind: NodeKind,
     /// Height above the hosts.
     pub tier: Tier,
-    /// Whether the node forwards packets of other nodes. True for switches, and for the servers of
-    /// BCube and CamCube.
+    /// Whether the node forwards others' packets: switches, and servers of BCube and CamCube.
     pub forwards: bool,
     /// The pod (fat-tree, VL2) or rack group of the node, if any.
     pub pod: Option<u32>,
-    /// The rack of a host: hosts with the same number share their first switch. `None` for
-    /// switches.
+    /// The rack of a host: hosts of one number share their first switch. `None` for switches.
     pub rack: Option<u32>,
 }
 
 /// One direction of a cable.
 #[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "the fields have their usual names")]
 pub struct Link {
-    /// Sending end.
     pub from: NodeIx,
-    /// Receiving end.
     pub to: NodeIx,
-    /// Transmission rate.
     pub rate: Bandwidth,
-    /// Propagation delay.
     pub delay: Time,
 }
 
 impl LinkIx {
-    /// Returns the other direction of the same cable. The directions of a cable are stored as 2i
-    /// and 2i+1.
+    /// Returns the other direction of the cable; directions are stored as 2i and 2i+1.
     pub const fn reverse(self) -> LinkIx {
         LinkIx(self.0 ^ 1)
     }
@@ -103,27 +96,16 @@ pub struct Topology {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum TopologyError {
-    /// The topology has no hosts.
     #[error("topology `{0}` has no hosts")]
     NoHosts(String),
-    /// A link with rate 0.
     #[error("link {from} -> {to} has rate 0; give it a rate above zero, or leave the link out")]
-    ZeroRate {
-        /// Name of the sending end.
-        from: String,
-        /// Name of the receiving end.
-        to: String,
-    },
-    /// A cable from a node to itself.
+    ZeroRate { from: String, to: String },
     #[error("node `{0}` is linked to itself")]
     SelfLoop(String),
-    /// Two nodes with the same name.
     #[error("two nodes are called `{0}`")]
     DuplicateName(String),
-    /// A node that a host cannot reach.
     #[error("the topology is disconnected: `{unreachable}` cannot be reached from `{from}`")]
     Disconnected { from: String, unreachable: String },
-    /// More than [`crate::families::MAX_NODES`] nodes or [`crate::families::MAX_CABLES`] cables.
     #[error(
         "{family}: {nodes} nodes and {cables} cables are too many (at most {} and {}); make it smaller",
         crate::families::MAX_NODES,
@@ -132,20 +114,17 @@ pub enum TopologyError {
     TooLarge {
         /// The builder or importer, such as `fat-tree`.
         family: &'static str,
-        /// Number of hosts and switches; `u64::MAX` stands for "even more".
+        /// Number of hosts and switches; `u64::MAX` means "even more".
         nodes: u64,
-        /// Number of cables; `u64::MAX` stands for "even more".
+        /// Number of cables; `u64::MAX` means "even more".
         cables: u64,
     },
-    /// A parameter of a builder outside its range.
     #[error("{family}: {parameter} = {value}: {reason}")]
     Parameter {
         /// The builder, such as `fat-tree`.
         family: &'static str,
         parameter: &'static str,
-        /// The value as given.
         value: String,
-        /// The violated rule and accepted values.
         reason: String,
     },
 }
@@ -268,8 +247,7 @@ impl TopologyBuilder {
         let tier = Tier(tier);
         self.add(Node { name: name.into(), kind: NodeKind::Switch, tier, forwards: true, pod, rack: None })
     }
-    /// Adds a cable with the same rate and delay in both directions. Returns the direction `a ->
-    /// b`.
+    /// Adds a cable, alike in both directions. Returns the direction `a -> b`.
     pub fn connect(&mut self, a: NodeIx, b: NodeIx, rate: Bandwidth, delay: Time) -> LinkIx {
         self.connect_asymmetric(a, b, rate, rate, delay)
     }
@@ -297,11 +275,7 @@ impl TopologyBuilder {
             }),
         }
     }
-    /// Builds a network that may be incomplete, such as one under discovery: it may lack hosts, and
-    /// nodes may be unreachable.
-    ///
-    /// # Errors
-    /// A zero rate, a self-loop or a repeated name.
+    /// Builds a network that may lack hosts or reachable nodes, such as one under discovery.
     pub fn build_partial(self) -> Result<Topology, TopologyError> {
         let TopologyBuilder { name, nodes, links, hosts } = self;
         let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
@@ -346,8 +320,7 @@ impl Topology {
     }
 }
 
-/// Returns the out-links of every node in compressed form: `start` has one entry more than there
-/// are nodes.
+/// Returns the out-links of every node in compressed form; `start` has one entry more.
 fn adjacency(node_count: usize, links: &[Link]) -> (Vec<u32>, Vec<LinkIx>) {
     let mut start = vec![0u32; node_count + 1];
     for link in links {

@@ -22,40 +22,33 @@ pub struct Bytes(u64);
 /// The error of a text that is not a quantity of the requested unit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a {quantity}: {reason} (write it as {example})")]
+#[allow(missing_docs, reason = "the message explains the fields")]
 pub struct UnitError {
-    /// The text as given.
     pub text: String,
-    /// "time", "bandwidth" or "size".
     pub quantity: &'static str,
-    /// The violated rule.
     pub reason: &'static str,
-    /// An accepted text, for hints.
     pub example: &'static str,
 }
 
+#[allow(missing_docs, reason = "conversions are named after their units")]
 impl Time {
     /// The start of a run.
     pub const ZERO: Time = Time(0);
-    /// A time later than any event; stands for "never".
+    /// A time later than any event; means "never".
     pub const MAX: Time = Time(u64::MAX);
 
-    /// From picoseconds.
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
-    /// From nanoseconds.
     pub const fn from_ns(ns: u64) -> Time {
         Time(ns * 1_000)
     }
-    /// From microseconds.
     pub const fn from_us(us: u64) -> Time {
         Time(us * 1_000_000)
     }
-    /// From milliseconds.
     pub const fn from_ms(ms: u64) -> Time {
         Time(ms * 1_000_000_000)
     }
-    /// From seconds.
     pub const fn from_s(s: u64) -> Time {
         Time(s * 1_000_000_000_000)
     }
@@ -63,19 +56,12 @@ impl Time {
     pub fn from_s_f64(s: f64) -> Time {
         Time((s * 1e12).round() as u64)
     }
-    /// In picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
-    /// In nanoseconds.
-    pub fn as_ns_f64(self) -> f64 {
-        self.0 as f64 / 1e3
-    }
-    /// In microseconds.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// In seconds.
     pub fn as_s_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -89,29 +75,24 @@ impl Time {
     }
 }
 
+#[allow(missing_docs, reason = "conversions are named after their units")]
 impl Bandwidth {
-    /// From bits per second.
     pub const fn from_bps(bps: u64) -> Bandwidth {
         Bandwidth(bps)
     }
-    /// From megabits per second.
     pub const fn from_mbps(mbps: u64) -> Bandwidth {
         Bandwidth(mbps * 1_000_000)
     }
-    /// From gigabits per second.
     pub const fn from_gbps(gbps: u64) -> Bandwidth {
         Bandwidth(gbps * 1_000_000_000)
     }
-    /// In bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// In bits per second.
     pub fn as_bps_f64(self) -> f64 {
         self.0 as f64
     }
-    /// Returns the transmission time of `bytes` at this rate, rounded to the nearest picosecond. A
-    /// zero rate gives [`Time::MAX`].
+    /// Returns the transmission time of `bytes`, to the nearest ps; [`Time::MAX`] at a zero rate.
     pub fn time_for(self, bytes: u64) -> Time {
         if self.0 == 0 {
             return Time::MAX;
@@ -121,12 +102,11 @@ impl Bandwidth {
     }
 }
 
+#[allow(missing_docs, reason = "conversions are named after their units")]
 impl Bytes {
-    /// From a plain count.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
-    /// As a plain count.
     pub const fn as_u64(self) -> u64 {
         self.0
     }

@@ -1,5 +1,4 @@
-//! The checks of the fuzz targets on stable Rust: the committed corpora, and real files truncated
-//! and damaged.
+//! The checks of the fuzz targets on stable Rust: committed corpora, and real files damaged.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! Tests of path searches against independent implementations, on random graphs and on the GENI
-//! network.
+//! Path searches agree with independent implementations, on random graphs and the GENI network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +11,7 @@ use proptest::prelude::*;
 /// Cables as (a, b, rate a to b, rate b to a, delay); small numbers so that ties occur.
 type Cables = Vec<(usize, usize, u64, u64, u64)>;
 
-/// Builds a connected network: a random tree of switches and further cables, with a host behind the
-/// first and the last.
+/// Builds a random tree of switches and further cables, with hosts behind the first and last.
 fn network(parents: &[usize], extra: &Cables) -> Topology {
     let mut b = TopologyBuilder::new("random");
     let count = parents.len() + 1;

@@ -27,7 +27,6 @@ struct Session {
 }
 
 impl Session {
-    /// Reads once and replies. Returns whether the connection is open.
     fn serve(&mut self) -> io::Result<bool> {
         loop {
             match self.stream.read(&mut self.inbox[self.len..]) {

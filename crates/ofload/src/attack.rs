@@ -25,10 +25,8 @@ const FLOOD_WAITING: u32 = 32_768;
 /// Maximum number of unsent bytes of a flooding switch. The controller may read slowly, and a full
 /// buffer must not end the flood.
 const FLOOD_BACKLOG: usize = 256 << 10;
-/// Time limit until an attack is in full effect.
 const GATHER_MAX: Duration = Duration::from_secs(5);
 
-/// A kind of attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attack {
     /// Connections that send noise, headers followed by noise, and damaged messages.
@@ -36,17 +34,14 @@ pub enum Attack {
     /// Connections that finish the hello, announce a message of 64 KiB, send it byte by byte and
     /// never complete it.
     HalfMessages,
-    /// Connections that send nothing.
     Silent,
     /// A correctly connected switch that sends packet-ins of its hosts without a limit.
     Flood,
 }
 
 impl Attack {
-    /// All attacks.
     pub const ALL: [Attack; 4] = [Attack::RandomBytes, Attack::HalfMessages, Attack::Silent, Attack::Flood];
 
-    /// Returns the name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Attack::RandomBytes => "random-bytes",
@@ -57,15 +52,12 @@ impl Attack {
     }
 }
 
-/// The intensity of attacks.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AttackIntensity {
     /// Target number of open connections of [`Attack::Silent`] and [`Attack::HalfMessages`]; closed
     /// ones reconnect.
     pub connections: u32,
-    /// Target number of open connections of [`Attack::RandomBytes`].
     pub noisy: u32,
-    /// Packet-ins per second of [`Attack::Flood`].
     pub rate: f64,
 }
 
@@ -75,33 +67,23 @@ impl Default for AttackIntensity {
     }
 }
 
-/// The actions of an attacker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct AttackStats {
-    /// Connections opened.
     pub connections: u64,
-    /// Maximum number of open connections, as seen by the attacker.
     pub open_max: u64,
-    /// Connections closed by the controller.
     pub closed: u64,
-    /// Connections that could not be opened.
     pub refused: u64,
-    /// Bytes sent.
     pub bytes: u64,
-    /// Packet-ins sent by a flooding switch.
     pub packet_ins: u64,
-    /// Packet-ins with a response.
     pub answered: u64,
 }
 
-/// A running attack.
 #[derive(Debug)]
 pub(crate) struct Attacker {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<AttackStats, Error>>>,
 }
 
-/// Signals between an attack and its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     pub(crate) stop: Arc<AtomicBool>,
@@ -114,7 +96,7 @@ impl Attacker {
     /// measurement.
     pub(crate) fn start(
         attack: Attack,
-        force: AttackIntensity,
+        intensity: AttackIntensity,
         options: &Options,
         meanwhile: &mut dyn FnMut() -> Result<(), Error>,
     ) -> Result<Attacker, Error> {
@@ -124,8 +106,8 @@ impl Attacker {
         let body = move || {
             process::make_ordinary();
             match attack {
-                Attack::Flood => flood_until(&flood, force.rate, &signals),
-                _ => HostilePeers::new(attack, force, flood.controller)?.run_until(&signals),
+                Attack::Flood => flood_until(&flood, intensity.rate, &signals),
+                _ => HostilePeers::new(attack, intensity, flood.controller)?.run_until(&signals),
             }
         };
         let thread = std::thread::Builder::new().name(attack.name().to_owned()).spawn(body).map_err(Error::Poll)?;
@@ -138,7 +120,6 @@ impl Attacker {
         Ok(attacker)
     }
 
-    /// Stops the attack and returns its statistics.
     pub(crate) fn end(mut self) -> Result<AttackStats, Error> {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take().expect("it is taken here only");
@@ -159,12 +140,11 @@ fn flood_options(options: &Options) -> Options {
         load: Load::Window(FLOOD_WAITING),
         response_timeout: Duration::from_millis(100),
         settle_time: Duration::from_millis(200),
-        keeps_rules: false,
+        applies_flow_mods: false,
         ..options.clone()
     }
 }
 
-/// Runs a switch that sends at `rate`, or as fast as the controller reads.
 fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<AttackStats, Error> {
     let (mut stats, mut all) = (AttackStats::default(), crate::outstanding::Tally::default());
     while !signals.stop.load(Ordering::Acquire) {
@@ -198,7 +178,7 @@ fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<Attack
         stats.closed += fleet.lost().count() as u64;
         all.add(&fleet.tally);
     }
-    stats.packet_ins = all.sent;
-    stats.answered = all.responses + all.responses_after + all.late;
+    stats.packet_ins = all.counts.packet_ins;
+    stats.answered = all.counts.answered + all.counts.late;
     Ok(stats)
 }

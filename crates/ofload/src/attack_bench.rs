@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use crate::attack::{Attack, AttackIntensity, AttackStats, Attacker};
 use crate::measure::{Bench, Schedule, Target};
-use crate::outstanding::Tally;
-use crate::report::{Counts, Latency, counts, load_text};
+use crate::outstanding::{Counts, Tally};
+use crate::report::{Latency, load_text};
 use crate::{Error, process};
 
-/// Pause after an attack, before the next loop without one.
 const RECOVERY_TIME: Duration = Duration::from_millis(500);
 /// Wait after the last loop before the final memory reading, so that freed memory has been
 /// returned.
@@ -23,39 +22,28 @@ const MEMORY_SETTLE_TIME: Duration = Duration::from_millis(1_500);
 const BASELINE_FACTOR: f64 = 2.0;
 const SLACK_US: f64 = 1_000.0;
 
-/// Latency and counts of well-behaved switches in loops of one kind.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LoopStats {
-    /// Latency of responses; `None` without responses.
     pub latency: Option<Latency>,
     pub counts: Counts,
     /// CPU seconds of the controller per second; `None` if its process is unknown.
-    pub controller_share: Option<f64>,
+    pub controller_cpu_share: Option<f64>,
 }
 
 /// One controller under one attack.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct AttackReport {
-    /// Name of the attack.
     pub attack: &'static str,
-    /// Load of the well-behaved switches, as text.
     pub load: String,
-    /// Loops without the attack.
-    pub usual: LoopStats,
-    /// Loops with the attack.
+    pub baseline: LoopStats,
     pub attacked: LoopStats,
-    /// Statistics of the attacker, per loop.
-    pub deeds: Vec<AttackStats>,
-    /// Resident memory of the controller before the first loop, in bytes.
+    pub attacker: Vec<AttackStats>,
     pub resident_before: Option<u64>,
-    /// Maximum resident memory, in bytes.
     pub resident_max: Option<u64>,
-    /// Resident memory after the last loop, in bytes.
     pub resident_after: Option<u64>,
 }
 
 impl AttackReport {
-    /// Returns the failed criteria as text; empty if the well-behaved switches were served.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let counts = self.attacked.counts;
@@ -65,9 +53,9 @@ impl AttackReport {
         if counts.unanswered > 0 {
             faults.push(format!("{} of {} packet-ins got no response", counts.unanswered, counts.packet_ins));
         }
-        match (self.usual.latency, self.attacked.latency) {
-            (Some(usual), Some(attacked)) => {
-                let limit = BASELINE_FACTOR * usual.p99_us + SLACK_US;
+        match (self.baseline.latency, self.attacked.latency) {
+            (Some(baseline), Some(attacked)) => {
+                let limit = BASELINE_FACTOR * baseline.p99_us + SLACK_US;
                 if attacked.p99_us > limit {
                     let (p99, limit) = (attacked.p99_us / 1e3, limit / 1e3);
                     faults
@@ -89,7 +77,7 @@ impl AttackReport {
 pub fn measure_under_attack(
     target: Target,
     attacks: &[Attack],
-    force: AttackIntensity,
+    intensity: AttackIntensity,
     schedule: Schedule,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<AttackReport>, Error> {
@@ -98,10 +86,9 @@ pub fn measure_under_attack(
     for _ in 0..schedule.warm_up {
         bench.round(schedule.duration, &mut [])?;
     }
-    attacks.iter().map(|attack| run_attack(&mut bench, *attack, force, schedule, progress)).collect()
+    attacks.iter().map(|attack| run_attack(&mut bench, *attack, intensity, schedule, progress)).collect()
 }
 
-/// Sums of loops of one kind.
 #[derive(Default)]
 struct Sum {
     tally: Tally,
@@ -118,8 +105,8 @@ impl Sum {
     fn column(&self, lost: u64) -> LoopStats {
         LoopStats {
             latency: Latency::of(&self.tally),
-            counts: counts(&self.tally, lost),
-            controller_share: self.cpu_s.map(|cpu_s| cpu_s / self.seconds),
+            counts: Counts { connections_lost: lost, ..self.tally.counts },
+            controller_cpu_share: self.cpu_s.map(|cpu_s| cpu_s / self.seconds),
         }
     }
 }
@@ -127,22 +114,22 @@ impl Sum {
 fn run_attack(
     bench: &mut Bench,
     attack: Attack,
-    force: AttackIntensity,
+    intensity: AttackIntensity,
     schedule: Schedule,
     progress: &mut dyn FnMut(&str),
 ) -> Result<AttackReport, Error> {
     let resident = |bench: &Bench| bench.target.pid.and_then(process::resident_bytes);
     let resident_before = resident(bench);
     bench.resident_max = resident_before;
-    let (mut usual, mut attacked, mut deeds) = (Sum::default(), Sum::default(), Vec::new());
+    let (mut baseline, mut attacked, mut attacker_stats) = (Sum::default(), Sum::default(), Vec::new());
     for round in 0..schedule.loops.max(1) {
         progress(&format!("{}: {}, loop {}", bench.target.name, attack.name(), round + 1));
-        usual.add(&bench.round(schedule.duration, &mut [])?);
+        baseline.add(&bench.round(schedule.duration, &mut [])?);
         let options = bench.target.options.clone();
         let mut meanwhile = || bench.idle(Duration::from_millis(20));
-        let attacker = Attacker::start(attack, force, &options, &mut meanwhile)?;
+        let attacker = Attacker::start(attack, intensity, &options, &mut meanwhile)?;
         attacked.add(&bench.round(schedule.duration, &mut [])?);
-        deeds.push(attacker.end()?);
+        attacker_stats.push(attacker.end()?);
         bench.idle(RECOVERY_TIME)?;
     }
     bench.idle(MEMORY_SETTLE_TIME)?;
@@ -150,9 +137,9 @@ fn run_attack(
     Ok(AttackReport {
         attack: attack.name(),
         load: load_text(bench.target.options.load),
-        usual: usual.column(0),
+        baseline: baseline.column(0),
         attacked: attacked.column(lost),
-        deeds,
+        attacker: attacker_stats,
         resident_before,
         resident_max: bench.resident_max,
         resident_after: resident(bench),
@@ -160,7 +147,6 @@ fn run_attack(
 }
 
 impl Bench {
-    /// Waits while replying to requests of the controller.
     fn idle(&mut self, duration: Duration) -> Result<(), Error> {
         let end = Instant::now() + duration;
         while Instant::now() < end {

@@ -11,16 +11,13 @@ const INBOX: usize = 256 * 1024;
 /// thousands, at some 150 bytes each.
 const OUTBOX_MAX: usize = 128 * 1024 * 1024;
 
-/// State of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
     Connecting,
     Open,
-    /// Closed, with the reason.
     Closed(String),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Channel {
     pub stream: TcpStream,
@@ -35,17 +32,13 @@ pub struct Channel {
     is_writable: bool,
 }
 
-/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Filled {
-    /// Bytes were read, and more may follow.
     More,
-    /// The socket is empty.
     Drained,
 }
 
 impl Channel {
-    /// Creates the channel of a connecting socket.
     pub fn new(stream: TcpStream) -> Channel {
         Channel {
             stream,
@@ -63,7 +56,6 @@ impl Channel {
         self.state == State::Open
     }
 
-    /// Handles a writable socket: it has connected, failed, or accepts bytes again.
     pub fn writable(&mut self) {
         self.is_writable = true;
         if self.state != State::Connecting {
@@ -83,7 +75,6 @@ impl Channel {
         }
     }
 
-    /// Closes the connection.
     pub fn close(&mut self, reason: impl Into<String>) {
         if !matches!(self.state, State::Closed(_)) {
             self.state = State::Closed(reason.into());
@@ -94,7 +85,6 @@ impl Channel {
         self.written = 0;
     }
 
-    /// Reads once.
     pub fn fill(&mut self) -> Filled {
         if !self.is_open() {
             return Filled::Drained;
@@ -113,12 +103,9 @@ impl Channel {
         Filled::Drained
     }
 
-    /// Lends the received bytes, which [`Channel::put_back`] returns.
     pub fn take_inbox(&mut self) -> (Vec<u8>, std::ops::Range<usize>) {
         (std::mem::take(&mut self.inbox), self.start..self.end)
     }
-
-    /// Returns the buffer with the range of unprocessed bytes.
     pub fn put_back(&mut self, mut inbox: Vec<u8>, rest: std::ops::Range<usize>) {
         let len = rest.len();
         if rest.start > 0 {
@@ -127,7 +114,6 @@ impl Channel {
         (self.inbox, self.start, self.end) = (inbox, 0, len);
     }
 
-    /// Writes as many bytes as the socket accepts.
     pub fn flush(&mut self) {
         if !self.is_open() || !self.is_writable {
             return self.limit();

@@ -13,7 +13,6 @@ use switch::{Config, HashFields, Output, Select};
 use crate::fleet::Fleet;
 use crate::{features, probe};
 
-/// Number of tables of an emulated switch.
 const TABLES: u8 = 16;
 /// Table capacity: more entries than controllers install in a measurement.
 const MAX_ENTRIES: u32 = 1_000_000;
@@ -27,7 +26,6 @@ const BROADCAST_DISCOVERY: u16 = 0x8942;
 pub(crate) const CONNECTION: ConnectionId = ConnectionId(0);
 
 impl Fleet {
-    /// Decodes and executes a message that is not part of the load.
     pub(crate) fn control(&mut self, at: usize, message: &[u8], now_ns: u64) {
         let now = net::Time::from_ns(now_ns);
         match wire::decode(message) {
@@ -44,7 +42,7 @@ impl Fleet {
                 self.switches[at].channel.close("the controller sent a message whose content exceeds its length")
             }
             Err(error) => {
-                self.tally.errors += 1;
+                self.tally.counts.errors += 1;
                 if let Some(answer) = error.error_reply(message) {
                     self.encode(at, &answer);
                 }
@@ -93,7 +91,6 @@ impl Fleet {
         }
     }
 
-    /// Records a link when a frame that crossed it goes to the controller.
     fn note_discovery(&mut self, switch: usize, packet: &PacketIn) {
         let came_over_link = packet.match_.in_port.filter(|port| self.fabric.beyond(switch, *port).is_some());
         if let Some(port) = came_over_link
@@ -103,7 +100,6 @@ impl Fleet {
         }
     }
 
-    /// Carries a frame out of a port. Returns the switch that receives it, if any.
     fn carry(&mut self, switch: usize, port: PortNo, frame: &[u8]) -> Option<usize> {
         let headers = parse(frame).ok();
         let eth_type = headers.map_or(0, |headers| headers.eth_type);
@@ -140,7 +136,6 @@ impl Fleet {
     }
 }
 
-/// Returns the configuration of an emulated switch.
 pub(crate) fn config(node: &crate::fabric::Node) -> Config {
     let text = |text: &str| text.to_owned();
     Config {
@@ -164,7 +159,6 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
     }
 }
 
-/// Replies to requests that `switch` does not support but controllers send.
 fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
     let Message::MultipartRequest(MultipartRequest::Other { kind, body }) = &envelope.message else { return None };
     let reply = |body, has_more| {
@@ -182,7 +176,6 @@ fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
     }
 }
 
-/// Adds the start of the rejected message to an error.
 fn with_request(envelope: Envelope, request: &[u8]) -> Envelope {
     match envelope {
         Envelope { xid, message: Message::Error { kind, data } } if data.is_empty() => {

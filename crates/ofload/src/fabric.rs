@@ -9,17 +9,13 @@ use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
 use crate::Error;
 use crate::options::Shape;
 
-/// Maximum number of switches.
 pub const SWITCHES_MAX: u32 = 4_096;
 /// Maximum number of hosts of a switch: the last byte of their addresses.
 pub const HOSTS_MAX: u32 = 250;
-/// Speed of all ports, in kbit/s.
 const SPEED_KBPS: u32 = 10_000_000;
 
-/// A host behind an emulated switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Host {
-    /// Index of its switch.
     pub switch: usize,
     pub port: PortNo,
     /// Ethernet address; unique.
@@ -29,24 +25,18 @@ pub struct Host {
     pub ip: Ipv4Addr,
 }
 
-/// An emulated switch.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Number, from 1.
     pub datapath: DatapathId,
-    /// Ports, numbered from 1.
     pub ports: Vec<PortDesc>,
-    /// Indices of its hosts in [`Fabric::hosts`].
     pub hosts: std::ops::Range<usize>,
 }
 
-/// The switches, hosts and links of a fleet.
 #[derive(Clone, Debug)]
 pub struct Fabric {
     pub nodes: Vec<Node>,
-    /// Hosts, grouped by switch.
     pub hosts: Vec<Host>,
-    /// Far ends of ports with a link, in both directions.
     links: BTreeMap<(usize, PortNo), (usize, PortNo)>,
     /// Minimum distance of a destination from its source in the list of hosts, in both directions;
     /// 0 for hosts of the same switch.
@@ -164,29 +154,21 @@ impl Fabric {
         self.links.insert((a, at_a), (b, at_b));
         self.links.insert((b, at_b), (a, at_a));
     }
-
-    /// Returns the switch and port that receive a frame sent out of a port; `None` without a link.
     pub fn beyond(&self, switch: usize, port: PortNo) -> Option<(usize, PortNo)> {
         self.links.get(&(switch, port)).copied()
     }
-
-    /// Returns the host at a port.
     pub fn host_at(&self, switch: usize, port: PortNo) -> Option<&Host> {
         self.hosts[self.nodes[switch].hosts.clone()].iter().find(|host| host.port == port)
     }
-
     /// Returns the switch of an address; the inverse of the address assignment.
     #[inline]
     pub fn switch_of(&self, ip: [u8; 4]) -> Option<usize> {
         let switch = usize::from(u16::from_be_bytes([ip[1], ip[2]])).wrapping_sub(self.base + 1);
         (ip[0] == 10 && switch < self.nodes.len()).then_some(switch)
     }
-
-    /// Returns the number of directed links.
     pub fn directed_links(&self) -> usize {
         self.links.len()
     }
-
     /// Returns the number of pairs of hosts that the probes of a switch use before they repeat.
     pub fn pairs(&self, switch: usize) -> u32 {
         let own = self.nodes[switch].hosts.len();

@@ -1,43 +1,21 @@
 //! Replies about table and meter features, which `switch` does not implement: controllers request
 //! them when a switch connects.
 
-/// `OFPMP_METER_FEATURES`.
 pub const METER_FEATURES: u16 = 11;
-/// `OFPMP_TABLE_FEATURES`.
 pub const TABLE_FEATURES: u16 = 12;
 
 /// Supported instruction types: go to table, write metadata, write, apply and clear actions.
 const INSTRUCTIONS: [u16; 5] = [1, 2, 3, 4, 5];
 /// Supported action types: output, push and pop VLAN, group, set field.
 const ACTIONS: [u16; 5] = [0, 17, 18, 22, 25];
-/// Matchable fields with their lengths; see `openflow::Match`.
-const FIELDS: [(u8, u8); 21] = [
-    (0, 4),
-    (2, 8),
-    (3, 6),
-    (4, 6),
-    (5, 2),
-    (6, 2),
-    (7, 1),
-    (8, 1),
-    (9, 1),
-    (10, 1),
-    (11, 4),
-    (12, 4),
-    (13, 2),
-    (14, 2),
-    (15, 2),
-    (16, 2),
-    (21, 2),
-    (22, 4),
-    (23, 4),
-    (19, 1),
-    (20, 1),
+/// Matchable fields, by number and length, one byte each; see `openflow::Match`.
+const FIELDS: [u16; 21] = [
+    0x0004, 0x0208, 0x0306, 0x0406, 0x0502, 0x0602, 0x0701, 0x0801, 0x0901, 0x0a01, 0x0b04, 0x0c04, 0x0d02, 0x0e02,
+    0x0f02, 0x1002, 0x1502, 0x1604, 0x1704, 0x1301, 0x1401,
 ];
-/// Settable fields with their lengths.
-const SETTABLE: [(u8, u8); 10] = [(3, 6), (4, 6), (6, 2), (7, 1), (8, 1), (11, 4), (12, 4), (13, 2), (14, 2), (15, 2)];
+/// Settable fields, likewise.
+const SETTABLE: [u16; 10] = [0x0306, 0x0406, 0x0602, 0x0701, 0x0801, 0x0b04, 0x0c04, 0x0d02, 0x0e02, 0x0f02];
 
-/// Returns an `ofp_meter_features` without meters.
 pub fn meters() -> Vec<u8> {
     vec![0; 16]
 }
@@ -55,8 +33,8 @@ pub fn table(table: u8, tables: u8, max_entries: u32) -> Vec<u8> {
     let with_lengths = |types: &[u16]| -> Vec<u8> {
         types.iter().flat_map(|kind| [kind.to_be_bytes(), 4u16.to_be_bytes()].concat()).collect()
     };
-    let fields = |fields: &[(u8, u8)]| -> Vec<u8> {
-        fields.iter().flat_map(|(field, len)| [0x80, 0x00, field << 1, *len]).collect()
+    let fields = |fields: &[u16]| -> Vec<u8> {
+        fields.iter().map(|field| field.to_be_bytes()).flat_map(|[field, len]| [0x80, 0x00, field << 1, len]).collect()
     };
     // Instructions, next tables, write actions, apply actions, match, wildcards, write and apply
     // set-field. The variants for table misses are omitted: they are the same.

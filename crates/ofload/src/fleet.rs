@@ -19,23 +19,18 @@ use crate::probe::{self, Template};
 use crate::service::Service;
 use crate::{Error, control, load};
 
-/// Period of deadline checks.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
-/// Token of the timer that paces an open loop.
 pub(crate) const TIMER: Token = Token(usize::MAX);
 
-/// An emulated switch.
 #[derive(Debug)]
 pub(crate) struct FakeSwitch {
     pub(crate) channel: Channel,
     pub(crate) switch: Switch,
     pub(crate) outstanding: OutstandingProbes,
-    /// Whether the controller has sent a features request.
     pub(crate) got_features_request: bool,
     is_touched: bool,
 }
 
-/// The emulated switches of one controller.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) poll: Poll,
@@ -50,7 +45,6 @@ pub(crate) struct Fleet {
     pub(crate) window: u32,
     pub(crate) is_in_loop: bool,
     pub(crate) is_measuring: bool,
-    /// Whether the timer of an open loop has fired since it was last read.
     pub(crate) has_timer_fired: bool,
     touched: Vec<usize>,
     /// Time of the last message that is neither an echo nor part of the load.
@@ -58,20 +52,14 @@ pub(crate) struct Fleet {
     /// Directed links, by their far ends, over which a discovery frame has returned to the
     /// controller.
     pub(crate) links_seen: BTreeSet<(usize, PortNo)>,
-    /// Time of the last addition to `links_seen`.
     pub(crate) last_link_ns: u64,
-    /// Time when the last connection was established.
     pub(crate) last_open_ns: u64,
-    /// Errors of the switches, as text, with their counts.
     pub(crate) refusals: BTreeMap<String, u64>,
-    /// Load on a virtual address.
     pub(crate) service: Service,
-    /// Frames of the controller that reach no port or are not carried.
     pub(crate) frames_dropped: u64,
 }
 
 impl Fleet {
-    /// Starts to connect all switches.
     pub(crate) fn connect(options: &Options) -> Result<Fleet, Error> {
         let fabric = Fabric::new(&options.shape, options.base)?;
         let poll = Poll::new().map_err(Error::Poll)?;
@@ -108,7 +96,7 @@ impl Fleet {
             last_link_ns: 0,
             last_open_ns: 0,
             refusals: BTreeMap::new(),
-            service: Service::new(options.answer),
+            service: Service::new(options.response),
             frames_dropped: 0,
         })
     }
@@ -116,7 +104,6 @@ impl Fleet {
     pub(crate) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
-
     fn controller(&self) -> SocketAddr {
         self.options.controller
     }
@@ -152,7 +139,6 @@ impl Fleet {
         Ok(())
     }
 
-    /// Announces all hosts twice, then waits for the settle time.
     pub(crate) fn learn(&mut self) -> Result<(), Error> {
         let most = self.fabric.nodes.iter().map(|node| node.hosts.len()).max().unwrap_or(0);
         for _ in 0..2 {
@@ -172,7 +158,6 @@ impl Fleet {
         self.expect_service()
     }
 
-    /// Replies to requests of the controller until `end`.
     pub(crate) fn serve_until(&mut self, end: Instant) -> Result<(), Error> {
         loop {
             let now = Instant::now();
@@ -182,17 +167,12 @@ impl Fleet {
             self.service((end - now).min(TICK))?;
         }
     }
-
-    /// Marks the following messages as part of the load.
     pub(crate) fn begin_measuring(&mut self) {
         self.is_measuring = true;
     }
-
-    /// Returns the number of unsent bytes of a switch.
     pub(crate) fn backlog(&self, at: usize) -> usize {
         self.switches[at].channel.outbox.len()
     }
-
     /// Returns the lost connections: switch number from 1 and reason.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (usize, &str)> {
         self.switches.iter().enumerate().filter_map(|(at, fake)| match &fake.channel.state {
@@ -201,7 +181,6 @@ impl Fleet {
         })
     }
 
-    /// Waits for events up to `timeout` and handles them.
     pub(crate) fn service(&mut self, timeout: Duration) -> Result<(), Error> {
         self.settle();
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
@@ -253,15 +232,12 @@ impl Fleet {
         }
     }
 
-    /// Marks a switch that has output or may send more probes.
     pub(crate) fn touch(&mut self, at: usize) {
         if !self.switches[at].is_touched {
             self.switches[at].is_touched = true;
             self.touched.push(at);
         }
     }
-
-    /// Fills windows and writes output.
     pub(crate) fn settle(&mut self) {
         while let Some(at) = self.touched.pop() {
             self.switches[at].is_touched = false;
@@ -273,13 +249,12 @@ impl Fleet {
         }
     }
 
-    /// Processes complete messages. Returns their length in bytes.
     fn scan(&mut self, at: usize, bytes: &[u8], now_ns: u64) -> usize {
         let mut used = 0;
         while let Some(header) = bytes.get(used..used + wire::HEADER_LEN) {
             let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
             if len < wire::HEADER_LEN {
-                self.tally.errors += 1;
+                self.tally.counts.errors += 1;
                 let reason = format!("the controller sent a message of {len} bytes, but a header has 8");
                 self.switches[at].channel.close(reason);
                 return bytes.len();
@@ -292,14 +267,13 @@ impl Fleet {
         used
     }
 
-    /// Handles timeouts: expired probes and rules.
     pub(crate) fn tick(&mut self) {
         let now_ns = self.now_ns();
         let deadline_ns = now_ns.saturating_sub(self.options.response_timeout.as_nanos() as u64);
         for at in 0..self.switches.len() {
             let fake = &mut self.switches[at];
             let expired = fake.outstanding.expire(deadline_ns);
-            self.tally.unanswered += u64::from(expired);
+            self.tally.counts.unanswered += u64::from(expired);
             let now = net::Time::from_ns(now_ns);
             if fake.switch.poll_timeout().is_some_and(|due| due <= now) {
                 fake.switch.handle_timeout(now);

@@ -19,27 +19,21 @@ use crate::{Error, process};
 const PENDING_MAX: u64 = 64;
 /// Number of connections that get another byte of their incomplete message per poll.
 const DRIBBLES_PER_POLL: usize = 64;
-/// Lifetime of a noise connection; then another one replaces it.
 const NOISE_LIFETIME: Duration = Duration::from_millis(50);
-/// Maximum length of one piece of noise, in bytes.
 const NOISE_MAX: u64 = 4_096;
-/// Pause of a slot after a refused connection.
 const AFTER_REFUSAL: Duration = Duration::from_millis(20);
 
-/// One connection.
 struct HostileConnection {
     stream: TcpStream,
     since: Instant,
-    has_spoken: bool,
+    is_established: bool,
 }
 
-/// All hostile connections.
 pub(crate) struct HostilePeers {
     attack: Attack,
     controller: SocketAddr,
     poll: Poll,
     connections: Vec<Option<HostileConnection>>,
-    /// Indices of slots without a connection.
     free: Vec<usize>,
     next_dribble: usize,
     rest_until: Option<Instant>,
@@ -50,8 +44,12 @@ pub(crate) struct HostilePeers {
 }
 
 impl HostilePeers {
-    pub(crate) fn new(attack: Attack, force: AttackIntensity, controller: SocketAddr) -> Result<HostilePeers, Error> {
-        let wanted = if attack == Attack::RandomBytes { force.noisy } else { force.connections } as usize;
+    pub(crate) fn new(
+        attack: Attack,
+        intensity: AttackIntensity,
+        controller: SocketAddr,
+    ) -> Result<HostilePeers, Error> {
+        let wanted = if attack == Attack::RandomBytes { intensity.noisy } else { intensity.connections } as usize;
         process::allow_files(wanted as u64 + 512).map_err(Error::Files)?;
         Ok(HostilePeers {
             attack,
@@ -68,7 +66,6 @@ impl HostilePeers {
         })
     }
 
-    /// Opens connections again and again until the stop signal.
     pub(crate) fn run_until(mut self, signals: &Signals) -> Result<AttackStats, Error> {
         let mut events = Events::with_capacity(4_096);
         while !signals.stop.load(Ordering::Acquire) {
@@ -108,7 +105,8 @@ impl HostilePeers {
             });
             match made {
                 Ok(stream) => {
-                    self.connections[at] = Some(HostileConnection { stream, since: Instant::now(), has_spoken: false });
+                    self.connections[at] =
+                        Some(HostileConnection { stream, since: Instant::now(), is_established: false });
                     self.pending += 1;
                 }
                 Err(_) => {
@@ -121,11 +119,10 @@ impl HostilePeers {
         }
     }
 
-    /// Handles an event of a slot.
     fn handle_event(&mut self, at: usize) {
         let Some(connection) = &mut self.connections[at] else { return };
-        if !connection.has_spoken && connection.stream.peer_addr().is_ok() {
-            connection.has_spoken = true;
+        if !connection.is_established && connection.stream.peer_addr().is_ok() {
+            connection.is_established = true;
             (self.pending, self.open) = (self.pending - 1, self.open + 1);
             self.stats.connections += 1;
             let bytes = opening(self.attack, &mut self.draw);
@@ -142,7 +139,7 @@ impl HostilePeers {
                 Err(_) => break,
             }
         }
-        match connection.has_spoken {
+        match connection.is_established {
             true => self.stats.closed += 1,
             false => self.stats.refused += 1,
         }
@@ -152,24 +149,22 @@ impl HostilePeers {
     fn forget(&mut self, at: usize) {
         let Some(connection) = self.connections[at].take() else { return };
         self.free.push(at);
-        match connection.has_spoken {
+        match connection.is_established {
             true => self.open -= 1,
             false => self.pending -= 1,
         }
     }
-
-    /// Sends another byte of incomplete messages.
     fn dribble(&mut self) {
         for _ in 0..DRIBBLES_PER_POLL.min(self.connections.len()) {
             self.next_dribble = (self.next_dribble + 1) % self.connections.len();
-            let connection = self.connections[self.next_dribble].as_mut().filter(|connection| connection.has_spoken);
+            let connection =
+                self.connections[self.next_dribble].as_mut().filter(|connection| connection.is_established);
             if let Some(connection) = connection {
                 self.stats.bytes += connection.stream.write(&[0]).unwrap_or(0) as u64;
             }
         }
     }
 
-    /// Closes old noise connections that the controller neither rejected nor answered.
     fn close_old_noise(&mut self) {
         for at in 0..self.connections.len() {
             if self.connections[at].as_ref().is_some_and(|connection| connection.since.elapsed() > NOISE_LIFETIME) {
@@ -187,7 +182,6 @@ fn bytes(message: Message) -> Vec<u8> {
     out
 }
 
-/// Returns the first bytes of a connection.
 fn opening(attack: Attack, draw: &mut RandomStream) -> Vec<u8> {
     let hello = || bytes(Message::Hello { versions: 1 << wire::VERSION });
     let noise = |draw: &mut RandomStream, len: u64| (0..len).map(|_| draw.next_u64() as u8).collect::<Vec<u8>>();

@@ -45,58 +45,35 @@ pub use attack_bench::{AttackReport, LoopStats, measure_under_attack};
 pub use fabric::{HOSTS_MAX, SWITCHES_MAX};
 pub use measure::{Schedule, Target, measure};
 pub use options::{Load, Options, ResponseCriterion, Shape};
-pub use report::{Counts, Latency, Links, Loop, Report, Spread};
+pub use outstanding::Counts;
+pub use report::{Latency, Links, Loop, Report, Spread};
 pub use service::Carried;
 
-/// The reason why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Invalid number of switches or hosts.
     #[error("{0}")]
     Shape(String),
     /// Outstanding ARP requests are identified by their pair of hosts.
     #[error(
-        "{waiting} packet-ins of a switch may wait at once, but its hosts form {pairs} pairs, which is all that tells ARP \
-         requests apart: more hosts or less load"
+        "{waiting} packet-ins of a switch may be outstanding, but its hosts form only {pairs} pairs, which identify ARP \
+         requests; use more hosts or less load"
     )]
-    TooFewPairs {
-        /// Maximum number of outstanding packet-ins of a switch.
-        waiting: u32,
-        /// Pairs of hosts.
-        pairs: u32,
-    },
+    TooFewPairs { waiting: u32, pairs: u32 },
     #[error("cannot connect to the controller at {controller}: {message}")]
     Connect { controller: SocketAddr, message: String },
-    /// A connection was lost while all were required.
     #[error("switch {switch} lost its connection to the controller at {controller}: {message}")]
-    Lost {
-        /// Number of the switch, from 1.
-        switch: usize,
-        controller: SocketAddr,
-        message: String,
-    },
-    /// The controller sends no features request.
+    Lost { switch: usize, controller: SocketAddr, message: String },
     #[error(
-        "the controller at {controller} did not ask {silent} of {switches} switches for their features within {} s: does \
-         it speak OpenFlow 1.3?", after.as_secs_f64()
+        "the controller at {controller} sent no features request to {silent} of {switches} switches within {} s: does it \
+         support OpenFlow 1.3?", after.as_secs_f64()
     )]
-    Silent {
-        /// Number of switches without a features request.
-        silent: usize,
-        /// Number of all switches.
-        switches: usize,
-        controller: SocketAddr,
-        /// Time waited.
-        after: Duration,
-    },
+    Silent { silent: usize, switches: usize, controller: SocketAddr, after: Duration },
     #[error("cannot poll sockets: {0}")]
     Poll(std::io::Error),
     #[error("an attack needs more connections than the limit of this process allows: {0}")]
     Files(String),
-    /// No ARP reply for the virtual address.
     #[error("no ARP reply for virtual address {address}; configure a service at this address first")]
     NoService { address: std::net::Ipv4Addr },
-    /// A reference controller does not start.
     #[error("cannot measure {program}: {message}")]
-    Peer { program: String, message: String },
+    Reference { program: String, message: String },
 }

@@ -9,7 +9,6 @@ use crate::outstanding::OutstandingProbes;
 use crate::{Error, probe, scan};
 
 impl Fleet {
-    /// Writes a new probe of a switch. Returns whether a slot was free.
     #[inline]
     pub(crate) fn send_probe(&mut self, at: usize, now_ns: u64) -> bool {
         let fake = &mut self.switches[at];
@@ -17,16 +16,16 @@ impl Fleet {
             return false;
         }
         let Some(n) = fake.outstanding.send(now_ns) else {
-            self.tally.withheld += 1;
+            self.tally.counts.not_sent += 1;
             return false;
         };
         let (source, destination) = self.fabric.pair(at, n);
-        match self.options.answer {
+        match self.options.response {
             ResponseCriterion::Service(_) => self.write_connection(at, n),
             ResponseCriterion::Arp => probe::write_arp(source, destination.ip, &mut fake.channel.outbox),
             _ => self.template.write(source, destination, n, &mut fake.channel.outbox),
         }
-        self.tally.sent += 1;
+        self.tally.counts.packet_ins += 1;
         true
     }
 
@@ -41,7 +40,7 @@ impl Fleet {
             (wire::VERSION, scan::ECHO_REQUEST) => self.reply_alike(at, scan::ECHO_REPLY, message),
             (_, kind) => {
                 if kind == scan::ERROR {
-                    self.tally.errors += 1;
+                    self.tally.counts.errors += 1;
                 }
                 self.last_control_ns = now_ns;
                 self.control(at, message, now_ns);
@@ -49,7 +48,6 @@ impl Fleet {
         }
     }
 
-    /// Replies with the same body under another message type.
     fn reply_alike(&mut self, at: usize, kind: u8, message: &[u8]) {
         let outbox = &mut self.switches[at].channel.outbox;
         outbox.extend_from_slice(&[wire::VERSION, kind]);
@@ -58,20 +56,20 @@ impl Fleet {
 
     #[inline]
     fn packet_out(&mut self, at: usize, message: &[u8], now_ns: u64) {
-        self.tally.packet_outs += 1;
+        self.tally.counts.packet_outs += 1;
         match scan::packet_out(message) {
-            Some(scan::Carried::Probe { source, n }) => match self.options.answer {
+            Some(scan::Carried::Probe { source, n }) => match self.options.response {
                 ResponseCriterion::PacketOut => self.answered(self.fabric.switch_of(source), n, None, now_ns),
                 ResponseCriterion::Service(_) => self.connection_sent_on(at, source, n, message, now_ns),
                 _ => {}
             },
-            Some(scan::Carried::ArpReply { sender, target }) if self.options.answer == ResponseCriterion::Arp => {
+            Some(scan::Carried::ArpReply { sender, target }) if self.options.response == ResponseCriterion::Arp => {
                 match self.fabric.number(target, sender) {
                     Some((switch, n)) => {
                         let pairs = self.fabric.pairs(switch);
                         self.answered(Some(switch), n, Some(pairs), now_ns);
                     }
-                    None => self.tally.strays += 1,
+                    None => self.tally.counts.unmatched += 1,
                 }
             }
             _ => self.control(at, message, now_ns),
@@ -81,7 +79,7 @@ impl Fleet {
     #[inline]
     pub(crate) fn answered(&mut self, switch: Option<usize>, n: u32, modulus: Option<u32>, now_ns: u64) {
         let Some(switch) = switch else {
-            self.tally.strays += 1;
+            self.tally.counts.unmatched += 1;
             return;
         };
         let verdict = self.switches[switch].outstanding.answer(n, modulus, now_ns);
@@ -90,15 +88,15 @@ impl Fleet {
     }
 
     fn flow_mod(&mut self, at: usize, message: &[u8], now_ns: u64) {
-        self.tally.flow_mods += 1;
-        if self.options.answer == ResponseCriterion::FlowMod {
+        self.tally.counts.flow_mods += 1;
+        if self.options.response == ResponseCriterion::FlowMod {
             self.match_rule(at, message, now_ns);
         }
-        let is_wanted = match self.options.answer {
+        let must_apply = match self.options.response {
             ResponseCriterion::Service(_) => self.must_apply_rule(message),
-            _ => self.options.keeps_rules,
+            _ => self.options.applies_flow_mods,
         };
-        if is_wanted {
+        if must_apply {
             self.control(at, message, now_ns);
         }
     }
@@ -135,9 +133,6 @@ impl Fleet {
 
 /// Creates the probe table of a switch, with slots for the maximum number of outstanding probes and
 /// for answered ones that may get duplicates.
-///
-/// # Errors
-/// More ARP requests could be outstanding than there are pairs of hosts.
 pub(crate) fn outstanding_probes(
     options: &Options,
     fabric: &Fabric,
@@ -150,7 +145,7 @@ pub(crate) fn outstanding_probes(
         // All probes that become due within the response timeout.
         Load::Rate(rate) => (rate * options.response_timeout.as_secs_f64() / sending as f64).ceil() as u32 + 1,
     };
-    match options.answer {
+    match options.response {
         // The pair of hosts is the only identification of an ARP request.
         ResponseCriterion::Arp if !fabric.nodes[switch].hosts.is_empty() && waiting > pairs => {
             Err(Error::TooFewPairs { waiting, pairs })

@@ -22,35 +22,26 @@ const AWAKE: Duration = Duration::from_millis(2);
 /// sent together.
 const PACE_MIN: Duration = Duration::from_micros(50);
 
-/// Period of memory readings of a controller.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A controller to measure.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Name in reports.
     pub name: String,
     pub options: Options,
     /// Process id, if it runs on this machine and its CPU time and memory are measured.
     pub pid: Option<u32>,
 }
 
-/// Number and duration of loops.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Schedule {
-    /// Number of counted loops, at least one.
     pub loops: u32,
-    /// Number of loops before the counted ones.
     pub warm_up: u32,
-    /// Duration of each loop.
     pub duration: Duration,
 }
 
-/// A controller during the measurement.
 pub(crate) struct Bench {
     pub(crate) target: Target,
     pub(crate) fleet: Fleet,
-    /// The counted loops with their totals.
     loops: Vec<Loop>,
     total: Tally,
     /// Maximum resident memory of the controller since the last reset, in bytes.
@@ -97,7 +88,6 @@ impl Bench {
         Ok(Bench { target, fleet, loops, total, resident_max: None, next_look })
     }
 
-    /// Runs one loop and waits for its responses.
     pub(crate) fn round(&mut self, duration: Duration, others: &mut [&mut Fleet]) -> Result<(Loop, Tally), Error> {
         self.fleet.tally = Tally::default();
         let cpu = |pid: Option<u32>| pid.and_then(process::cpu_s);
@@ -199,7 +189,6 @@ impl Bench {
         }
     }
 
-    /// Sends nothing more and waits until all probes are answered or expired.
     fn wait_for_answers(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
         let end = Instant::now() + self.target.options.response_timeout + 2 * TICK;
         let waits = |fleet: &Fleet| fleet.switches.iter().any(|fake| fake.outstanding.waiting() > 0);
@@ -209,7 +198,6 @@ impl Bench {
         }
         Ok(())
     }
-
     /// Handles timeouts, and keeps the connections of the other controllers alive.
     fn tick(&mut self, others: &mut [&mut Fleet]) -> Result<(), Error> {
         self.fleet.tick();
@@ -240,7 +228,7 @@ impl Bench {
             links,
         );
         let carried =
-            matches!(self.target.options.answer, ResponseCriterion::Service(_)).then_some(self.fleet.service.carried);
+            matches!(self.target.options.response, ResponseCriterion::Service(_)).then_some(self.fleet.service.carried);
         Report { refusals: self.fleet.refusals, carried, ..report }
     }
 }

@@ -31,7 +31,6 @@ pub enum ResponseCriterion {
 }
 
 impl ResponseCriterion {
-    /// Returns the name in options and reports.
     pub const fn name(self) -> &'static str {
         match self {
             ResponseCriterion::PacketOut => "packet-out",
@@ -40,8 +39,6 @@ impl ResponseCriterion {
             ResponseCriterion::Service(_) => "service",
         }
     }
-
-    /// Returns a description for reports.
     pub const fn description(self) -> &'static str {
         match self {
             ResponseCriterion::PacketOut => "the packet-out that carries the packet (tag in the TCP sequence number)",
@@ -54,13 +51,11 @@ impl ResponseCriterion {
     }
 }
 
-/// Topology of the emulated switches.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Switches without links, each with hosts that communicate with each other, as in other load
     /// generators.
     Star {
-        /// Number of switches, 1 to 4,096.
         switches: u32,
         /// Hosts per switch, 2 to 250.
         hosts: u32,
@@ -70,27 +65,23 @@ pub enum Shape {
     Fabric(Box<Topology>),
 }
 
-/// Options of the measurement of one controller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address of the controller.
     pub controller: SocketAddr,
     pub shape: Shape,
     /// Offset of the switch numbers, so that fleets that load one controller together do not
     /// overlap.
     pub base: u32,
     pub load: Load,
-    pub answer: ResponseCriterion,
+    pub response: ResponseCriterion,
     /// Time after which a packet-in counts as unanswered.
     pub response_timeout: Duration,
-    /// Pause between host announcements and measurement.
     pub settle_time: Duration,
-    /// Time limit for connections and handshakes.
     pub handshake: Duration,
     /// Whether the emulated switches apply flow-mods during the measurement too: statistics then
     /// contain the rules, and the generator does more work per response. They always apply them
     /// before.
-    pub keeps_rules: bool,
+    pub applies_flow_mods: bool,
 }
 
 impl Options {
@@ -101,11 +92,11 @@ impl Options {
             shape: Shape::Star { switches: 16, hosts: 20 },
             base: 0,
             load: Load::Window(1),
-            answer: ResponseCriterion::PacketOut,
+            response: ResponseCriterion::PacketOut,
             response_timeout: Duration::from_secs(1),
             settle_time: Duration::from_secs(1),
             handshake: Duration::from_secs(10),
-            keeps_rules: false,
+            applies_flow_mods: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Outstanding packet-ins of a switch.
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 /// Maximum recorded latency, in ns: well above the response timeout of any measurement.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
@@ -20,17 +21,13 @@ struct Slot {
     state: State,
 }
 
-/// Classification of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResponseMatch {
-    /// First response, with its latency in ns.
     First(u64),
-    /// A further response.
     Duplicate,
-    /// First response to an expired probe.
     Late,
     /// Response to no recent probe.
-    Stray,
+    Unmatched,
 }
 
 /// Probes of one switch, by number. The slot of a probe is its number modulo the number of slots.
@@ -54,7 +51,6 @@ impl OutstandingProbes {
         n as usize % self.slots.len()
     }
 
-    /// Returns the number of outstanding probes.
     #[inline]
     pub fn waiting(&self) -> u32 {
         self.waiting
@@ -75,7 +71,6 @@ impl OutstandingProbes {
         Some(n)
     }
 
-    /// Records a response to the probe whose number equals `n` modulo `modulus`.
     #[inline]
     pub fn answer(&mut self, n: u32, modulus: Option<u32>, now_ns: u64) -> ResponseMatch {
         let n = match modulus {
@@ -88,10 +83,10 @@ impl OutstandingProbes {
         let ix = self.slot_ix(n);
         let slot = &mut self.slots[ix];
         if slot.n != n {
-            return ResponseMatch::Stray;
+            return ResponseMatch::Unmatched;
         }
         match slot.state {
-            State::Free => ResponseMatch::Stray,
+            State::Free => ResponseMatch::Unmatched,
             State::Answered => ResponseMatch::Duplicate,
             State::Expired => {
                 slot.state = State::Answered;
@@ -118,8 +113,6 @@ impl OutstandingProbes {
             self.oldest = self.oldest.wrapping_add(1);
         }
     }
-
-    /// Returns the oldest outstanding probe that satisfies `matches`.
     pub fn oldest(&self, matches: impl Fn(u32) -> bool) -> Option<u32> {
         let count = self.next.wrapping_sub(self.oldest);
         (0..count).map(|at| self.oldest.wrapping_add(at)).find(|n| {
@@ -128,7 +121,6 @@ impl OutstandingProbes {
         })
     }
 
-    /// Expires probes sent before `deadline_ns`. Returns their number.
     pub fn expire(&mut self, deadline_ns: u64) -> u32 {
         let mut expired = 0;
         self.forget_answered();
@@ -148,91 +140,75 @@ impl OutstandingProbes {
     }
 }
 
-/// Counts of one loop.
-#[derive(Clone, Debug)]
-pub struct Tally {
-    /// Packet-ins sent.
-    pub sent: u64,
-    /// Packet-ins due in an open loop but not sent, since their slot held an outstanding probe.
-    pub withheld: u64,
-    /// First responses during the loop.
-    pub responses: u64,
-    /// First responses after its end, within the response timeout.
-    pub responses_after: u64,
-    /// Packet-ins without a response within the response timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    pub packet_ins: u64,
+    pub answered: u64,
     pub unanswered: u64,
     /// Unanswered packet-ins with a late response.
     pub late: u64,
-    /// Further responses.
+    /// Further responses to answered packet-ins.
     pub duplicates: u64,
-    /// Responses to no recent probe.
-    pub strays: u64,
-    /// Flow-mods received.
+    /// Responses to no recent packet-in.
+    pub unmatched: u64,
+    /// Packet-ins due in an open loop but not sent, since their slot held an outstanding probe.
+    pub not_sent: u64,
     pub flow_mods: u64,
-    /// Packet-outs received.
     pub packet_outs: u64,
     /// Errors received, and messages of the controller that were rejected.
     pub errors: u64,
+    pub connections_lost: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Tally {
+    pub counts: Counts,
+    /// First responses during the loop; `counts.answered` has those after its end, too.
+    pub responses: u64,
     /// Latency of first responses, in ns.
     pub latency: Histogram<u64>,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
-        Tally {
-            sent: 0,
-            withheld: 0,
-            responses: 0,
-            responses_after: 0,
-            unanswered: 0,
-            late: 0,
-            duplicates: 0,
-            strays: 0,
-            flow_mods: 0,
-            packet_outs: 0,
-            errors: 0,
-            latency: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are in order"),
-        }
+        let latency = Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("the bounds are in order");
+        Tally { counts: Counts::default(), responses: 0, latency }
     }
 }
 
 impl Tally {
     /// Returns the number of packet-ins that are neither answered nor expired.
     pub fn waiting(&self) -> u64 {
-        self.sent - self.responses - self.responses_after - self.unanswered
+        self.counts.packet_ins - self.counts.answered - self.counts.unanswered
     }
 
-    /// Adds the counts of another loop.
     pub fn add(&mut self, other: &Tally) {
-        self.sent += other.sent;
-        self.withheld += other.withheld;
+        let (own, more) = (&mut self.counts, &other.counts);
+        own.packet_ins += more.packet_ins;
+        own.answered += more.answered;
+        own.unanswered += more.unanswered;
+        own.late += more.late;
+        own.duplicates += more.duplicates;
+        own.unmatched += more.unmatched;
+        own.not_sent += more.not_sent;
+        own.flow_mods += more.flow_mods;
+        own.packet_outs += more.packet_outs;
+        own.errors += more.errors;
         self.responses += other.responses;
-        self.responses_after += other.responses_after;
-        self.unanswered += other.unanswered;
-        self.late += other.late;
-        self.duplicates += other.duplicates;
-        self.strays += other.strays;
-        self.flow_mods += other.flow_mods;
-        self.packet_outs += other.packet_outs;
-        self.errors += other.errors;
         self.latency += &other.latency;
     }
 
-    /// Records a response.
     #[inline]
     pub fn note(&mut self, verdict: ResponseMatch, is_in_loop: bool) {
         match verdict {
             ResponseMatch::First(ns) => {
                 self.latency.saturating_record(ns.max(1));
-                if is_in_loop {
-                    self.responses += 1;
-                } else {
-                    self.responses_after += 1;
-                }
+                self.counts.answered += 1;
+                self.responses += u64::from(is_in_loop);
             }
-            ResponseMatch::Duplicate => self.duplicates += 1,
-            ResponseMatch::Late => self.late += 1,
-            ResponseMatch::Stray => self.strays += 1,
+            ResponseMatch::Duplicate => self.counts.duplicates += 1,
+            ResponseMatch::Late => self.counts.late += 1,
+            ResponseMatch::Unmatched => self.counts.unmatched += 1,
         }
     }
 }
@@ -247,7 +223,7 @@ mod tests {
         let n = probes.send(100).unwrap();
         assert_eq!(probes.answer(n, None, 350), ResponseMatch::First(250));
         assert_eq!(probes.answer(n, None, 360), ResponseMatch::Duplicate);
-        assert_eq!(probes.answer(n + 1, None, 360), ResponseMatch::Stray);
+        assert_eq!(probes.answer(n + 1, None, 360), ResponseMatch::Unmatched);
         assert_eq!(probes.waiting(), 0);
     }
 
@@ -269,7 +245,7 @@ mod tests {
         assert_eq!(probes.answer(0, None, 1), ResponseMatch::First(1));
         assert_eq!(probes.send(5), Some(2));
         // Probe 2 has taken the slot.
-        assert_eq!(probes.answer(0, None, 6), ResponseMatch::Stray);
+        assert_eq!(probes.answer(0, None, 6), ResponseMatch::Unmatched);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::fabric::Host;
 
 /// Bytes of a packet-in before its frame: header, fixed fields, a match on the port, padding.
 const FRAME_AT: usize = 42;
-/// Shortest Ethernet frame, without its check sequence.
 const FRAME_LEN: usize = 60;
 const LEN: usize = FRAME_AT + FRAME_LEN;
 const PORT_AT: usize = 32;
@@ -21,7 +20,6 @@ const TCP_AT: usize = IP_AT + 20;
 /// Number of distinct probe numbers in ports.
 pub const NUMBERS: u32 = 1 << 29;
 
-/// Returns the ports of the `n`-th probe.
 pub const fn ports(n: u32) -> [u16; 2] {
     [0x8000 | (n & 0x7fff) as u16, 1_024 + (n >> 15 & 0x3fff) as u16]
 }
@@ -67,7 +65,6 @@ impl Template {
         }
     }
 
-    /// Appends the `n`-th probe of a switch.
     #[inline]
     pub fn write(&self, source: &Host, destination: &Host, n: u32, out: &mut Vec<u8>) {
         let mut bytes = self.bytes;
@@ -96,7 +93,6 @@ pub fn write_arp(source: &Host, target: std::net::Ipv4Addr, out: &mut Vec<u8>) {
     write_frame(source.port, &arp_request(source.mac, source.ip, target), out);
 }
 
-/// Appends a packet-in with a frame of at most 60 bytes, padded to that length.
 pub fn write_frame(in_port: PortNo, frame: &[u8], out: &mut Vec<u8>) {
     let mut bytes = packet_in_head(in_port);
     let len = frame.len().min(FRAME_LEN);

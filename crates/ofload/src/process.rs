@@ -1,5 +1,4 @@
-//! Processes: their CPU time, memory and placement, and reference controllers. Linux only; other
-//! systems return no figures.
+//! Processes: their CPU time, memory and placement, and reference controllers. Linux only.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,11 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use procfs::process::Process;
 
 use crate::Error;
 
-/// Clock ticks per second in `/proc` (`USER_HZ`): 100 on all current architectures of Linux.
-const TICKS_PER_S: f64 = 100.0;
 /// Priority under `SCHED_RR`; any value precedes all ordinary processes.
 const REALTIME_PRIORITY: &str = "10";
 /// Time limit until a reference controller listens.
@@ -21,23 +19,13 @@ const START_MAX: Duration = Duration::from_secs(20);
 /// Returns the user and system time of a process and its threads, in seconds, including ended
 /// threads.
 pub fn cpu_s(pid: u32) -> Option<f64> {
-    // Fields 3 and on follow the command in parentheses; 14 and 15 are the times.
-    let ticks = fields_of_stat(pid)?.skip(11).take(2).map(|field| field.parse::<u64>().ok()).sum::<Option<u64>>()?;
-    Some(ticks as f64 / TICKS_PER_S)
+    let stat = Process::new(pid as i32).and_then(|process| process.stat()).ok()?;
+    Some((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
-/// Returns the resident memory of a process, in bytes.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1_024)
-}
-
-fn fields_of_stat(pid: u32) -> Option<impl Iterator<Item = String>> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let rest = stat.rsplit(')').next()?.to_owned();
-    let fields: Vec<String> = rest.split_ascii_whitespace().map(str::to_owned).collect();
-    Some(fields.into_iter())
+    let status = Process::new(pid as i32).and_then(|process| process.status()).ok()?;
+    Some(status.vmrss? * 1_024)
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
@@ -64,9 +52,6 @@ pub(crate) fn make_ordinary() {
 }
 
 /// Raises the limit of open files and connections of this process.
-///
-/// # Errors
-/// The hard limit is too low.
 pub(crate) fn allow_files(needed: u64) -> Result<(), String> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|error| error.to_string())?;
     if soft >= needed {
@@ -91,12 +76,13 @@ pub struct CpuPlacement {
 /// # Errors
 /// Returns why not; the process may have been pinned.
 pub fn place(pid: u32, core: u32, is_realtime: bool) -> Result<CpuPlacement, String> {
-    let status =
-        fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| format!("no process has the id {pid}"))?;
-    let cores =
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(|list| list.trim().to_owned());
-    // Field 41: the scheduling policy; 0 is the ordinary one.
-    let is_ordinary = fields_of_stat(pid).and_then(|mut fields| fields.nth(38)).is_some_and(|policy| policy == "0");
+    let process = Process::new(pid as i32).map_err(|_| format!("no process has the id {pid}"))?;
+    let cores = process.status().ok().and_then(|status| status.cpus_allowed_list).map(|ranges| {
+        let ranges: Vec<String> = ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        ranges.join(",")
+    });
+    // Policy 0 is the ordinary one.
+    let is_ordinary = process.stat().is_ok_and(|stat| stat.policy == Some(0));
     let mut placed = CpuPlacement { pid, cores, is_realtime_by_us: false };
     let pid = pid.to_string();
     run("taskset", &["-a", "-c", "-p", &core.to_string(), &pid])?;
@@ -164,12 +150,13 @@ impl ReferenceController {
         core: Option<u32>,
         is_realtime: bool,
     ) -> Result<ReferenceController, Error> {
-        let refused = |message: String| Error::Peer { program: program.display().to_string(), message };
+        let refused = |message: String| Error::Reference { program: program.display().to_string(), message };
         // The port is free now; if another process takes it first, the reference controller fails,
         // which is detected below.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
         let address = port.map_err(|error| refused(error.to_string()))?;
-        let log_file = std::env::temp_dir().join(format!("ofload-peer-{}-{}.log", std::process::id(), address.port()));
+        let log_file =
+            std::env::temp_dir().join(format!("ofload-reference-{}-{}.log", std::process::id(), address.port()));
         let log = fs::File::create(&log_file).map_err(|error| refused(error.to_string()))?;
         let mut line: Vec<String> = Vec::new();
         if let Some(core) = core {
@@ -183,30 +170,27 @@ impl ReferenceController {
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().map_err(|error| refused(error.to_string()))?;
-        let mut peer = ReferenceController { child, address, log_file };
+        let mut reference = ReferenceController { child, address, log_file };
         let deadline = Instant::now() + START_MAX;
         while TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_err() {
-            if let Ok(Some(status)) = peer.child.try_wait() {
-                return Err(refused(format!("the program exited with {status}: {}", peer.log_tail())));
+            if let Ok(Some(status)) = reference.child.try_wait() {
+                return Err(refused(format!("the program exited with {status}: {}", reference.log_tail())));
             }
             if Instant::now() >= deadline {
-                return Err(refused(format!("the program does not listen on {address}: {}", peer.log_tail())));
+                return Err(refused(format!("the program does not listen on {address}: {}", reference.log_tail())));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        Ok(peer)
+        Ok(reference)
     }
 
-    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-
     /// Returns its process id: `taskset` and `chrt` become the program that they start.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
-
     fn log_tail(&self) -> String {
         let text = fs::read_to_string(&self.log_file).unwrap_or_default();
         text.lines().next_back().unwrap_or("its log is empty").to_owned()

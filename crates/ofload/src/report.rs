@@ -5,21 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::options::{Load, Options, Shape};
-use crate::outstanding::Tally;
+use crate::outstanding::{Counts, Tally};
 use crate::service::Carried;
 
-/// One loop.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Loop {
-    /// Duration, in seconds.
     pub seconds: f64,
-    /// Responses in the loop.
     pub responses: u64,
-    /// Responses per second.
     pub per_s: f64,
     /// CPU time of the controller, in seconds; `None` if its process is unknown.
     pub controller_cpu_s: Option<f64>,
-    /// CPU time of the generator, in seconds.
     pub generator_cpu_s: Option<f64>,
 }
 
@@ -54,7 +49,6 @@ pub struct Latency {
 /// Discovery frames carried between emulated switches.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Links {
-    /// Number of directed links.
     pub directed: usize,
     /// Number of links over which a discovery frame returned to the controller.
     pub found: usize,
@@ -62,48 +56,14 @@ pub struct Links {
     pub after_connections_s: f64,
 }
 
-/// Totals of all loops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Counts {
-    /// Packet-ins sent.
-    pub packet_ins: u64,
-    /// Packet-ins with a response within the response timeout.
-    pub answered: u64,
-    /// Packet-ins without a response within the response timeout.
-    pub unanswered: u64,
-    /// Unanswered packet-ins with a late response.
-    pub late: u64,
-    /// Further responses to answered packet-ins.
-    pub duplicates: u64,
-    /// Responses to no recent packet-in.
-    pub unmatched: u64,
-    /// Packet-ins due in an open loop but not sent.
-    pub withheld: u64,
-    /// Flow-mods received.
-    pub flow_mods: u64,
-    /// Packet-outs received.
-    pub packet_outs: u64,
-    /// Errors received, and messages that were rejected.
-    pub errors: u64,
-    /// Connections lost.
-    pub connections_lost: u64,
-}
-
-/// The results of one controller.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     pub name: String,
-    /// Response criterion.
-    pub answer: &'static str,
-    /// Description of the response criterion.
+    pub response: &'static str,
     pub response_description: &'static str,
-    /// Load, as text.
     pub load: String,
-    /// Topology of the switches, as text.
     pub shape: String,
-    /// Responses per second.
     pub per_s: Spread,
-    /// Latency of responses; `None` without responses.
     pub latency: Option<Latency>,
     pub counts: Counts,
     /// CPU time of the controller per response, in µs.
@@ -111,16 +71,13 @@ pub struct Report {
     /// CPU time of the generator per response, in µs: shows how far it is from being the
     /// bottleneck.
     pub generator_cpu_us: Option<f64>,
-    /// Share of a core that the generator used.
-    pub generator_share: Option<f64>,
-    /// Maximum resident memory of the controller, in bytes.
+    pub generator_cpu_share: Option<f64>,
     pub resident_bytes: Option<u64>,
     /// Discovery; `None` without links.
     pub links: Option<Links>,
     /// Whether the emulated switches applied flow-mods during the measurement.
-    pub keeps_rules: bool,
+    pub applies_flow_mods: bool,
     pub loops: Vec<Loop>,
-    /// Lost connections: switch and reason.
     pub lost: Vec<(usize, String)>,
     /// Connections to a virtual address that were carried to a member and back; `None` with another
     /// load.
@@ -130,7 +87,6 @@ pub struct Report {
 }
 
 impl Latency {
-    /// Returns the latency of a tally; `None` without responses.
     pub(crate) fn of(tally: &Tally) -> Option<Latency> {
         let us = |quantile: f64| tally.latency.value_at_quantile(quantile) as f64 / 1e3;
         (!tally.latency.is_empty()).then(|| Latency {
@@ -162,40 +118,24 @@ impl Report {
         let generator = cpu(|one| one.generator_cpu_s);
         Report {
             name,
-            answer: options.answer.name(),
-            response_description: options.answer.description(),
+            response: options.response.name(),
+            response_description: options.response.description(),
             load: load_text(options.load),
             shape: shape_text(&options.shape),
             per_s: Spread::of(loops.iter().map(|one| one.per_s).collect()),
             latency,
-            counts: counts(total, lost.len() as u64),
+            counts: Counts { connections_lost: lost.len() as u64, ..total.counts },
             controller_cpu_us: per_response(cpu(|one| one.controller_cpu_s)),
             generator_cpu_us: per_response(generator),
-            generator_share: generator.map(|cpu_s| cpu_s / seconds),
+            generator_cpu_share: generator.map(|cpu_s| cpu_s / seconds),
             resident_bytes,
             links,
-            keeps_rules: options.keeps_rules,
+            applies_flow_mods: options.applies_flow_mods,
             loops,
             lost,
             carried: None,
             refusals: BTreeMap::new(),
         }
-    }
-}
-
-pub(crate) fn counts(total: &Tally, connections_lost: u64) -> Counts {
-    Counts {
-        packet_ins: total.sent,
-        answered: total.responses + total.responses_after,
-        unanswered: total.unanswered,
-        late: total.late,
-        duplicates: total.duplicates,
-        unmatched: total.strays,
-        withheld: total.withheld,
-        flow_mods: total.flow_mods,
-        packet_outs: total.packet_outs,
-        errors: total.errors,
-        connections_lost,
     }
 }
 

@@ -1,53 +1,29 @@
 //! Recognition of messages by the lengths in their headers, without decoding.
 
-/// `OFPT_ECHO_REQUEST`.
 pub const ECHO_REQUEST: u8 = 2;
-/// `OFPT_ECHO_REPLY`.
 pub const ECHO_REPLY: u8 = 3;
-/// `OFPT_ERROR`.
 pub const ERROR: u8 = 1;
-/// `OFPT_PACKET_IN`.
 pub const PACKET_IN: u8 = 10;
-/// `OFPT_PACKET_OUT`.
 pub const PACKET_OUT: u8 = 13;
-/// `OFPT_FLOW_MOD`.
 pub const FLOW_MOD: u8 = 14;
-/// `OFPT_BARRIER_REQUEST`.
 pub const BARRIER_REQUEST: u8 = 20;
-/// `OFPT_BARRIER_REPLY`.
 pub const BARRIER_REPLY: u8 = 21;
 
-/// Offset of the command of a flow-mod.
 const COMMAND_AT: usize = 25;
-/// Offset of its match.
 const MATCH_AT: usize = 48;
 
-/// Content of a packet-out that belongs to the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carried {
-    /// A probe.
-    Probe {
-        source: [u8; 4],
-        /// Number of the probe.
-        n: u32,
-    },
-    /// An ARP reply.
-    ArpReply {
-        /// Address that the reply resolves.
-        sender: [u8; 4],
-        /// Address of the requesting host.
-        target: [u8; 4],
-    },
+    Probe { source: [u8; 4], n: u32 },
+    ArpReply { sender: [u8; 4], target: [u8; 4] },
 }
 
-/// Match fields of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// IPv4 source, if matched exactly.
     pub source: Option<[u8; 4]>,
     /// IPv4 destination, if matched exactly.
     pub destination: Option<[u8; 4]>,
-    /// Ethernet destination, if matched exactly.
     pub mac: Option<[u8; 6]>,
     pub from_port: Option<u16>,
     pub to_port: Option<u16>,
@@ -63,7 +39,6 @@ fn four(bytes: &[u8], at: usize) -> Option<[u8; 4]> {
     bytes.get(at..at + 4)?.try_into().ok()
 }
 
-/// Returns the load content of a complete packet-out message.
 #[inline]
 pub fn packet_out(message: &[u8]) -> Option<Carried> {
     let actions = usize::from(u16_at(message, 16)?);
@@ -130,7 +105,6 @@ mod tests {
         wire::encode(&Envelope { xid: Xid(7), message }, &mut out).unwrap();
         out
     }
-
     fn out(data: Vec<u8>, actions: Vec<Action>) -> Vec<u8> {
         bytes(Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo(1), actions, data }))
     }

@@ -26,7 +26,6 @@ const SAMPLE: u32 = 16;
 /// Maximum number of links that a packet is carried over; more indicate a loop.
 const HOPS_MAX: u32 = 64;
 
-/// Results of the carried connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Carried {
     /// First packets that the controller sent on.
@@ -39,7 +38,6 @@ pub struct Carried {
     pub wrong: u64,
 }
 
-/// The virtual address and the carried connections.
 #[derive(Debug)]
 pub(crate) struct Service {
     /// The virtual address as destination of probes; its Ethernet address comes from the ARP reply.
@@ -49,9 +47,9 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(answer: ResponseCriterion) -> Service {
+    pub(crate) fn new(response: ResponseCriterion) -> Service {
         let host = |ip| Host { switch: usize::MAX, port: PortNo::ANY, mac: MacAddr::default(), ip };
-        let host = match answer {
+        let host = match response {
             ResponseCriterion::Service(address) => Some(host(address)),
             _ => None,
         };
@@ -59,13 +57,11 @@ impl Service {
     }
 }
 
-/// Returns whether the connection with this client port is carried.
 fn is_sample(port: u16) -> bool {
     port & 0x8000 != 0 && u32::from(port) % SAMPLE == 0
 }
 
 impl Fleet {
-    /// Sends ARP requests for the virtual address from hosts of all switches.
     pub(crate) fn resolve_service(&mut self) {
         let Some(service) = self.service.host else { return };
         for at in 0..self.switches.len() {
@@ -77,7 +73,6 @@ impl Fleet {
         }
     }
 
-    /// Checks that an ARP reply for the virtual address has arrived, if one is used.
     pub(crate) fn expect_service(&self) -> Result<(), Error> {
         match self.service.host {
             Some(host) if host.mac == MacAddr::default() => Err(Error::NoService { address: host.ip }),
@@ -85,14 +80,12 @@ impl Fleet {
         }
     }
 
-    /// Writes the first packet of a connection to the virtual address.
     #[inline]
     pub(crate) fn write_connection(&mut self, at: usize, n: u32) {
         let Some(service) = &self.service.host else { return };
         let (source, _) = self.fabric.pair(at, n);
         self.template.write(source, service, n % NUMBERS, &mut self.switches[at].channel.outbox);
     }
-
     /// Handles a packet-out with a first packet: records the response and carries the packet of a
     /// sampled connection.
     pub(crate) fn connection_sent_on(&mut self, at: usize, source: [u8; 4], n: u32, message: &[u8], now_ns: u64) {
@@ -103,15 +96,12 @@ impl Fleet {
             self.control(at, message, now_ns);
         }
     }
-
     /// Returns whether a rule must be applied: it belongs to a carried connection or to none.
     pub(crate) fn must_apply_rule(&self, message: &[u8]) -> bool {
         let ports = scan::flow_mod(message).map_or([None; 2], |rule| [rule.from_port, rule.to_port]);
         let mut of_client = ports.into_iter().flatten().filter(|port| port & 0x8000 != 0);
         of_client.next().is_none_or(is_sample)
     }
-
-    /// Counts a link and returns whether the packet may cross it.
     pub(crate) fn may_cross(&mut self) -> bool {
         self.service.hops += 1;
         let may = self.service.host.is_some() && self.service.hops <= HOPS_MAX;
@@ -148,7 +138,6 @@ impl Fleet {
     }
 }
 
-/// Returns the SYN-ACK of a server.
 fn accept(host: &Host, headers: &Headers, got: &Segment<'_>) -> Vec<u8> {
     let (addresses, ports): ([Ipv4Addr; 2], _) = ([host.ip, headers.ipv4_src], [headers.l4_dst, headers.l4_src]);
     let flags = flags::SYN | flags::ACK;

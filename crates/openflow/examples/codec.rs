@@ -1,4 +1,4 @@
-//! Time per message to and from bytes: `cargo run --release -p anabranch-openflow --example codec`.
+//! Time to encode and to decode a message: `cargo run --release -p anabranch-openflow --example codec`.
 
 use core::net::Ipv4Addr;
 use std::hint::black_box;
@@ -8,8 +8,8 @@ use anabranch_openflow::headers::{ether, protocol};
 use anabranch_openflow::wire::{decode, encode};
 use anabranch_openflow::*;
 
-/// How often each is measured, about a millisecond each, shorter than what a busy machine gives at
-/// a time; the fastest counts, as everything else is disturbance.
+/// Number of measurements of each message, of about a millisecond each. The shortest one counts:
+/// longer ones include interruptions by other processes.
 const ROUNDS: usize = 500;
 
 fn main() {
@@ -33,7 +33,6 @@ fn main() {
     }
 }
 
-/// Nanoseconds of one.
 fn fastest(repeats: u32, mut one: impl FnMut()) -> f64 {
     let mut round = || {
         let begin = Instant::now();
@@ -86,17 +85,14 @@ fn packet_out(length: usize) -> Message {
 
 fn flow_stats(count: u16) -> Message {
     let entry = |flow| FlowStats {
-        table: TableId(0),
         duration_ns: 1_500_000_000,
         priority: 10,
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        flags: FlowModFlags::default(),
         cookie: u64::from(flow),
         packets: 1000,
         bytes: 1_000_000,
         match_: match_of(flow),
         instructions: instructions(),
+        ..FlowStats::default()
     };
     Message::MultipartReply { reply: MultipartReply::Flow((0..count).map(entry).collect()), has_more: false }
 }

@@ -1,5 +1,7 @@
 //! Actions, instructions and buckets.
 
+#![allow(missing_docs, reason = "named as in OpenFlow 1.3.5: `ofp_action_header`, `ofp_instruction` and `ofp_bucket`")]
+
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
@@ -7,23 +9,18 @@ use crate::bundle::Bundle;
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Masked;
 
-/// An action.
+/// An action. `Output` to the controller sends `max_len` bytes of the packet
+/// ([`Action::WHOLE_PACKET`] for all), `PushVlan` adds a tag of this EtherType, and `Bundle` (an
+/// extension of Open vSwitch) sends out of one of several ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.5")]
 pub enum Action {
-    Output {
-        port: PortNo,
-        /// For output to the controller: number of packet bytes; [`Action::WHOLE_PACKET`] for all.
-        max_len: u16,
-    },
+    Output { port: PortNo, max_len: u16 },
     Group(GroupId),
     SetField(SetField),
-    /// Add a VLAN tag of this EtherType.
     PushVlan(u16),
     PopVlan,
     SetQueue(u32),
     DecNwTtl,
-    /// Sends out of one of several ports (extension of Open vSwitch).
     Bundle(Bundle),
 }
 
@@ -44,7 +41,6 @@ impl Action {
 
 /// A header field with its new value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.5")]
 pub enum SetField {
     EthDst(MacAddr),
     EthSrc(MacAddr),
@@ -52,9 +48,7 @@ pub enum SetField {
     VlanPcp(u8),
     IpDscp(u8),
     IpEcn(u8),
-    /// IPv4 source.
     Ipv4Src(Ipv4Addr),
-    /// IPv4 destination.
     Ipv4Dst(Ipv4Addr),
     TcpSrc(u16),
     TcpDst(u16),
@@ -64,7 +58,6 @@ pub enum SetField {
 
 /// The instructions of a flow entry, at most one of each kind, executed in this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.4")]
 pub struct Instructions {
     pub meter: Option<u32>,
     /// Executed immediately, in order.
@@ -84,7 +77,6 @@ impl Instructions {
 
 /// A bucket of a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub struct Bucket {
     /// Weight in select groups; 0 in other groups.
     pub weight: u16,

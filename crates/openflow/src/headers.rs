@@ -1,5 +1,7 @@
 //! The packet headers that switches match.
 
+#![allow(missing_docs, reason = "named as in OpenFlow 1.3.5: `oxm_ofb_match_fields`")]
+
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
@@ -7,30 +9,22 @@ use crate::frame::flags;
 
 /// EtherTypes in use.
 pub mod ether {
-    /// IPv4.
     pub const IPV4: u16 = 0x0800;
-    /// ARP.
     pub const ARP: u16 = 0x0806;
-    /// 802.1Q tag.
     pub const VLAN: u16 = 0x8100;
-    /// LLDP.
     pub const LLDP: u16 = 0x88cc;
 }
 
 /// IP protocol numbers in use.
 pub mod protocol {
-    /// ICMP.
     pub const ICMP: u8 = 1;
-    /// TCP.
     pub const TCP: u8 = 6;
-    /// UDP.
     pub const UDP: u8 = 17;
 }
 
 /// The header fields of one packet that a match can name, including the outermost VLAN tag. Fields
 /// that a packet does not have are zero: EtherType and protocol determine which exist.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub struct Headers {
     pub eth_dst: MacAddr,
     pub eth_src: MacAddr,
@@ -38,7 +32,6 @@ pub struct Headers {
     pub eth_type: u16,
     /// VLAN id of the outermost tag; `None` if untagged.
     pub vlan: Option<u16>,
-    /// Priority of that tag.
     pub vlan_pcp: u8,
     /// Upper six bits of the traffic class.
     pub ip_dscp: u8,
@@ -53,7 +46,6 @@ pub struct Headers {
     pub l4_src: u16,
     /// Destination port (TCP, UDP), or code (ICMP).
     pub l4_dst: u16,
-    /// Operation (ARP).
     pub arp_op: u16,
     /// Flags (TCP): FIN is the lowest of the twelve.
     pub tcp_flags: u16,

@@ -1,5 +1,7 @@
 //! Matches: the packets of an entry.
 
+#![allow(missing_docs, reason = "named as in OpenFlow 1.3.5: `oxm_ofb_match_fields`")]
+
 use core::net::Ipv4Addr;
 
 use crate::address::MacAddr;
@@ -10,7 +12,6 @@ use crate::ids::PortNo;
 pub struct Masked<T> {
     /// The value; bits outside the mask must be zero.
     pub value: T,
-    /// The compared bits.
     pub mask: T,
 }
 
@@ -30,7 +31,6 @@ impl Masked<Ipv4Addr> {
 
 /// A condition on the outermost VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub enum VlanMatch {
     Untagged,
     Tagged,
@@ -40,9 +40,7 @@ pub enum VlanMatch {
 /// The packets of an entry: all given fields must agree; `Match::default()` matches all packets.
 /// The switch checks the prerequisites of the specification (an IPv4 address needs the EtherType).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.3.7")]
 pub struct Match {
-    /// The ingress port.
     pub in_port: Option<PortNo>,
     /// Metadata written by earlier tables.
     pub metadata: Option<Masked<u64>>,
@@ -54,9 +52,7 @@ pub struct Match {
     pub ip_dscp: Option<u8>,
     pub ip_ecn: Option<u8>,
     pub ip_proto: Option<u8>,
-    /// IPv4 source.
     pub ipv4_src: Option<Masked<Ipv4Addr>>,
-    /// IPv4 destination.
     pub ipv4_dst: Option<Masked<Ipv4Addr>>,
     pub tcp_src: Option<u16>,
     pub tcp_dst: Option<u16>,

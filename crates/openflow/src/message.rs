@@ -1,5 +1,7 @@
 //! The messages of OpenFlow 1.3.
 
+#![allow(missing_docs, reason = "named as in OpenFlow 1.3.5: `ofp_flow_mod` and the other structures")]
+
 use crate::action::{Action, Bucket, Instructions};
 use crate::address::MacAddr;
 use crate::error::ErrorKind;
@@ -10,30 +12,26 @@ use crate::multipart::{MultipartReply, MultipartRequest};
 /// A message with its transaction id.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Envelope {
-    /// Repeated by replies and errors.
     pub xid: Xid,
-    /// The message itself.
     pub message: Message,
 }
 
 /// A message of OpenFlow 1.3.
+///
+/// - `Hello`: `versions` is a bitmap (bit 4 is 1.3).
+/// - `Error`: `data` is the start of the refused message (at least 64 bytes if it has them), or text
+///   after a failed hello. It is empty in simulations without bytes, where the transaction id
+///   identifies the message.
+/// - `TableMod` is deprecated in 1.3, and so are all bits of `config`.
+/// - `MultipartReply`: a reply or one part of it; with `has_more` more parts with the same
+///   transaction id follow.
+/// - `BarrierRequest`: earlier messages are finished before later ones start.
+/// - `Experimenter`: an extension of the experimenter with this id.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3 and 7.4")]
 pub enum Message {
-    /// Hello: the versions of the sender as a bitmap (bit 4 is 1.3).
-    Hello {
-        versions: u32,
-    },
-    Error {
-        kind: ErrorKind,
-        /// Start of the refused message (at least 64 bytes if it has them); text after a failed
-        /// hello. Empty in simulations without bytes, where the transaction id identifies the
-        /// message.
-        data: Vec<u8>,
-    },
-    /// Echo request with arbitrary data.
+    Hello { versions: u32 },
+    Error { kind: ErrorKind, data: Vec<u8> },
     EchoRequest(Vec<u8>),
-    /// Echo reply with the data of the request.
     EchoReply(Vec<u8>),
     FeaturesRequest,
     FeaturesReply(Features),
@@ -42,29 +40,14 @@ pub enum Message {
     SetConfig(SwitchConfig),
     PacketIn(PacketIn),
     FlowRemoved(FlowRemoved),
-    /// A port was added, deleted or modified.
-    PortStatus {
-        reason: PortReason,
-        port: PortDesc,
-    },
+    PortStatus { reason: PortReason, port: PortDesc },
     PacketOut(PacketOut),
     FlowMod(FlowMod),
     GroupMod(GroupMod),
     PortMod(PortMod),
-    /// Changes a table's configuration (deprecated in 1.3).
-    TableMod {
-        table: TableId,
-        /// Deprecated bits; 0.
-        config: u32,
-    },
+    TableMod { table: TableId, config: u32 },
     MultipartRequest(MultipartRequest),
-    /// A multipart reply, or one part of it.
-    MultipartReply {
-        reply: MultipartReply,
-        /// Whether more parts with the same transaction id follow.
-        has_more: bool,
-    },
-    /// Barrier: earlier messages are finished before later ones start.
+    MultipartReply { reply: MultipartReply, has_more: bool },
     BarrierRequest,
     BarrierReply,
     RoleRequest(Role),
@@ -72,23 +55,14 @@ pub enum Message {
     GetAsyncRequest,
     GetAsyncReply(AsyncConfig),
     SetAsync(AsyncConfig),
-    /// An extension of an experimenter.
-    Experimenter {
-        /// Experimenter id.
-        experimenter: u32,
-        kind: u32,
-        data: Vec<u8>,
-    },
+    Experimenter { experimenter: u32, kind: u32, data: Vec<u8> },
 }
 
 /// The features of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.1")]
 pub struct Features {
     pub datapath: DatapathId,
-    /// Number of packets it can buffer.
     pub buffers: u32,
-    /// Number of tables.
     pub tables: u8,
     /// Number of an auxiliary connection; 0 for the main one.
     pub auxiliary: u8,
@@ -98,17 +72,12 @@ pub struct Features {
 
 /// Capability bits of [`Features::capabilities`].
 pub mod capability {
-    /// Flow statistics.
     pub const FLOW_STATS: u32 = 1;
-    /// Table statistics.
     pub const TABLE_STATS: u32 = 1 << 1;
-    /// Port statistics.
     pub const PORT_STATS: u32 = 1 << 2;
-    /// Group statistics.
     pub const GROUP_STATS: u32 = 1 << 3;
     /// Reassembles IP fragments.
     pub const IP_REASM: u32 = 1 << 5;
-    /// Queue statistics.
     pub const QUEUE_STATS: u32 = 1 << 6;
     /// Blocks ports that would loop.
     pub const PORT_BLOCKED: u32 = 1 << 8;
@@ -123,18 +92,14 @@ pub struct SwitchConfig {
     pub miss_send_len: u16,
 }
 
-/// The reason of a packet-in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.1")]
 pub enum PacketInReason {
-    NoMatch,
-    Action,
-    InvalidTtl,
+    NoMatch = 0,
+    Action = 1,
+    InvalidTtl = 2,
 }
 
-/// A packet-in.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.1")]
 pub struct PacketIn {
     pub buffer: BufferId,
     /// Length of the whole packet in bytes.
@@ -143,53 +108,40 @@ pub struct PacketIn {
     pub table: TableId,
     /// Cookie of the entry that sent the packet; all ones for none.
     pub cookie: u64,
-    /// Ingress port and metadata.
     pub match_: Match,
-    /// The start of the packet.
     pub data: Vec<u8>,
 }
 
-/// The reason of a flow-removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.2")]
 pub enum RemovedReason {
-    IdleTimeout,
-    HardTimeout,
-    Delete,
-    GroupDelete,
+    IdleTimeout = 0,
+    HardTimeout = 1,
+    Delete = 2,
+    GroupDelete = 3,
 }
 
-/// A flow-removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.2")]
 pub struct FlowRemoved {
     pub cookie: u64,
     pub priority: u16,
     pub reason: RemovedReason,
     pub table: TableId,
-    /// Lifetime in ns.
     pub duration_ns: u64,
-    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
-    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
     pub packets: u64,
     pub bytes: u64,
     pub match_: Match,
 }
 
-/// The reason of a port-status.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.4.3")]
 pub enum PortReason {
-    Add,
-    Delete,
-    Modify,
+    Add = 0,
+    Delete = 1,
+    Modify = 2,
 }
 
-/// A port description.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.2.1")]
 pub struct PortDesc {
     pub port: PortNo,
     pub hw_addr: MacAddr,
@@ -197,7 +149,7 @@ pub struct PortDesc {
     pub name: String,
     /// Whether the administrator took it down (`OFPPC_PORT_DOWN`).
     pub is_admin_down: bool,
-    /// Whether there is no link (`OFPPS_LINK_DOWN`).
+    /// Whether the link is down (`OFPPS_LINK_DOWN`).
     pub is_link_down: bool,
     /// Rate as the switch reports it, kbit/s; often wrong (virtual ports report 10 Gb/s).
     pub speed_kbps: u32,
@@ -210,9 +162,7 @@ impl PortDesc {
     }
 }
 
-/// A packet-out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.7")]
 pub struct PacketOut {
     /// A buffered packet, or [`BufferId::NO_BUFFER`].
     pub buffer: BufferId,
@@ -223,36 +173,30 @@ pub struct PacketOut {
     pub data: Vec<u8>,
 }
 
-/// The command of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub enum FlowModCommand {
     /// Adds an entry; replaces one with the same match and priority.
-    Add,
+    Add = 0,
     /// Changes the instructions of all entries that the match covers.
-    Modify,
+    Modify = 1,
     /// Changes the instructions of the entry with exactly this match and priority.
-    ModifyStrict,
+    ModifyStrict = 2,
     /// Deletes all entries that the match covers.
-    Delete,
+    Delete = 3,
     /// Deletes the entry with exactly this match and priority.
-    DeleteStrict,
+    DeleteStrict = 4,
 }
 
-/// A flow-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub struct FlowMod {
     pub cookie: u64,
     /// Restricts modification and deletion to entries whose cookie agrees in these bits; 0 for no
     /// restriction.
     pub cookie_mask: u64,
-    /// Table; [`TableId::ALL`] only in deletions.
     pub table: TableId,
     pub command: FlowModCommand,
-    /// Idle timeout in s; 0 for none.
+    /// 0 for none, like the hard timeout.
     pub idle_timeout_s: u16,
-    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
     /// The highest priority wins.
     pub priority: u16,
@@ -267,9 +211,7 @@ pub struct FlowMod {
     pub instructions: Instructions,
 }
 
-/// The flags of a flow-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.1")]
 pub struct FlowModFlags {
     /// Send a flow-removed when the entry is removed.
     pub send_flow_removed: bool,
@@ -308,33 +250,27 @@ impl FlowMod {
     }
 }
 
-/// The command of a group-mod.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub enum GroupModCommand {
-    Add,
-    Modify,
+    Add = 0,
+    Modify = 1,
     /// Deletes the group and all entries that use it; [`GroupId::ALL`] for all groups.
-    Delete,
+    Delete = 2,
 }
 
-/// The type of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub enum GroupKind {
     /// A copy to each bucket.
-    All,
+    All = 0,
     /// One live bucket, by the switch's hash and the weights.
-    Select,
+    Select = 1,
     /// The only bucket.
-    Indirect,
+    Indirect = 2,
     /// The first live bucket.
-    FastFailover,
+    FastFailover = 3,
 }
 
-/// A group-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.2")]
 pub struct GroupMod {
     pub command: GroupModCommand,
     pub kind: GroupKind,
@@ -342,14 +278,11 @@ pub struct GroupMod {
     pub buckets: Vec<Bucket>,
 }
 
-/// A port-mod.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.4.3")]
 pub struct PortMod {
     pub port: PortNo,
     /// The port's address, as a check.
     pub hw_addr: MacAddr,
-    /// Configuration bits.
     pub config: u32,
     /// Configuration bits to change.
     pub mask: u32,
@@ -359,21 +292,19 @@ pub struct PortMod {
 
 /// The role of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.9")]
 pub enum ControllerRole {
     /// In requests: keeps the role and returns it.
-    NoChange,
+    NoChange = 0,
     /// Full access, shared with other controllers.
-    Equal,
+    Equal = 1,
     /// Full access, exclusive.
-    Master,
+    Master = 2,
     /// Read-only access.
-    Slave,
+    Slave = 3,
 }
 
 /// A role with the generation of its election.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.9")]
 pub struct Role {
     pub role: ControllerRole,
     /// Increases with every election.
@@ -383,7 +314,6 @@ pub struct Role {
 /// The asynchronous messages of a controller, one bit per reason; first as master or equal, then as
 /// slave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.10")]
 pub struct AsyncConfig {
     pub packet_in: [u32; 2],
     pub port_status: [u32; 2],

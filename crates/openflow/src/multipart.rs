@@ -1,5 +1,7 @@
 //! Multipart messages: state and statistics.
 
+#![allow(missing_docs, reason = "named as in OpenFlow 1.3.5: `ofp_flow_stats` and the other structures")]
+
 use crate::action::{Bucket, Instructions};
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Match;
@@ -7,9 +9,7 @@ use crate::message::{FlowModFlags, GroupKind, PortDesc};
 
 /// The entries of a statistics request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.2")]
 pub struct FlowSelection {
-    /// A table, or [`TableId::ALL`].
     pub table: TableId,
     /// Only entries with output to this port; [`PortNo::ANY`] for all.
     pub out_port: PortNo,
@@ -36,55 +36,38 @@ impl FlowSelection {
     }
 }
 
-/// A multipart request.
+/// A multipart request: [`PortNo::ANY`] and [`GroupId::ALL`] select all ports and groups; `Other` is
+/// any other type, with its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5")]
 pub enum MultipartRequest {
     Desc,
     Flow(FlowSelection),
     Aggregate(FlowSelection),
     Table,
-    /// The counters of a port, or of all ([`PortNo::ANY`]).
     Port(PortNo),
-    /// The counters of a group, or of all ([`GroupId::ALL`]).
     Group(GroupId),
     GroupDesc,
     GroupFeatures,
     PortDesc,
-    /// Any other type, with its body.
-    Other {
-        kind: u16,
-        body: Vec<u8>,
-    },
+    Other { kind: u16, body: Vec<u8> },
 }
 
-/// A multipart reply.
+/// A multipart reply; `Other` is any other type, with its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5")]
 pub enum MultipartReply {
     Desc(Description),
     Flow(Vec<FlowStats>),
-    Aggregate {
-        packets: u64,
-        bytes: u64,
-        flows: u32,
-    },
+    Aggregate { packets: u64, bytes: u64, flows: u32 },
     Table(Vec<TableStats>),
     Port(Vec<PortStats>),
     Group(Vec<GroupStats>),
     GroupDesc(Vec<GroupDescription>),
     GroupFeatures(GroupFeatures),
     PortDesc(Vec<PortDesc>),
-    /// Any other type, with its body.
-    Other {
-        kind: u16,
-        body: Vec<u8>,
-    },
+    Other { kind: u16, body: Vec<u8> },
 }
 
-/// The description of a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.1")]
 pub struct Description {
     pub manufacturer: String,
     pub hardware: String,
@@ -93,17 +76,12 @@ pub struct Description {
     pub datapath: String,
 }
 
-/// An entry with its counters.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.2")]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FlowStats {
     pub table: TableId,
-    /// Age in ns.
     pub duration_ns: u64,
     pub priority: u16,
-    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
-    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
     pub flags: FlowModFlags,
     pub cookie: u64,
@@ -113,9 +91,7 @@ pub struct FlowStats {
     pub instructions: Instructions,
 }
 
-/// A table with its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.4")]
 pub struct TableStats {
     pub table: TableId,
     pub active: u32,
@@ -123,9 +99,7 @@ pub struct TableStats {
     pub matched: u64,
 }
 
-/// A port with its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.6")]
 pub struct PortStats {
     pub port: PortNo,
     pub rx_packets: u64,
@@ -134,37 +108,29 @@ pub struct PortStats {
     pub tx_bytes: u64,
     pub rx_dropped: u64,
     pub tx_dropped: u64,
-    /// Age of the counters in ns.
     pub duration_ns: u64,
 }
 
-/// A group with its counters.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.8")]
 pub struct GroupStats {
     pub group: GroupId,
     /// Number of entries and groups that use the group.
     pub references: u32,
     pub packets: u64,
     pub bytes: u64,
-    /// Age in ns.
     pub duration_ns: u64,
     /// Packets and bytes of each bucket.
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// A group's type and buckets.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.9")]
 pub struct GroupDescription {
     pub group: GroupId,
     pub kind: GroupKind,
     pub buckets: Vec<Bucket>,
 }
 
-/// The supported features of groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "fields as in OpenFlow 1.3.5, section 7.3.5.10")]
 pub struct GroupFeatures {
     pub types: u32,
     /// Bitmap of capabilities (`OFPGFC_*`): bit 0 weights, bit 1 watching, bit 2 chaining, bit 3

@@ -1,4 +1,4 @@
-//! The length of messages on the wire (specification 7), computed without encoding them. Simulated
+//! The length of messages on the wire, computed without encoding them. Simulated
 //! channels use it.
 
 use crate::action::{Action, Bucket, Instructions};

@@ -10,15 +10,13 @@ use net::{HostIx, Time, Topology, TopologyError};
 use traffic::{Flow, FlowList, Start};
 
 use crate::scenario::{
-    ControlConfig, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig,
-    StopRule, TransportConfig, TransportKind,
+    HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig,
+    TransportKind,
 };
 
-/// A scenario with its input data.
 #[derive(Clone, Debug)]
 pub struct BenchmarkScenario {
     pub id: &'static str,
-    /// Description in one line.
     pub title: String,
     pub topology: Topology,
     pub flows: FlowList,
@@ -30,9 +28,6 @@ pub struct BenchmarkScenario {
 pub const IDS: &[&str] = &["S1", "S2", "S3", "S4", "S1L", "S3L", "S4L"];
 
 /// Builds the scenario called `id`, or `None` if it does not exist.
-///
-/// # Errors
-/// None in practice: the topologies are fixed.
 pub fn scenario(id: &str) -> Result<Option<BenchmarkScenario>, TopologyError> {
     Ok(Some(match id {
         "S1" => stride("S1", 8, 5_000)?,
@@ -46,7 +41,6 @@ pub fn scenario(id: &str) -> Result<Option<BenchmarkScenario>, TopologyError> {
     }))
 }
 
-/// Payload of a full packet, bytes.
 const MSS: u64 = 1460;
 
 fn stride(id: &'static str, k: u32, packets: u64) -> Result<BenchmarkScenario, TopologyError> {
@@ -60,14 +54,20 @@ fn stride(id: &'static str, k: u32, packets: u64) -> Result<BenchmarkScenario, T
         group: 0,
     };
     let title = format!("fat-tree k={k}, {hosts} flows of {packets} packets to the other half, NewReno, per-flow hash");
-    Ok(BenchmarkScenario {
-        id,
-        flows: FlowList { flows: (0..hosts).map(flow).collect(), description: title.clone() },
-        title,
-        topology,
-        balancer: Spec::parse("ecmp-path:key=hosts").expect("registered"),
-        config: config(TransportKind::NewReno, Marking::Off),
-    })
+    let flows = (0..hosts).map(flow).collect();
+    Ok(benchmark(id, title, topology, flows, config(TransportKind::NewReno, Marking::Off)))
+}
+
+fn benchmark(
+    id: &'static str,
+    title: String,
+    topology: Topology,
+    flows: Vec<Flow>,
+    config: SimConfig,
+) -> BenchmarkScenario {
+    let flows = FlowList { flows, description: title.clone() };
+    let balancer = Spec::parse("ecmp-path:key=hosts").expect("registered");
+    BenchmarkScenario { id, title, topology, flows, balancer, config }
 }
 
 fn sprayed(mut scenario: BenchmarkScenario) -> BenchmarkScenario {
@@ -82,18 +82,11 @@ fn mixed(id: &'static str, count: usize) -> Result<BenchmarkScenario, TopologyEr
         net::families::LeafSpine { leaves: 16, spines: 8, hosts_per_leaf: 8, ..Default::default() }.build()?;
     let title =
         format!("leaf-spine 16 x 8, {count} flows at half of host capacity between leaves, DCTCP, per-flow hash");
-    Ok(BenchmarkScenario {
-        id,
-        flows: FlowList { flows: mixed_flows(count), description: title.clone() },
-        title,
-        topology,
-        balancer: Spec::parse("ecmp-path:key=hosts").expect("registered"),
-        config: config(TransportKind::Dctcp { gain: 1.0 / 16.0 }, Marking::Step(QueueLimit::Packets(15))),
-    })
+    let config = config(TransportKind::Dctcp { gain: 1.0 / 16.0 }, Marking::Step(QueueLimit::Packets(15)));
+    Ok(benchmark(id, title, topology, mixed_flows(count), config))
 }
 
-/// Draws flows from SplitMix64 with seed 42. Each flow draws the gap, the source, the destination
-/// (until it is on another leaf), and the size.
+/// Draws flows from SplitMix64 with seed 42: gap, source, destination on another leaf, size.
 fn mixed_flows(count: usize) -> Vec<Flow> {
     let mut state = 42u64;
     let mut draw = || {
@@ -135,10 +128,7 @@ fn config(kind: TransportKind, marking: Marking) -> SimConfig {
         },
         host: HostConfig { scheduler: HostScheduler::Fifo, resequencing: Resequencing::Off, ..HostConfig::default() },
         switch: QueueConfig { limit: QueueLimit::Packets(100), marking, ..QueueConfig::default() },
-        failures: Vec::new(),
-        control: ControlConfig::default(),
-        services: None,
         probes: ProbeConfig { series: false, ..ProbeConfig::default() },
-        stop: StopRule::default(),
+        ..SimConfig::default()
     }
 }

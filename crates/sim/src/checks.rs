@@ -6,12 +6,11 @@ use traffic::Start;
 
 use crate::SimError;
 use crate::scenario::{
-    FailureKind, Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, Spray, TransportKind, UdpRate,
+    FailureKind, Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, TransportKind, UdpRate,
 };
 use crate::services::ServicesConfig;
 use crate::setup;
 
-/// Rejects a scenario that cannot be simulated.
 pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
@@ -54,28 +53,20 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
 pub(crate) fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     let (topology, entry) = (scenario.topology, scenario.balancer.entry);
     let services = scenario.config.services.as_ref();
-    if entry.is_server() && services.is_none() {
-        let reason = "it picks servers for requests, but the scenario has only flows between hosts";
-        return Err(wrong("balancers", entry.name, reason));
-    }
+    let needs_controller = matches!(entry.build, Build::Central(_) | Build::Server(_));
+    let reason = match (entry.is_server(), services.is_some()) {
+        (true, false) => "it picks servers for requests, but the scenario has only flows between hosts",
+        (false, true) => "it does not pick servers, but flows are requests to virtual services",
+        _ if needs_controller && !has_controller => "it needs a controller: use `run_controlled`",
+        _ if !needs_controller && has_controller => "it needs no controller: use `run`, or a central balancer",
+        _ => "",
+    };
+    reject_if(!reason.is_empty(), "balancers", entry.name, reason)?;
     if let Some(services) = services {
-        if !entry.is_server() {
-            let reason = "it does not pick servers, but flows are requests to virtual services";
-            return Err(wrong("balancers", entry.name, reason));
-        }
         check_services(scenario, services)?;
     }
-    match (matches!(entry.build, Build::Central(_) | Build::Server(_)), has_controller) {
-        (true, false) => {
-            let reason = "it needs a controller: use `run_controlled`";
-            return Err(wrong("balancers", entry.name, reason));
-        }
-        (false, true) => {
-            let reason = "it needs no controller: use `run`, or a central balancer";
-            return Err(wrong("balancers", entry.name, reason));
-        }
-        (false, false) => return Ok(()),
-        (true, true) => {}
+    if !has_controller {
+        return Ok(());
     }
     let is_single = |host: &&net::NodeIx| topology.out_links(**host).len() == 1 && !topology.node(**host).forwards;
     if let Some(host) = topology.hosts().iter().find(|host| !is_single(host)) {
@@ -90,11 +81,9 @@ pub(crate) fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool)
     reject_if(control.bandwidth.as_bps() == 0, "control.bandwidth", control.bandwidth, "must be above 0")?;
     reject_if(control.max_entries == 0, "control.max_entries", 0, "must be at least 1")?;
     reject_if(control.packets_per_s == Some(0), "control.packets_per_s", 0, "must be at least 1")?;
-    reject_if(control.packet_in_per_s == Some(0), "control.packet_in_per_s", 0, "must be at least 1")?;
-    Ok(())
+    reject_if(control.packet_in_per_s == Some(0), "control.packet_in_per_s", 0, "must be at least 1")
 }
 
-/// Rejects invalid services, servers and classes, and requests without a class.
 fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
     if !matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
@@ -141,7 +130,6 @@ fn wrong(key: &'static str, value: impl ToString, reason: &str) -> SimError {
     SimError::Config { key, value: value.to_string(), reason: reason.to_owned() }
 }
 
-/// Returns a configuration error if `is_wrong`.
 fn reject_if(is_wrong: bool, key: &'static str, value: impl ToString, reason: &str) -> Result<(), SimError> {
     if is_wrong { Err(wrong(key, value, reason)) } else { Ok(()) }
 }
@@ -149,25 +137,13 @@ fn reject_if(is_wrong: bool, key: &'static str, value: impl ToString, reason: &s
 fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     let t = &config.transport;
     reject_if(t.mss_bytes == 0, "transport.mss", t.mss_bytes, "a packet must carry at least one byte")?;
-    reject_if(
-        t.packet_bytes() > 65_535,
-        "transport.mss",
-        t.mss_bytes,
-        "a packet with its headers must fit in 65535 bytes",
-    )?;
-    reject_if(
-        t.ack_bytes == 0 || t.ack_bytes > 65_535,
-        "transport.ack_bytes",
-        t.ack_bytes,
-        "must be 1 to 65535 bytes",
-    )?;
+    let reason = "a packet with its headers must fit in 65535 bytes";
+    reject_if(t.packet_bytes() > 65_535, "transport.mss", t.mss_bytes, reason)?;
+    let is_size = (1..=65_535).contains(&t.ack_bytes);
+    reject_if(!is_size, "transport.ack_bytes", t.ack_bytes, "must be 1 to 65535 bytes")?;
     reject_if(t.initial_window_packets == 0, "transport.initial_window", 0, "must be at least one packet")?;
-    reject_if(
-        t.max_window_packets == Some(0) || t.max_window_packets.is_some_and(|w| w > 1 << 24),
-        "transport.max_window",
-        t.max_window_packets.unwrap_or(0),
-        "must be 1 to 16777216 packets",
-    )?;
+    let window = t.max_window_packets.unwrap_or(1);
+    reject_if(!(1..=1 << 24).contains(&window), "transport.max_window", window, "must be 1 to 16777216 packets")?;
     reject_if(t.dup_ack_threshold == 0, "transport.dup_ack_threshold", 0, "must be at least 1")?;
     reject_if(t.min_rto == Time::ZERO, "transport.min_rto", t.min_rto, "must be above 0")?;
     if t.sack {
@@ -175,7 +151,13 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     }
     match t.kind {
         TransportKind::Rdma(rdma) => check_rdma(&rdma, config),
-        TransportKind::Spray(spray) => check_spray(&spray, config),
+        TransportKind::Spray(spray) => {
+            let zero = Some(Time::ZERO);
+            reject_if(spray.target_delay == zero, "transport.target_delay", Time::ZERO, "must be above 0")?;
+            reject_if(spray.packet_timeout == zero, "transport.packet_timeout", Time::ZERO, "must be above 0")?;
+            reject_if(spray.reorder_packets == Some(0), "transport.reorder_packets", 0, "must be at least 1")?;
+            check_selective_window(config)
+        }
         TransportKind::Dctcp { gain } if !(gain > 0.0 && gain <= 1.0) => {
             Err(wrong("transport.gain", gain, "must be above 0 and at most 1"))
         }
@@ -191,33 +173,30 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     }
 }
 
-/// Checks the transport of flows with several connections. Connections that race need a transport
-/// that acknowledges. Connections that share data need a transport whose windows and recovery they
-/// support.
+/// Checks the transport of flows with several connections: those that race need acknowledgements,
+/// those that share data a transport whose windows and recovery they support.
 fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
     let is_udp = matches!(transport.kind, TransportKind::Udp(_));
-    let is_plain = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack;
-    if is_plain {
+    if matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack {
         return Ok(());
     }
-    // The scale is irrelevant here: whether a flow becomes several connections does not depend on
-    // times.
+    // Whether a flow becomes several connections does not depend on times: any scale will do.
     let scale = setup::scale(scenario, 0);
     let name = scenario.balancer.entry.name;
     match (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params).connection {
         Connection::Subflows(_) if !is_udp => {
             let reason = format!(
-                "balancer `{name}` couples the windows of subflows without SACK; use newreno or dctcp with sack = false, or \
-                 a balancer with one connection per flow"
+                "balancer `{name}` couples the windows of subflows without SACK; use newreno or dctcp with sack = \
+                 false, or a balancer with one connection per flow"
             );
             let with = if transport.sack { " with sack" } else { "" };
             Err(wrong("transport", format!("{}{with}", transport.kind.name()), &reason))
         }
         Connection::Subflows(_) | Connection::Copies(_) if is_udp => {
             let reason = format!(
-                "balancer `{name}` opens several connections per flow, but UDP has none; use newreno or dctcp, or a balancer \
-                 with one connection per flow"
+                "balancer `{name}` opens several connections per flow, but UDP has none; use newreno or dctcp, or a \
+                 balancer with one connection per flow"
             );
             Err(wrong("transport", "udp", &reason))
         }
@@ -225,25 +204,13 @@ fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
     }
 }
 
-/// Maximum window of transports with selective acknowledgement: an acknowledgement names segments
-/// up to this far ahead.
+/// Maximum window with selective acknowledgements: they name segments up to this far ahead.
 pub(crate) const MAX_SELECTIVE_WINDOW: u32 = 65_000;
 
-fn check_spray(spray: &Spray, config: &SimConfig) -> Result<(), SimError> {
-    reject_if(spray.target_delay == Some(Time::ZERO), "transport.target_delay", Time::ZERO, "must be above 0")?;
-    reject_if(spray.packet_timeout == Some(Time::ZERO), "transport.packet_timeout", Time::ZERO, "must be above 0")?;
-    reject_if(spray.reorder_packets == Some(0), "transport.reorder_packets", 0, "must be at least 1")?;
-    check_selective_window(config)
-}
-
 fn check_selective_window(config: &SimConfig) -> Result<(), SimError> {
-    match config.transport.max_window_packets {
-        Some(window) if window > MAX_SELECTIVE_WINDOW => {
-            let reason = "must be at most 65000 packets, the reach of selective acknowledgements";
-            Err(wrong("transport.max_window", window, reason))
-        }
-        _ => Ok(()),
-    }
+    let window = config.transport.max_window_packets.unwrap_or(0);
+    let reason = "must be at most 65000 packets, the reach of selective acknowledgements";
+    reject_if(window > MAX_SELECTIVE_WINDOW, "transport.max_window", window, reason)
 }
 
 fn check_rdma(rdma: &Rdma, config: &SimConfig) -> Result<(), SimError> {
@@ -255,11 +222,9 @@ fn check_rdma(rdma: &Rdma, config: &SimConfig) -> Result<(), SimError> {
         ("transport.rate_timer", Some(d.rate_timer)),
         ("transport.packet_timeout", rdma.packet_timeout),
     ];
-    for (key, time) in times {
-        if time == Some(Time::ZERO) {
-            return Err(wrong(key, Time::ZERO, "must be above 0"));
-        }
-    }
+    times
+        .into_iter()
+        .try_for_each(|(key, time)| reject_if(time == Some(Time::ZERO), key, Time::ZERO, "must be above 0"))?;
     reject_if(d.byte_counter == 0, "transport.byte_counter", 0, "must be above 0")?;
     match rdma.recovery {
         RdmaRecovery::Selective => check_selective_window(config),
@@ -290,24 +255,15 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
             format!("{} classes, {} to {} B", rules.priorities, rules.resume_below_bytes, rules.pause_above_bytes);
         return Err(wrong("switch.pfc", value, "must have 1 to 8 classes, with resume at most pause"));
     }
-    reject_if(
-        config.host.priority_sizes.len() > 7,
-        "host.priority_sizes",
-        config.host.priority_sizes.len(),
-        "must be at most 7 bounds, for 8 classes",
-    )?;
-    if config.switch.trimming && !matches!(config.transport.kind, TransportKind::Spray(_)) {
-        let reason = "only the spray transport understands trimmed packets: set transport.kind = \"spray\"";
-        return Err(wrong("switch.trimming", true, reason));
-    }
-    reject_if(
-        config.switch.trimming && config.switch.lossless.is_some(),
-        "switch.trimming",
-        true,
-        "queues are never full with switch.pfc: set only one of them",
-    )?;
-    reject_if(config.host.queue_packets == 0, "host.queue_packets", 0, "must be at least one packet")?;
-    Ok(())
+    let sizes = config.host.priority_sizes.len();
+    reject_if(sizes > 7, "host.priority_sizes", sizes, "must be at most 7 bounds, for 8 classes")?;
+    let is_other = config.switch.trimming && !matches!(config.transport.kind, TransportKind::Spray(_));
+    let reason = "only the spray transport understands trimmed packets: set transport.kind = \"spray\"";
+    reject_if(is_other, "switch.trimming", true, reason)?;
+    let is_lossless = config.switch.trimming && config.switch.lossless.is_some();
+    let reason = "queues are never full with switch.pfc: set only one of them";
+    reject_if(is_lossless, "switch.trimming", true, reason)?;
+    reject_if(config.host.queue_packets == 0, "host.queue_packets", 0, "must be at least one packet")
 }
 
 fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {

@@ -1,8 +1,9 @@
 //! The event loop: packets from link to node, flows from start to record.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
-use net::{RandomStream, Topology};
+use net::{RandomStream, Time, Topology};
 use traffic::{FlowList, Start, Triggers};
 
 use crate::flows::{NEVER, Slots};
@@ -37,10 +38,8 @@ pub(crate) const START: u32 = NIL - 1;
 /// First of the components that represent host interfaces becoming free.
 pub(crate) const INTERFACE: u32 = 1 << 31;
 
-/// Number of events between two progress reports to the caller.
 const EVENTS_PER_REPORT: u64 = 1 << 19;
 
-/// Run parameters resolved from the configuration.
 pub(crate) struct RunParams {
     pub(crate) tcp: TransportParams,
     pub(crate) mss: u32,
@@ -79,10 +78,7 @@ impl RunParams {
             ack_every: if t.tolerates_reordering() { 1 } else { t.ack_every.max(1) },
             ack_timeout: t.ack_timeout.as_ps(),
             handshake: t.handshake,
-            udp: match t.kind {
-                TransportKind::Udp(rate) => Some(rate),
-                _ => None,
-            },
+            udp: if let TransportKind::Udp(rate) = t.kind { Some(rate) } else { None },
             is_tcp: !matches!(t.kind, TransportKind::Udp(_) | TransportKind::Rdma(_) | TransportKind::Spray(_)),
             notify_interval: match t.kind {
                 TransportKind::Rdma(rdma) => rdma.dcqcn.notify_interval.as_ps(),
@@ -93,44 +89,34 @@ impl RunParams {
             priority_sizes: config.host.priority_sizes.clone(),
             resequencer,
             bitmap_words: words,
-            until: config.stop.until.map_or(NEVER, net::Time::as_ps),
+            until: config.stop.until.map_or(NEVER, Time::as_ps),
         }
     }
-}
 
-impl RunParams {
-    /// Returns the traffic class of a flow: the number of size bounds it does not exceed.
     pub(crate) fn priority_of(&self, bytes: u64) -> u16 {
         self.priority_sizes.iter().filter(|bound| bytes <= **bound).count() as u16
     }
 }
 
-/// A run in progress.
 pub(crate) struct Engine<'a> {
     pub(crate) topology: &'a Topology,
     pub(crate) list: &'a FlowList,
     pub(crate) params: RunParams,
     pub(crate) network: Network,
     pub(crate) fabric: Fabric,
-    /// Balancer of hosts, if the scenario has one.
     pub(crate) hosts: Option<Hosts>,
-    /// Switches, channels and the controller, if the run has a controller.
     pub(crate) controlled: Option<Box<Controlled<'a>>>,
-    /// Requests to virtual services, if flows are requests.
     pub(crate) requests: Option<Box<Requests<'a>>>,
     /// Packets waiting for the processors of switches, if these have a limit.
     pub(crate) switch_cpu: Option<Box<SwitchCpuQueue>>,
     pub(crate) slots: Slots,
-    /// Flows that use several slots.
     pub(crate) connections: ConnectionTable,
     pub(crate) records: Vec<FlowRecord>,
     pub(crate) ideals: Ideals,
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) starts: Starts,
-    /// Flows waiting for their turn, by host.
     pub(crate) waiting: Vec<VecDeque<u32>>,
-    /// Whether an event of the interface is pending, by host.
     pub(crate) is_interface_awaited: Vec<bool>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
@@ -138,7 +124,6 @@ pub(crate) struct Engine<'a> {
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
     pub(crate) events: u64,
-    /// Whether every flow has ended and none will start.
     pub(crate) is_over: bool,
     pub(crate) hops: u64,
     pub(crate) flows_done: u64,
@@ -146,20 +131,18 @@ pub(crate) struct Engine<'a> {
     pub(crate) port_seed: u64,
 }
 
-/// Flows that have not begun.
 pub(crate) struct Starts {
     /// Flows with a start time, earliest first.
     timed: Vec<u32>,
     cursor: usize,
-    /// Flows that wait for others.
     triggers: Triggers,
     /// Triggered flows with a start time, earliest on top.
-    due: std::collections::BinaryHeap<std::cmp::Reverse<(u64, u32)>>,
+    due: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
 impl Starts {
     pub(crate) fn new(list: &FlowList) -> Starts {
-        let mut timed: Vec<(net::Time, u32)> = Vec::new();
+        let mut timed: Vec<(Time, u32)> = Vec::new();
         for (id, flow) in (0u32..).zip(&list.flows) {
             if let Start::At(at) = flow.start {
                 timed.push((at, id));
@@ -167,22 +150,20 @@ impl Starts {
         }
         timed.sort_unstable();
         let timed = timed.into_iter().map(|(_, id)| id).collect();
-        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: std::collections::BinaryHeap::new() }
+        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: BinaryHeap::new() }
     }
 
-    /// Returns when the next flow begins.
     pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
         let timed = self.timed.get(self.cursor).map(|id| match list.flows[*id as usize].start {
             Start::At(at) => at.as_ps(),
             Start::After { .. } | Start::AfterGroups { .. } => NEVER,
         });
-        let due = self.due.peek().map(|std::cmp::Reverse((at, _))| *at);
+        let due = self.due.peek().map(|Reverse((at, _))| *at);
         timed.into_iter().chain(due).min()
     }
 
-    /// Takes a flow that begins by `now`.
     pub(crate) fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
-        if let Some(std::cmp::Reverse((at, id))) = self.due.peek().copied()
+        if let Some(Reverse((at, id))) = self.due.peek().copied()
             && at <= now
         {
             self.due.pop();
@@ -196,8 +177,7 @@ impl Starts {
         None
     }
 
-    /// Makes the flows due that wait for flow `ended`, which has delivered everything. Returns the
-    /// earliest of their start times.
+    /// Makes flows due that wait for the end of flow `ended`. Returns the earliest of their starts.
     pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
         let Starts { triggers, due, .. } = self;
         let mut earliest = None;
@@ -206,7 +186,7 @@ impl Starts {
                 return;
             };
             let at = now.saturating_add(delay.as_ps());
-            due.push(std::cmp::Reverse((at, id)));
+            due.push(Reverse((at, id)));
             earliest = Some(earliest.map_or(at, |e: u64| e.min(at)));
         });
         earliest
@@ -214,13 +194,12 @@ impl Starts {
 }
 
 impl Engine<'_> {
-    /// Runs until every flow has ended or the stop time.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
         if let Some(at) = self.starts.next(self.list) {
             self.network.events.push(at, START);
         }
         if let Some(sampler) = &self.sampler {
-            self.network.events.push(sampler.next_at(), SAMPLE);
+            self.network.events.push(sampler.next, SAMPLE);
         }
         for at in self.faults.times() {
             self.network.events.push(at, FAULT);
@@ -269,7 +248,6 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Handles a packet at the far end of a link.
     #[inline]
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
@@ -287,14 +265,9 @@ impl Engine<'_> {
     #[inline]
     fn forward(&mut self, node: u32, packet: u32) {
         let hop = self.fabric.route(&mut self.network, node, packet);
-        if !self.fabric.edges.commands.is_empty() {
-            self.run_commands();
-        }
+        self.run_issued_commands();
         let loss = match hop {
-            Hop::Link(link) => match self.network.enqueue(link, packet) {
-                Ok(()) => return,
-                Err(loss) => loss,
-            },
+            Hop::Link(link) => return self.enqueue(link, packet),
             Hop::NoRoute => Loss::NoRoute,
             Hop::Blackhole => Loss::Blackhole,
             Hop::Consumed => {
@@ -306,9 +279,23 @@ impl Engine<'_> {
         self.lose(packet, loss);
     }
 
-    /// Carries out the commands of an edge.
+    /// Puts a packet into the queue of a link; a packet that may not join it is lost.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, link: u32, packet: u32) {
+        if let Err(loss) = self.network.enqueue(link, packet) {
+            self.lose(packet, loss);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn run_issued_commands(&mut self) {
+        if !self.fabric.edges.commands.is_empty() {
+            self.run_commands();
+        }
+    }
+
     #[cold]
-    pub(crate) fn run_commands(&mut self) {
+    fn run_commands(&mut self) {
         if let Some(at) = self.fabric.keep_timers(self.network.now) {
             self.network.events.push(at, EDGE_TIMER);
         }
@@ -331,17 +318,9 @@ impl Engine<'_> {
         self.fabric.edges.commands = commands;
     }
 
-    /// Takes a packet from its last edge to its receiver.
     fn hand_over(&mut self, packet: u32) {
         let dst = self.network.arena.get(packet).dst;
-        match self.fabric.last_hop(dst) {
-            Hop::Link(link) => {
-                if let Err(loss) = self.network.enqueue(link, packet) {
-                    self.lose(packet, loss);
-                }
-            }
-            _ => self.deliver(packet),
-        }
+        if let Hop::Link(link) = self.fabric.last_hop(dst) { self.enqueue(link, packet) } else { self.deliver(packet) }
     }
 
     fn on_edge_timer(&mut self) {
@@ -366,7 +345,6 @@ impl Engine<'_> {
         self.close_if_over(lost.flow);
     }
 
-    /// Hands a packet to the interface of the host that sends it.
     #[inline]
     pub(crate) fn inject(&mut self, packet: Packet) {
         let (flow, src) = (packet.flow, packet.src);
@@ -380,11 +358,7 @@ impl Engine<'_> {
         self.slots.get_mut(flow).in_network += 1;
         match self.fabric.uplink[src as usize] {
             NIL => self.forward(src, ix),
-            uplink => {
-                if let Err(loss) = self.network.enqueue(uplink, ix) {
-                    self.lose(ix, loss);
-                }
-            }
+            uplink => self.enqueue(uplink, ix),
         }
     }
 
@@ -393,9 +367,7 @@ impl Engine<'_> {
     fn arrive_at_host(&mut self, node: u32, packet: u32) {
         if self.fabric.edges.is_used() && self.fabric.uplink[node as usize] == NIL {
             let hop = self.fabric.leave(&mut self.network, node, packet);
-            if !self.fabric.edges.commands.is_empty() {
-                self.run_commands();
-            }
+            self.run_issued_commands();
             match hop {
                 Some(Hop::Consumed) => {
                     self.delivered += 1;
@@ -408,7 +380,6 @@ impl Engine<'_> {
         self.deliver(packet);
     }
 
-    /// Hands a packet to its receiver.
     #[inline]
     pub(crate) fn deliver(&mut self, ix: u32) {
         self.delivered += 1;
@@ -459,8 +430,7 @@ impl Engine<'_> {
             return;
         }
         self.flows_done += 1;
-        // The last byte of a TCP flow triggers other flows when it arrives; the end of a UDP flow
-        // is known only here.
+        // The last byte of a TCP flow triggers others; the end of a UDP flow is known only here.
         if self.params.udp.is_some()
             && end == FlowEnd::Completed
             && let Some(at) = self.starts.trigger(self.list, id, self.network.now)
@@ -470,13 +440,11 @@ impl Engine<'_> {
         self.is_over = self.has_everything_ended();
     }
 
-    /// Returns whether every flow and request has ended and none will start.
     pub(crate) fn has_everything_ended(&self) -> bool {
         let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
-        is_served && self.slots.active() == 0 && self.starts.next(self.list).is_none()
+        is_served && self.slots.active == 0 && self.starts.next(self.list).is_none()
     }
 
-    /// Copies the counters of a slot into the record of its flow.
     pub(crate) fn write_record(&mut self, flow: u32) {
         if self.slots.get_mut(flow).connection != NIL {
             return self.add_to_record(flow);
@@ -489,20 +457,14 @@ impl Engine<'_> {
         let t = &slot.tally;
         let record = &mut self.records[slot.id as usize];
         record.end = slot.end;
-        record.fct = net::Time::from_ps(match slot.end {
+        record.fct = Time::from_ps(match slot.end {
             FlowEnd::Running => now - slot.started,
             _ => t.fct,
         });
-        record.sender_fct = net::Time::from_ps(t.sender_fct);
+        record.sender_fct = Time::from_ps(t.sender_fct);
         let delivered = u64::from(slot.receiver.next.max(t.delivered_packets)) * mss;
         record.delivered_bytes = delivered.min(size);
-        record.packets_sent = t.packets;
-        record.retransmitted = t.retransmitted;
-        record.spurious = t.spurious;
-        record.timeouts = t.timeouts;
-        record.fast_retransmits = t.fast_retransmits;
-        record.reordered = t.reordered;
-        record.reorder_extent = t.extent;
+        t.add_to(record);
         record.path_changes = path_changes;
     }
 
@@ -516,7 +478,7 @@ impl Engine<'_> {
 
     fn on_fault(&mut self) {
         let now = self.network.now;
-        for action in self.faults.due(self.topology, self.fabric.numbering(), now) {
+        for action in self.faults.due(self.topology, &self.fabric.numbering, now) {
             match action {
                 Action::Cut(link) => {
                     for packet in self.network.cut(link) {
@@ -549,8 +511,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Resumes sending at the host of `link`, if it has one, since the interface may no longer be
-    /// paused.
+    /// Resumes sending at the host of `link`, if any: its interface may no longer be paused.
     fn wake_host(&mut self, link: u32) {
         let from = self.network.ports[(link ^ 1) as usize].to;
         if self.waiting.get(from as usize).is_some_and(|flows| !flows.is_empty()) {
@@ -560,7 +521,7 @@ impl Engine<'_> {
 
     fn report(&self, progress: &mut dyn FnMut(&Progress) -> bool) -> bool {
         progress(&Progress {
-            now: net::Time::from_ps(self.network.now),
+            now: Time::from_ps(self.network.now),
             flows_done: self.flows_done,
             flows_listed: self.list.flows.len() as u64,
             events: self.events,

@@ -1,13 +1,12 @@
-//! State of active flows. Each has a slot, which is reused once nothing of the previous flow is
-//! left in the network.
+//! State of active flows: slots, each reused once its flow has left nothing in the network.
 
-use crate::outcome::FlowEnd;
+use crate::bits::{put, take};
+use crate::outcome::{FlowEnd, FlowRecord};
 use crate::queue::NIL;
 use crate::transport::sack::SenderExtension;
 use crate::transport::tcp::Sender;
 use crate::transport::transport_params::TransportParams;
 
-/// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Segment count of a subflow: its sender receives more data as it goes.
@@ -20,13 +19,14 @@ pub(crate) struct Timer {
     armed: u64,
 }
 
-impl Timer {
-    pub(crate) const fn new() -> Timer {
+impl Default for Timer {
+    fn default() -> Timer {
         Timer { deadline: NEVER, armed: NEVER }
     }
+}
 
-    /// Sets the deadline. Returns a time at which to push an event, if the pending one would come
-    /// too late.
+impl Timer {
+    /// Sets the deadline. Returns when to push an event, if the pending one would come too late.
     #[inline]
     pub(crate) fn set(&mut self, deadline: u64) -> Option<u64> {
         self.deadline = deadline;
@@ -37,8 +37,7 @@ impl Timer {
         None
     }
 
-    /// Handles an event of this timer. Returns whether the deadline is reached, and else when to
-    /// check again.
+    /// Returns whether the deadline is reached at this event, and else when to check again.
     #[inline]
     pub(crate) fn fired(&mut self, now: u64) -> (bool, Option<u64>) {
         if now != self.armed {
@@ -57,10 +56,35 @@ impl Timer {
     }
 }
 
-/// Receiving side of a flow.
-#[derive(Clone, Debug)]
+/// Wake-up time of a queue or a state machine: at most one pending event for it is valid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WakeTimer(u64);
+
+impl Default for WakeTimer {
+    fn default() -> WakeTimer {
+        WakeTimer(NEVER)
+    }
+}
+
+impl WakeTimer {
+    /// Sets the wake-up time. Returns the time of an event for it, if one is needed.
+    pub(crate) fn set(&mut self, now: u64, at: Option<u64>) -> Option<u64> {
+        self.0 = at.map(|at| at.max(now)).filter(|at| *at < self.0)?;
+        Some(self.0)
+    }
+
+    /// Handles an event at `now`. Returns whether it is the valid one.
+    pub(crate) fn is_valid(&mut self, now: u64) -> bool {
+        let is_current = self.0 <= now;
+        if is_current {
+            self.0 = NEVER;
+        }
+        is_current
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
-    /// Next expected segment.
     pub(crate) next: u32,
     /// One above the highest first-sent segment seen.
     pub(crate) highest: u32,
@@ -68,7 +92,6 @@ pub(crate) struct Receiver {
     pub(crate) early: Option<Box<[u64]>>,
     /// In-order packets not yet acknowledged (delayed ACKs).
     pub(crate) unacked: u32,
-    /// Content of the delayed acknowledgement.
     pub(crate) delayed: Echo,
     /// Held packets in order of their segments: first, last, count.
     pub(crate) held_first: u32,
@@ -88,16 +111,13 @@ pub(crate) struct Receiver {
     pub(crate) timer: Timer,
 }
 
-/// Content that an acknowledgement carries back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Echo {
     pub(crate) sent: u32,
     pub(crate) edge: u32,
     pub(crate) path: u16,
     pub(crate) marked: bool,
-    /// The segment that arrived.
     pub(crate) segment: u32,
-    /// Further flags of the acknowledgement.
     pub(crate) flags: u16,
 }
 
@@ -106,10 +126,7 @@ impl Receiver {
     #[inline]
     pub(crate) fn note_early(&mut self, segment: u32, words: usize, pool: &mut Vec<Box<[u64]>>) -> bool {
         let bits = self.early.get_or_insert_with(|| pool.pop().unwrap_or_else(|| vec![0u64; words].into_boxed_slice()));
-        let (word, bit) = bit_of(segment, bits.len());
-        let had = bits[word] & bit != 0;
-        bits[word] |= bit;
-        had
+        !put(bits, segment)
     }
 
     /// Advances `next`, which has arrived, past all contiguous segments.
@@ -117,12 +134,7 @@ impl Receiver {
     pub(crate) fn advance(&mut self) {
         self.next += 1;
         if let Some(bits) = &mut self.early {
-            loop {
-                let (word, bit) = bit_of(self.next, bits.len());
-                if bits[word] & bit == 0 {
-                    break;
-                }
-                bits[word] &= !bit;
+            while take(bits, self.next) {
                 self.next += 1;
             }
         }
@@ -131,23 +143,15 @@ impl Receiver {
     }
 }
 
-#[inline]
-fn bit_of(segment: u32, words: usize) -> (usize, u64) {
-    ((segment >> 6) as usize & (words - 1), 1 << (segment & 63))
-}
-
-/// An active flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(crate) id: u32,
     /// The connection object it belongs to, or [`NIL`] if the slot serves its flow alone.
     pub(crate) connection: u32,
-    /// Index among the slots of that connection.
     pub(crate) ordinal: u8,
     pub(crate) src: u32,
     pub(crate) dst: u32,
-    /// Destination class of data and of ACKs.
     pub(crate) data_class: u32,
     pub(crate) ack_class: u32,
     /// Packets of this flow in queues, on wires and in resequencing buffers.
@@ -163,18 +167,13 @@ pub(crate) struct Slot {
     pub(crate) sender: Sender,
     pub(crate) timer: Timer,
     pub(crate) receiver: Receiver,
-    /// Whether a SYN was sent and no SYN-ACK has arrived.
     pub(crate) is_connecting: bool,
-    /// Whether the sender has finished.
     pub(crate) is_sender_done: bool,
-    /// Whether the flow waits for its turn at the host's interface.
     pub(crate) is_queued: bool,
-    /// Result of the flow; meaningful once it has ended.
     pub(crate) end: FlowEnd,
     pub(crate) tally: Tally,
 }
 
-/// Counters of a flow, copied into its record when it closes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) fct: u64,
@@ -189,37 +188,33 @@ pub(crate) struct Tally {
     pub(crate) extent: u32,
 }
 
-/// All slots.
+impl Tally {
+    pub(crate) fn add_to(&self, record: &mut FlowRecord) {
+        record.packets_sent += self.packets;
+        record.retransmitted += self.retransmitted;
+        record.spurious += self.spurious;
+        record.timeouts += self.timeouts;
+        record.fast_retransmits += self.fast_retransmits;
+        record.reordered += self.reordered;
+        record.reorder_extent = record.reorder_extent.max(self.extent);
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Slots {
-    slots: Vec<Slot>,
+    pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
-    active: u64,
-    peak: u64,
+    pub(crate) active: u64,
+    pub(crate) peak: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
     #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
     sender_pool: Vec<Box<SenderExtension>>,
 }
 
-/// Properties of a new flow.
-pub(crate) struct NewFlow {
-    pub(crate) id: u32,
-    pub(crate) connection: u32,
-    pub(crate) ordinal: u8,
-    pub(crate) src: u32,
-    pub(crate) dst: u32,
-    pub(crate) classes: [u32; 2],
-    pub(crate) hashes: [u64; 2],
-    pub(crate) started: u64,
-    pub(crate) segments: u32,
-    pub(crate) last_bytes: u32,
-    pub(crate) priority: u16,
-}
-
 impl Slots {
-    /// Opens a slot. Timers of the slot's previous flow may still be pending; they keep their
-    /// events.
-    pub(crate) fn open(&mut self, flow: &NewFlow, params: &TransportParams, words: usize) -> u32 {
+    /// Opens a slot for a flow, of which the caller sets the properties that never change. Timers of
+    /// the slot's previous flow may still be pending; they keep their events.
+    pub(crate) fn open(&mut self, flow: Slot, params: &TransportParams, words: usize) -> u32 {
         self.active += 1;
         self.peak = self.peak.max(self.active);
         let mut sender = match flow.segments {
@@ -231,46 +226,8 @@ impl Slots {
             extension.begin(params);
             sender.extension = Some(extension);
         }
-        let slot = Slot {
-            id: flow.id,
-            connection: flow.connection,
-            ordinal: flow.ordinal,
-            src: flow.src,
-            dst: flow.dst,
-            data_class: flow.classes[0],
-            ack_class: flow.classes[1],
-            in_network: 0,
-            data_hash: flow.hashes[0],
-            ack_hash: flow.hashes[1],
-            started: flow.started,
-            segments: flow.segments,
-            last_bytes: flow.last_bytes,
-            priority: flow.priority,
-            sender,
-            timer: Timer::new(),
-            receiver: Receiver {
-                next: 0,
-                highest: 0,
-                early: None,
-                unacked: 0,
-                delayed: Echo::default(),
-                held_first: NIL,
-                held_last: NIL,
-                held: 0,
-                is_gap_shown: false,
-                cell: u32::MAX,
-                gap_since: 0,
-                reordering_time: 0,
-                is_gap_reported: false,
-                notify_from: 0,
-                timer: Timer::new(),
-            },
-            is_connecting: false,
-            is_sender_done: false,
-            is_queued: false,
-            end: FlowEnd::Running,
-            tally: Tally::default(),
-        };
+        let receiver = Receiver { cell: u32::MAX, ..Receiver::default() };
+        let slot = Slot { sender, receiver, end: FlowEnd::Running, ..flow };
         let Some(ix) = self.free.pop() else {
             self.slots.push(slot);
             return (self.slots.len() - 1) as u32;
@@ -283,7 +240,6 @@ impl Slots {
         ix
     }
 
-    /// Frees a slot whose flow has ended and left nothing in the network.
     pub(crate) fn close(&mut self, ix: u32) {
         let slot = &mut self.slots[ix as usize];
         slot.id = NIL;
@@ -301,23 +257,9 @@ impl Slots {
         &mut self.slots[ix as usize]
     }
 
-    /// Returns the slot and the pool of receive bitmaps.
     #[inline]
     pub(crate) fn with_pool(&mut self, ix: u32) -> (&mut Slot, &mut Vec<Box<[u64]>>) {
         (&mut self.slots[ix as usize], &mut self.bit_pool)
-    }
-
-    /// Returns the slots in use.
-    pub(crate) fn open_slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.slots.len() as u32).filter(|ix| self.slots[*ix as usize].id != NIL)
-    }
-
-    pub(crate) fn active(&self) -> u64 {
-        self.active
-    }
-
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
     }
 }
 
@@ -327,12 +269,24 @@ mod tests {
 
     #[test]
     fn a_timer_needs_one_event_for_many_extensions() {
-        let mut timer = Timer::new();
+        let mut timer = Timer::default();
         assert_eq!(timer.set(100), Some(100));
         assert_eq!(timer.set(150), None);
         assert_eq!(timer.fired(100), (false, Some(150)));
         assert_eq!(timer.set(120), Some(120), "an earlier deadline needs an earlier event");
         assert_eq!(timer.fired(120), (true, None));
         assert_eq!(timer.fired(150), (false, None), "superseded");
+    }
+
+    #[test]
+    fn wake_timer_needs_event_only_for_earlier_time() {
+        let mut timer = WakeTimer::default();
+        assert_eq!(timer.set(0, Some(100)), Some(100));
+        assert_eq!(timer.set(0, Some(150)), None);
+        assert_eq!(timer.set(0, Some(50)), Some(50));
+        assert_eq!(timer.set(0, None), None);
+        assert!(timer.is_valid(50));
+        assert!(!timer.is_valid(100), "superseded");
+        assert_eq!(timer.set(200, Some(150)), Some(200), "an overdue time is due now");
     }
 }

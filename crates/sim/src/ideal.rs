@@ -1,5 +1,4 @@
-//! Completion time of a flow alone in an empty network: the bound that slowdowns are relative to
-//! (mechanisms.md P29).
+//! Completion time of a flow alone in an empty network: slowdowns are relative to it (P29).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,7 +27,6 @@ pub(crate) struct Ideals {
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
 }
 
-/// Returns the bound of each flow of a list, in its order.
 pub fn ideal_times(topology: &Topology, transport: &TransportConfig, flows: &FlowList) -> Vec<Time> {
     let mut ideals = Ideals::new(Rc::new(Routes::intact(topology)), transport);
     let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(topology, flow.src, flow.dst, flow.size_bytes));
@@ -45,9 +43,8 @@ impl Ideals {
         }
     }
 
-    /// Returns the picoseconds from the first byte offered to the last byte received. Every packet
-    /// is sent immediately and is stored and forwarded at each hop, without other traffic or a
-    /// window.
+    /// Returns the picoseconds from the first byte offered to the last byte received. Packets are
+    /// sent at once and stored and forwarded at each hop, without other traffic or a window.
     pub(crate) fn fct(&mut self, topology: &Topology, src: HostIx, dst: HostIx, size: u64) -> u64 {
         let key = (self.routes.class_of(src).0, self.routes.class_of(dst).0);
         let routes: &Routes = &self.routes;
@@ -65,8 +62,7 @@ impl Ideals {
         pipeline(legs, packets, full, tail)
     }
 
-    /// Returns the largest empty-network round-trip time over pairs of racks (from up to 64 of
-    /// them), picoseconds.
+    /// Returns the largest base round-trip time over pairs of (up to 64) racks, picoseconds.
     pub(crate) fn base_rtt(&mut self, topology: &Topology, transport: &TransportConfig) -> u64 {
         let mut first_host = vec![None; self.routes.class_count()];
         for host in (0..topology.hosts().len() as u32).map(HostIx) {
@@ -95,8 +91,7 @@ impl Ideals {
     }
 }
 
-/// Returns the best rate and the lowest delay at each step of the shortest-path DAG between two
-/// class nodes.
+/// Returns the best rate and the lowest delay at each step of the shortest paths.
 fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box<[Leg]> {
     let mut level: Vec<NodeIx> = vec![routes.class_node(from)];
     let mut legs = Vec::new();
@@ -115,16 +110,13 @@ fn legs(topology: &Topology, routes: &Routes, from: ClassIx, to: ClassIx) -> Box
     legs.into()
 }
 
-/// Returns a lower bound on when the last of `packets` packets (all of `full` bytes but the last,
-/// of `tail`) has been received. It is exact if every leg is one link or packets keep their order
-/// at equal rates.
+/// Returns a lower bound on when the last of `packets` packets (the last one of `tail` bytes, the
+/// others of `full`) has arrived; exact if every leg is one link or packets keep their order.
 ///
-/// Beyond a leg of several links packets may overtake each other. There the tail need not wait for
-/// the others, and a single link can only be assumed to carry all bytes after the first packet to
-/// arrive.
+/// Beyond a leg of several links the tail may overtake the others, and a single link can only be
+/// assumed to carry all bytes after the first packet to arrive.
 fn pipeline(legs: impl Iterator<Item = Leg>, packets: u64, full: u64, tail: u64) -> u64 {
-    // Times at which the first full packet, the last full packet, the tail and the whole flow are
-    // past the previous hop.
+    // Times at which the first and the last full packet, the tail and the flow passed the last hop.
     let (mut first, mut last, mut tail_at, mut whole) = (0u64, 0u64, 0u64, 0u64);
     let mut keeps_order = true;
     for leg in legs {
@@ -155,8 +147,7 @@ mod tests {
 
     #[test]
     fn ten_kilobytes_between_leaves_take_51_8_us() {
-        // experiments.md, corrections to F3: 10 KB over four 10 Gb/s, 10 us hops; six full packets
-        // and a tail of 1280 B.
+        // experiments.md on F3: 10 KB over four 10 Gb/s, 10 us hops; the tail has 1280 B.
         let got = pipeline(legs(4, 10, 10), 7, 1500, 10_000 - 6 * 1460 + 40);
         assert_eq!(got, 4 * 11_200_000 + 5 * 1_200_000 + 1_024_000);
     }

@@ -1,5 +1,4 @@
-//! The packet-level simulator: store-and-forward output-queued switches, real transports,
-//! deterministic.
+//! The packet-level simulator: output-queued switches, real transports, deterministic.
 //!
 //! [`run`] takes a [`Scenario`] and returns an [`Outcome`] whose accounting has been checked. The
 //! same scenario and seed give the same outcome, bit for bit.
@@ -7,6 +6,7 @@
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
 pub mod benchmark_scenarios;
+mod bits;
 pub mod bounds;
 mod checks;
 mod engine;
@@ -32,9 +32,9 @@ pub use services::requests::ideal_response_times;
 pub use services::*;
 pub use switching::plane::{ControlPlane, PlaneOutput, PlaneTally};
 
+use balance::{Bound, Build};
 use net::Time;
 
-/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub now: Time,
@@ -43,54 +43,34 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// Reason why a run could not start or was abandoned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimError {
-    /// Configuration value that cannot be simulated.
     #[error("{key} = {value}: {reason}")]
-    Config {
-        /// The parameter, such as `transport.mss_bytes`.
-        key: &'static str,
-        value: String,
-        /// The rule that the value breaks, and how to fix it.
-        reason: String,
-    },
+    Config { key: &'static str, value: String, reason: String },
     /// Flow that refers to hosts or flows that do not exist.
     #[error("flow {flow}: {reason}")]
-    Flow {
-        /// Position in the list.
-        flow: usize,
-        reason: String,
-    },
-    /// The caller asked to stop.
+    Flow { flow: usize, reason: String },
     #[error("the run was interrupted")]
     Interrupted,
     /// Behaviour of switches or controller that cannot be simulated, or that does not converge.
     #[error("the run with a controller cannot continue at {at}: {reason}")]
-    Control {
-        /// Simulated time.
-        at: Time,
-        reason: String,
-    },
+    Control { at: Time, reason: String },
     /// The packet or flow counts do not add up: a defect of this program.
     #[error(
-        "packet or flow accounting mismatch: {0}; this is a defect of anabranch: please report it with the experiment file and the seed"
+        "packet or flow accounting mismatch: {0}; this is a defect of anabranch: please report it with the experiment \
+         file and the seed"
     )]
     Accounting(String),
 }
 
-/// Runs a scenario to its end.
-///
-/// The engine calls `progress` from time to time; returning `false` abandons the run.
-///
-/// # Errors
-/// Impossible configuration, a balancer that needs a controller (see [`run_controlled`]),
-/// interruption, or (a defect) an accounting mismatch.
+/// Runs a scenario to its end, or until `progress`, called now and then, returns `false`.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     checks::check(scenario)?;
     checks::check_control_plane(scenario, false)?;
-    if let balance::Build::Bound(bound) = scenario.balancer.entry.build {
-        return bounds::run(scenario, bound, progress);
+    match scenario.balancer.entry.build {
+        Build::Bound(Bound::FluidOptimum) => return bounds::optimum::run(scenario, progress),
+        Build::Bound(Bound::Fastpass) => return bounds::fastpass::run(scenario, progress),
+        _ => {}
     }
     let mut engine = setup::engine(scenario);
     engine.run(progress)?;
@@ -99,12 +79,6 @@ pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool)
 
 /// Runs a scenario whose balancer is central: every switch is an OpenFlow switch, and `plane` is
 /// the controller at the far end of the control channels ([`SimConfig::control`]).
-///
-/// `progress` works as for [`run`].
-///
-/// # Errors
-/// As [`run`]; also a balancer that is not central, hosts with several links, and what cannot be
-/// simulated with a controller ([`SimError::Control`]).
 pub fn run_controlled(
     scenario: &Scenario<'_>,
     plane: &mut dyn ControlPlane,
@@ -114,8 +88,8 @@ pub fn run_controlled(
     checks::check_control_plane(scenario, true)?;
     let mut engine = setup::controlled_engine(scenario, plane);
     engine.run(progress)?;
-    if let Some(reason) = engine.controlled.as_ref().and_then(|controlled| controlled.fault()) {
-        return Err(SimError::Control { at: Time::from_ps(engine.network.now), reason: reason.to_owned() });
+    if let Some(reason) = engine.controlled.as_mut().and_then(|controlled| controlled.fault.take()) {
+        return Err(SimError::Control { at: Time::from_ps(engine.network.now), reason });
     }
     setup::outcome(engine)
 }

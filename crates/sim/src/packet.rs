@@ -2,9 +2,7 @@
 
 use crate::queue::NIL;
 
-/// Carries payload.
 pub(crate) const DATA: u16 = 1;
-/// Acknowledges data.
 pub(crate) const ACK: u16 = 2;
 /// Opens a connection; together with [`ACK`]: a SYN-ACK.
 pub(crate) const SYN: u16 = 4;
@@ -12,7 +10,6 @@ pub(crate) const SYN: u16 = 4;
 pub(crate) const ECT: u16 = 8;
 /// Data: marked on its path. ACK: echoes the mark to the sender.
 pub(crate) const CE: u16 = 16;
-/// Retransmission.
 pub(crate) const RETRANSMIT: u16 = 32;
 /// Has not passed the first switch yet.
 pub(crate) const FRESH: u16 = 64;
@@ -42,9 +39,7 @@ pub(crate) struct Packet {
     pub(crate) departs: u64,
     /// Five-tuple hash in the direction of travel.
     pub(crate) hash: u64,
-    /// Next packet on the same link, or in the same resequencing buffer.
     pub(crate) next: u32,
-    /// Slot of its flow.
     pub(crate) flow: u32,
     /// Original sender, a host index.
     pub(crate) src: u32,
@@ -58,29 +53,45 @@ pub(crate) struct Packet {
     pub(crate) sent: u32,
     /// Time stamp of the edge that chose the path; an ACK carries that of the data packet back.
     pub(crate) edge: u32,
-    /// Overlay header of the edge's mechanism. With sensed links the high 8 bits are the maximum
-    /// utilisation on the path.
+    /// Overlay header of the edge. With sensed links the high 8 bits are the largest utilisation.
     pub(crate) tag: u32,
     /// Destination class used for routing: the destination's, or that of a detour.
     pub(crate) class: u16,
-    /// ACK with selective acknowledgement: distance above `seq` of the segment that caused it, plus
-    /// 1; 0 for none.
+    /// Selective ACK: distance above `seq` of the segment that caused it, plus 1; 0 for none.
     pub(crate) sack: u16,
-    /// Size on the wire.
     pub(crate) bytes: u16,
     /// Path chosen by an edge, entropy value chosen by a host, or [`NO_PATH`].
     pub(crate) path: u16,
     /// ACK: `path` of the data packet.
     pub(crate) echo_path: u16,
-    /// Flag constants above.
     pub(crate) flags: u16,
 }
 
-/// Position of the utilisation in [`Packet::tag`].
+const _: () = assert!(size_of::<Packet>() == 64, "a packet is one cache line");
+
 const UTILISATION_SHIFT: u32 = 24;
 
 impl Packet {
-    /// Keeps the larger of two readings.
+    pub(crate) const BLANK: Packet = Packet {
+        departs: 0,
+        hash: 0,
+        next: NIL,
+        flow: NIL,
+        src: NIL,
+        dst: NIL,
+        seq: 0,
+        rank: 0,
+        sent: 0,
+        edge: 0,
+        tag: 0,
+        class: 0,
+        sack: 0,
+        bytes: 0,
+        path: NO_PATH,
+        echo_path: NO_PATH,
+        flags: 0,
+    };
+
     #[inline]
     pub(crate) fn note_utilisation(&mut self, reading: u8) {
         if u32::from(reading) > self.tag >> UTILISATION_SHIFT {
@@ -88,7 +99,6 @@ impl Packet {
         }
     }
 
-    /// Returns the maximum reading on the path.
     #[inline]
     pub(crate) fn utilisation(&self) -> u8 {
         (self.tag >> UTILISATION_SHIFT) as u8
@@ -103,8 +113,7 @@ impl Packet {
 /// Bits of a tag that a mechanism may write while links are sensed.
 pub(crate) const TAG_WITHOUT_UTILISATION: u32 = (1 << UTILISATION_SHIFT) - 1;
 
-/// Returns a time stamp for packets: units of 2^14 ps (16.4 ns), wrapping after 70 s. Only
-/// differences are meaningful.
+/// Returns a time stamp in units of 2^14 ps (16.4 ns), wrapping after 70 s: for differences only.
 #[inline]
 pub(crate) const fn stamp(now_ps: u64) -> u32 {
     (now_ps >> 14) as u32
@@ -116,13 +125,11 @@ pub(crate) const fn since(stamp_then: u32, now_ps: u64) -> u64 {
     (stamp(now_ps).wrapping_sub(stamp_then) as u64) << 14
 }
 
-/// All packets that exist.
-#[derive(Default)]
 pub(crate) struct Arena {
     packets: Vec<Packet>,
     free: u32,
-    alive: u64,
-    peak: u64,
+    pub(crate) alive: u64,
+    pub(crate) peak: u64,
 }
 
 impl Arena {
@@ -162,14 +169,6 @@ impl Arena {
         &mut self.packets[ix as usize]
     }
 
-    pub(crate) fn alive(&self) -> u64 {
-        self.alive
-    }
-
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
-    }
-
     /// Counts the packets that match `predicate`. Visits all of them: for the end of a run only.
     pub(crate) fn count(&self, predicate: impl Fn(&Packet) -> bool) -> u64 {
         let mut is_free = vec![false; self.packets.len()];
@@ -185,11 +184,6 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_packet_is_one_cache_line() {
-        assert_eq!(size_of::<Packet>(), 64);
-    }
 
     #[test]
     fn stamps_survive_their_wrap() {

@@ -1,28 +1,24 @@
-//! Link load over time: bytes per fabric link and bin. Bin widths double when there are too many
-//! bins.
+//! Link load over time: bytes per fabric link and bin. Bins become wider when there are too many.
 
 use net::{LinkIx, Time, Topology};
 
 use crate::outcome::Series;
 use crate::scenario::ProbeConfig;
 
-/// Sampler of the bytes carried by fabric links at the end of each bin.
 pub(crate) struct Sampler {
     links: Vec<u32>,
     bin: u64,
     max_bins: usize,
     is_fixed: bool,
-    /// Bytes carried by the end of the last bin, per link.
     last: Vec<u64>,
     /// Bin-major while sampling: `bins * links`.
     bytes: Vec<u64>,
     bins: usize,
-    next: u64,
+    pub(crate) next: u64,
 }
 
 impl Sampler {
-    /// Creates a sampler of every link without a host at either end; if there is no such link (one
-    /// switch), of all links.
+    /// Creates a sampler of the links between switches, or of all links if no two switches are linked.
     pub(crate) fn new(topology: &Topology, config: &ProbeConfig) -> Sampler {
         let all = 0..topology.links().len() as u32;
         let fabric: Vec<u32> = all.clone().filter(|link| !topology.is_host_link(LinkIx(*link))).collect();
@@ -41,12 +37,7 @@ impl Sampler {
         }
     }
 
-    pub(crate) fn next_at(&self) -> u64 {
-        self.next
-    }
-
-    /// Ends the current bin. Returns when the next one ends. `carried` returns the bytes a link has
-    /// carried so far.
+    /// Ends the current bin, given the bytes each link has carried. Returns when the next ends.
     pub(crate) fn sample(&mut self, carried: impl Fn(u32) -> u64) -> u64 {
         self.take(carried);
         if !self.is_fixed && self.bins == self.max_bins {
@@ -65,7 +56,6 @@ impl Sampler {
         self.bins += 1;
     }
 
-    /// Merges neighbouring bins: half as many, twice as wide.
     fn merge(&mut self) {
         let width = self.links.len();
         for bin in 0..self.bins / 2 {

@@ -1,5 +1,4 @@
-//! The event queue: a total order of (time, component), a wheel for links, a heap for all other
-//! events.
+//! The event queue: ordered by time and component, a wheel for links and a heap for the rest.
 //!
 //! A link has at most one pending event (its head packet reaching the far end), so links sit in the
 //! wheel as intrusive lists without allocation. Timers are few and far ahead; they go to a 4-ary
@@ -9,11 +8,20 @@
 /// No event, no packet, no flow.
 pub(crate) const NIL: u32 = u32::MAX;
 
+/// Puts a value at a free place of a list, or at its end. Returns the place.
+pub(crate) fn put_free<T>(list: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u32 {
+    let Some(place) = free.pop() else {
+        list.push(value);
+        return list.len() as u32 - 1;
+    };
+    list[place as usize] = value;
+    place
+}
+
 /// Buckets of the wheel. 64 × 64, so that two count-trailing-zeros find the next occupied one.
 const BUCKETS: u64 = 4096;
 const MASK: u64 = BUCKETS - 1;
 
-/// A pending event, ordered by time, then component.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Event {
     pub(crate) time: u64,
@@ -26,7 +34,6 @@ struct Pending {
     next: u32,
 }
 
-/// Queue of pending events.
 pub(crate) struct EventQueue {
     /// A bucket is `1 << shift` picoseconds wide.
     shift: u32,
@@ -42,8 +49,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Creates a queue for components `0..link_count` as links. The wheel covers about `horizon_ps`
-    /// ahead.
+    /// Creates a queue; components `0..link_count` are links. The wheel covers about `horizon_ps`.
     pub(crate) fn new(link_count: usize, horizon_ps: u64) -> EventQueue {
         let width = (horizon_ps / BUCKETS).max(1);
         EventQueue {
@@ -83,7 +89,6 @@ impl EventQueue {
         self.far.push(Event { time, component });
     }
 
-    /// Takes the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         loop {
@@ -150,8 +155,7 @@ impl EventQueue {
         let slot = if here != 0 {
             (word << 6) + here.trailing_zeros() as usize
         } else {
-            // Words after this one first, then from the start; `word` itself comes last, for its
-            // low bits.
+            // Later words first, then from the start; `word` itself comes last, for its low bits.
             let later = self.summary & (!0u64).checked_shl(word as u32 + 1).unwrap_or(0);
             let word = if later != 0 { later } else { self.summary }.trailing_zeros() as usize;
             (word << 6) + self.occupied[word].trailing_zeros() as usize
@@ -188,8 +192,7 @@ impl EventQueue {
     }
 }
 
-/// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary
-/// one.
+/// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary.
 #[derive(Default)]
 struct Heap(Vec<Event>);
 
@@ -257,8 +260,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest::proptest! {
-        /// Compares with a sorted set: links with one event each, timers with any number,
-        /// cancellations.
+        /// Compares with a sorted set: links with one event each, timers, cancellations.
         #[test]
         fn order_is_that_of_a_sorted_set(
             operations in proptest::collection::vec((0u8..10, 0u32..20, 0u64..200_000), 1..400),

@@ -3,65 +3,50 @@
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use traffic::FlowList;
 
-/// One run: a network, its traffic, a balancer, and a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario<'a> {
     pub topology: &'a Topology,
     pub flows: &'a FlowList,
-    /// Balancer with its parameters.
     pub balancer: &'a balance::Spec,
-    /// Seed of every random draw that the run itself makes (hash seeds, spraying, RED, random
-    /// loss).
+    /// Seed of the random draws of the run itself (hash seeds, spraying, RED, random loss).
     pub seed: u64,
-    /// Transport, queues, faults, probes and the stop rule.
     pub config: &'a SimConfig,
 }
 
-/// Settings of a run except network, flows, balancer and seed. `Default` is the default of the
-/// project.
+/// Settings of a run except network, flows, balancer and seed, with the project's defaults.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SimConfig {
     pub transport: TransportConfig,
-    /// Host interfaces and receive side.
     pub host: HostConfig,
     pub switch: QueueConfig,
-    /// Faults, in any order.
     pub failures: Vec<Failure>,
     /// Control channels and the switches at their ends; only for [`crate::run_controlled`].
     pub control: ControlConfig,
     /// Virtual services, if flows are requests to them; only for [`crate::run_controlled`].
     pub services: Option<crate::ServicesConfig>,
-    /// Records in addition to flows and accounting.
     pub probes: ProbeConfig,
     pub stop: StopRule,
 }
 
-/// Transport protocol with its congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TransportKind {
-    /// TCP NewReno (RFC 5681, RFC 6582): slow start, congestion avoidance, fast retransmit,
-    /// partial-ACK recovery, retransmission timer. No SACK.
+    /// TCP NewReno (RFC 5681, RFC 6582) without SACK.
     NewReno,
-    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces in proportion to the share of marked
-    /// bytes.
+    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces by the share of marked bytes.
     Dctcp {
         /// Gain of the marked-fraction average; 1/16 as published.
         gain: f64,
     },
     /// TCP CUBIC (RFC 9438) without HyStart. It ignores ECN.
     Cubic,
-    /// Per-packet transport for spraying. The receiver acknowledges every packet and places it
-    /// directly. Windows follow ECN and delay (`nscc.rs`). Loss is detected only by trimming,
-    /// per-packet time-outs, or far overtaking.
+    /// Per-packet transport for spraying: every packet is acknowledged and placed directly; windows
+    /// follow ECN and delay (`nscc.rs`); trimming, time-outs or far overtaking show losses.
     Spray(Spray),
-    /// RDMA over Ethernet, paced by DCQCN.
     Rdma(Rdma),
-    /// UDP without any reaction to the network.
     Udp(UdpRate),
 }
 
 impl TransportKind {
-    /// Returns the name used in experiment files.
     pub fn name(&self) -> &'static str {
         match self {
             TransportKind::NewReno => "newreno",
@@ -86,18 +71,14 @@ pub struct Spray {
     pub packet_timeout: Option<Time>,
 }
 
-/// Loss recovery of an RDMA connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RdmaRecovery {
-    /// RoCE: the receiver keeps nothing out of order and reports a gap once; the sender goes back
-    /// to it.
+    /// RoCE: the receiver keeps nothing out of order; the sender goes back to a reported gap.
     GoBackN,
-    /// IRN (SIGCOMM 2018): selective acknowledgements and retransmission, at most a bandwidth-delay
-    /// product in flight.
+    /// IRN (SIGCOMM 2018): selective acknowledgements, one bandwidth-delay product in flight.
     Selective,
 }
 
-/// Parameters of [`TransportKind::Rdma`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rdma {
     pub recovery: RdmaRecovery,
@@ -106,7 +87,6 @@ pub struct Rdma {
     /// [`RdmaRecovery::Selective`] the time-out is a third of it (but not below two base round-trip
     /// times) while at most three packets are in flight, as IRN's RTO_low.
     pub packet_timeout: Option<Time>,
-    /// Rate control.
     pub dcqcn: Dcqcn,
 }
 
@@ -129,7 +109,6 @@ pub struct Dcqcn {
     pub hyper_increase: Option<Bandwidth>,
 }
 
-/// Sending rate of UDP flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UdpRate {
     /// Bits per second on the wire, evenly spaced.
@@ -142,14 +121,11 @@ pub enum UdpRate {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransportConfig {
     pub kind: TransportKind,
-    /// Payload of a full packet.
     pub mss_bytes: u32,
     /// Headers of a data packet on the wire.
     pub header_bytes: u32,
-    /// Size of a bare ACK on the wire.
     pub ack_bytes: u32,
-    /// Initial congestion window. The `spray` transport begins with one bandwidth-delay product,
-    /// RDMA with the line rate.
+    /// Initial congestion window; for `spray` one bandwidth-delay product, for RDMA the line rate.
     pub initial_window_packets: u32,
     /// Receive window. `None` scales with the network: twice the largest bandwidth-delay product
     /// plus one switch queue; for RDMA one product (selective) or no limit (go-back-N).
@@ -160,12 +136,10 @@ pub struct TransportConfig {
     pub sack: bool,
     /// Number of duplicate ACKs that trigger a fast retransmit.
     pub dup_ack_threshold: u32,
-    /// Whether the first two duplicate ACKs each send a new packet (RFC 3042), which avoids many
-    /// time-outs of short flows.
+    /// Whether the first two duplicate ACKs each send a new packet (RFC 3042): fewer time-outs.
     pub limited_transmit: bool,
     /// Number of in-order packets per acknowledgement; 1 turns delayed ACKs off.
     pub ack_every: u32,
-    /// Maximum delay of a delayed ACK.
     pub ack_timeout: Time,
     /// Whether a flow begins with SYN and SYN-ACK (one round trip inside its completion time).
     pub handshake: bool,
@@ -179,21 +153,18 @@ pub enum Resequencing {
     /// On for balancers that always reorder, off for the others.
     Auto,
     Off,
-    /// Always, with these bounds.
     On(ResequencingBounds),
 }
 
 /// Bounds at which a host releases held packets although the gap is still open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResequencingBounds {
-    /// Time since the gap appeared. `None` scales with the network: one base round-trip time plus
-    /// the time a full switch queue takes to drain.
+    /// Time since the gap appeared; `None` for one base round-trip time and a full queue's drain.
     pub timeout: Option<Time>,
     /// Packets held per flow; `None` bounds by the receive window alone.
     pub packets: Option<u32>,
 }
 
-/// Sharing of a host interface among the flows of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostScheduler {
     /// Round robin by packet, and no packet leaves TCP before the wire is free, as Linux does with
@@ -203,23 +174,19 @@ pub enum HostScheduler {
     Fifo,
 }
 
-/// Host side of the network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
     /// Packets a host interface queues before it drops UDP packets. TCP is bounded by its window.
     pub queue_packets: u32,
-    /// Sharing of the interface among TCP flows. Hosts with several links (BCube, CamCube) always
-    /// serve first come, first served.
+    /// Sharing of the interface; hosts with several links (BCube, CamCube) always use FIFO.
     pub scheduler: HostScheduler,
     pub resequencing: Resequencing,
-    /// Flow sizes in bytes that make a flow more urgent. The class of a flow is the number of
-    /// bounds it does not exceed. At most 7; effective only with several traffic classes
-    /// ([`QueueConfig::lossless`]).
+    /// Flow sizes in bytes that make a flow more urgent: its class is the number of bounds it does
+    /// not exceed. At most 7; they need several traffic classes ([`QueueConfig::lossless`]).
     pub priority_sizes: Vec<u64>,
     /// Maximum random extra gap after a packet of a host, drawn uniformly per packet. Zero is
-    /// exact, and other simulators do the same. But with drop-tail queues and equal link rates it
-    /// lets one TCP flow lock others out for good (phase effects, Floyd and Jacobson 1992). Real
-    /// hosts are never that regular.
+    /// exact, as in other simulators. But with drop-tail queues and equal link rates it lets one
+    /// TCP flow lock others out for good (phase effects, Floyd and Jacobson 1992); hosts jitter.
     pub jitter: Time,
 }
 
@@ -230,44 +197,34 @@ pub enum QueueLimit {
     Bytes(u64),
 }
 
-/// ECN marking at a switch queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Marking {
     Off,
     /// DCTCP's step: marks a packet that finds at least this much queued.
     Step(QueueLimit),
-    /// RED-style marking on the instantaneous queue in bytes. The probability rises linearly from 0
-    /// at `min` to `max_probability` at `max`, and is 1 above.
+    /// RED-style marking on the instantaneous queue. The probability rises linearly from 0 at
+    /// `min_bytes` to `max_probability` at `max_bytes`, and is 1 above.
     Ramp {
-        /// Queue length below which nothing is marked.
         min_bytes: u64,
-        /// Queue length above which everything is marked.
         max_bytes: u64,
-        /// Probability just below `max_bytes`.
         max_probability: f64,
     },
 }
 
-/// Settings of every switch egress queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueConfig {
-    /// Drop-tail limit.
     pub limit: QueueLimit,
     pub marking: Marking,
-    /// Priority flow control in every switch and host: nothing is dropped for lack of space, and
-    /// `limit` does not apply. `None`: only if the balancer needs it.
+    /// Priority flow control: no drops, no `limit`. `None`: only if the balancer needs it.
     pub lossless: Option<balance::Lossless>,
     /// Whether packets that find the queue full are cut to a header of [`TRIMMED_BYTES`] and
-    /// forwarded instead of dropped; only for the `spray` transport. The limit then applies in
-    /// bytes (packets count as full ones), and headers and acknowledgements may use a quarter more.
-    /// Headers wait in order: the ports give them no priority.
+    /// forwarded; only for the `spray` transport. The limit then applies in bytes, and headers and
+    /// acknowledgements, which have no priority, may use a quarter more.
     pub trimming: bool,
 }
 
-/// Size of a trimmed packet.
 pub const TRIMMED_BYTES: u16 = 64;
 
-/// A fault, permanent or temporary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub at: Time,
@@ -278,111 +235,82 @@ pub struct Failure {
     pub kind: FailureKind,
 }
 
-/// Kinds of faults (mechanisms.md §1.9).
 #[derive(Clone, Debug, PartialEq)]
 pub enum FailureKind {
     /// A cable is cut in both directions; packets queued or on the wire are lost.
     LinkDown(LinkIx),
     /// A cable runs at this fraction of its rate in both directions.
     LinkRate {
-        /// Either direction of the cable.
         link: LinkIx,
         /// Above 0, at most 1.
         fraction: f64,
     },
     /// One direction silently loses packets at random.
-    RandomDrop {
-        link: LinkIx,
-        /// Probability per packet.
-        probability: f64,
-    },
+    RandomDrop { link: LinkIx, probability: f64 },
     /// A switch silently loses packets at random in any direction, each packet once.
-    SwitchDrop {
-        node: NodeIx,
-        /// Probability per packet.
-        probability: f64,
-    },
+    SwitchDrop { node: NodeIx, probability: f64 },
     /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
     Blackhole {
         node: NodeIx,
-        /// Share of pairs lost.
         fraction: f64,
         /// Restricts the loss to pairs from hosts of the first rack to hosts of the second.
         racks: Option<(u32, u32)>,
     },
-    /// A switch dies with all its cables. An OpenFlow switch also loses its rules and its
-    /// connection.
+    /// A switch dies with its cables; an OpenFlow switch loses its rules and its connection.
     SwitchDown(NodeIx),
-    /// One direction of a cable is cut; packets queued or on the wire there are lost. Only the
-    /// receiving end notices.
+    /// One direction of a cable is cut and loses its packets. Only the receiving end notices.
     OneWayDown(LinkIx),
-    /// The control channel of a switch delivers nothing in either direction and loses nothing:
-    /// messages arrive when the fault ends. Neither end is notified.
+    /// The control channel delivers and loses nothing until the fault ends; neither end notices.
     ChannelStall(NodeIx),
-    /// The control connection of a switch breaks; both ends notice at once. Messages in flight are
-    /// lost. The switch reconnects when the fault ends.
+    /// The control connection breaks and loses messages; the switch reconnects after the fault.
     ChannelDown(NodeIx),
-    /// The controller does nothing and has lost all its connections. Switches reconnect when the
-    /// fault ends.
+    /// The controller does nothing and has no connections until the fault ends.
     ControllerDown,
 }
 
-/// Records of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeConfig {
     /// Whether to record bytes per fabric link and time bin. Off saves memory in the largest runs.
     pub series: bool,
     /// First bin width; widths double whenever `max_bins` is reached.
     pub bin: Time,
-    /// Maximum number of bins.
     pub max_bins: u32,
-    /// Whether to keep `bin` as it is and never merge (for metrics with a published window, such as
-    /// F0's 10 s).
+    /// Whether `bin` stays and is never merged, for metrics with a published window (F0: 10 s).
     pub fixed_bins: bool,
 }
 
 /// End of a run: at `until`, or when every flow has ended, whichever is first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StopRule {
-    /// Latest simulated time.
     pub until: Option<Time>,
 }
 
-/// Control plane of a run with a controller: channels, switches, agents on hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControlConfig {
     /// One-way delay of a control channel.
     pub latency: Time,
     /// Rate of a control channel in each direction; messages queue.
     pub bandwidth: Bandwidth,
-    /// Refresh interval of switch counters: replies show the values at its last multiple. Zero for
-    /// the moment of the reply.
+    /// Replies show switch counters at its last multiple; zero for the moment of the reply.
     pub stats_refresh: Time,
     /// Maximum rate of packet-in messages of a switch; `None` for no limit.
     pub packet_in_per_s: Option<u32>,
-    /// Capacity of a flow table.
     pub max_entries: u32,
-    /// Maximum number of groups of a switch.
     pub max_groups: u32,
-    /// Seeds of the hashes of select groups.
     pub hash: HashSeeds,
-    /// Whether full queues accept frames between switches and the controller (discovery, ARP), as
-    /// switches reserve buffers for them. The frames still wait their turn. Otherwise links full of
-    /// data lose them, and discovery takes such links for dead.
+    /// Whether full queues accept frames of switches and controller, as switches reserve buffers
+    /// for them. Otherwise discovery takes links full of data for dead.
     pub reserves_control_queue: bool,
-    /// State of the controller and the switches when the experiment begins.
     pub boot: Boot,
     /// Delay before a switch reconnects whose connection the controller has closed.
     pub reconnect_after: Time,
     /// Delay of agent reports to the controller and of agent commands to hosts.
     pub agent_latency: Time,
-    /// Whether agents report how much a flow will have sent in total.
     pub reports_flow_sizes: bool,
     /// Packets a switch handles per second, data and acknowledgements alike, one after the other:
     /// the processor of a switch that forwards in software. `None` for no limit.
     pub packets_per_s: Option<u32>,
-    /// Packets that may wait for the processor of a switch; further ones are lost as in a full
-    /// queue.
+    /// Packets that may wait for the processor of a switch; further ones are lost.
     pub backlog_packets: u32,
     /// Time between two rounds of LLDP; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
@@ -392,7 +320,6 @@ pub struct ControlConfig {
     pub poll: Option<Time>,
 }
 
-/// Seeds of the hashes by which select groups choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashSeeds {
     /// A different seed on every switch.
@@ -401,19 +328,16 @@ pub enum HashSeeds {
     Identical,
 }
 
-/// State at time 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
-    /// The network was up: switches have connected, the controller has learned the network and
-    /// installed its rules.
+    /// The network was up: switches are connected, and the controller has installed its rules.
     Warm,
     /// Switches are empty and connect at this time, over channels and links as they are.
     Cold { connect_at: Time },
 }
 
 impl Default for ControlConfig {
-    /// Returns a management network of 1 Gb/s with 100 us one-way delay, and tables and groups
-    /// without practical limits.
+    /// Returns a management network of 1 Gb/s with 100 us one way, and large tables and groups.
     fn default() -> Self {
         ControlConfig {
             latency: Time::from_us(100),
@@ -458,7 +382,6 @@ impl Default for TransportConfig {
 }
 
 impl TransportConfig {
-    /// Returns TCP NewReno with the other defaults.
     pub fn new_reno() -> TransportConfig {
         TransportConfig { kind: TransportKind::NewReno, ..TransportConfig::default() }
     }
@@ -468,28 +391,23 @@ impl TransportConfig {
         TransportConfig { kind: TransportKind::Cubic, sack: true, ..TransportConfig::default() }
     }
 
-    /// Returns the per-packet transport with the other defaults.
     pub fn spray() -> TransportConfig {
         TransportConfig { kind: TransportKind::Spray(Spray::default()), ..TransportConfig::default() }
     }
 
-    /// Returns RDMA with the published DCQCN parameters and the other defaults.
     pub fn rdma(recovery: RdmaRecovery) -> TransportConfig {
         let rdma = Rdma { recovery, packet_timeout: None, dcqcn: Dcqcn::default() };
         TransportConfig { kind: TransportKind::Rdma(rdma), ..TransportConfig::default() }
     }
 
-    /// Returns the size of a full data packet on the wire.
     pub fn packet_bytes(&self) -> u32 {
         self.mss_bytes + self.header_bytes
     }
-    /// Returns whether data packets are ECN-capable.
     pub fn is_ecn_capable(&self) -> bool {
         matches!(self.kind, TransportKind::Dctcp { .. } | TransportKind::Spray(_) | TransportKind::Rdma(_))
     }
 
-    /// Returns whether the transport tolerates any packet order or must see all disorder. Hosts
-    /// then do not resequence by default.
+    /// Returns whether any packet order is fine, or must be seen: hosts then do not resequence.
     pub fn tolerates_reordering(&self) -> bool {
         matches!(self.kind, TransportKind::Spray(_) | TransportKind::Rdma(_))
     }
@@ -522,8 +440,7 @@ impl Default for HostConfig {
 }
 
 impl Default for QueueConfig {
-    /// Returns 100 packets, marking from 20 packets on: small for 10 Gb/s data-center switches, as
-    /// in most of the literature.
+    /// Returns 100 packets, marking from 20 on: small for 10 Gb/s, as in most of the literature.
     fn default() -> Self {
         QueueConfig {
             limit: QueueLimit::Packets(100),

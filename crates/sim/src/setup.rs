@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
-use net::{LinkIx, NodeKind, RandomStream, Routes, Time};
+use net::{LinkIx, RandomStream, Routes, Time};
 
 use crate::SimError;
 use crate::checks::MAX_SELECTIVE_WINDOW;
@@ -15,31 +15,29 @@ use crate::hosts::resequencing::Resequencer;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
 use crate::links::network::Network;
-use crate::links::port::{PortSpec, serialisation_ps};
+use crate::links::port::serialisation_ps;
 use crate::links::sensors::Sensors;
 use crate::openflow::Controlled;
 use crate::outcome::{
-    Accounting, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord,
-    Series,
+    Accounting, ControlRecord, EngineRecord, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord, Series,
 };
 use crate::packet::CONTROL;
 use crate::probes::Sampler;
 use crate::queue::EventQueue;
+use crate::queue::NIL;
 use crate::scenario::{
     Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, TransportKind,
 };
 use crate::services::requests::Requests;
-use crate::switching::fabric::{Fabric, Numbering};
+use crate::switching::fabric::Fabric;
 use crate::switching::plane::ControlPlane;
 use crate::switching::switch_cpu::SwitchCpuQueue;
 use crate::transport::transport_params::NetworkScale;
 
-/// Builds the engine of a checked scenario.
 pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let (topology, config) = (scenario.topology, scenario.config);
     let transport = &config.transport;
-    // The bounds and the tables both start from the intact shortest paths. These are large, so they
-    // are computed once.
+    // Both bounds and tables start from the shortest paths, which are large: computed once.
     let routes = Rc::new(Routes::intact(topology));
     let mut ideals = Ideals::new(Rc::clone(&routes), transport);
     let base_rtt = ideals.base_rtt(topology, transport);
@@ -48,14 +46,13 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let scale = scale(scenario, base_rtt);
     let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
     let resequencer = resequencer(scenario, &needs, base_rtt, window);
-    let jitter = config.host.jitter.as_ps();
     let lossless = config.switch.lossless.or(needs.lossless);
-    let mut network = Network::new(&ports(scenario), &config.switch, lossless, events(scenario), jitter, scenario.seed);
+    let mut network = Network::new(scenario, lossless, events(scenario));
     if config.switch.trimming && lossless.is_none() {
         network.set_trimming(queue_bytes(scenario));
     }
     network.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
-    let mut fabric = Fabric::new(topology, routes, scenario.balancer, scenario.seed, transport, scale);
+    let mut fabric = Fabric::new(scenario, routes, scale);
     fabric.edges.are_links_sensed = network.sensors.is_some();
     let hosts = match scenario.balancer.entry.build {
         Build::Host(build) => {
@@ -82,7 +79,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         switch_cpu: None,
         slots: Slots::default(),
         connections: ConnectionTable::new(needs.connection, shared_window(scenario, &needs, window)),
-        records: vec![unstarted(); scenario.flows.flows.len()],
+        records: vec![FlowRecord::default(); scenario.flows.flows.len()],
         ideals,
         faults: Faults::new(&config.failures),
         sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
@@ -103,10 +100,9 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     }
 }
 
-/// Builds the engine of a checked scenario with a controller.
 pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn ControlPlane + 'a)) -> Engine<'a> {
     let mut engine = engine(scenario);
-    let numbering = engine.fabric.numbering();
+    let numbering = &engine.fabric.numbering;
     let switches = &numbering.to_topology[numbering.host_count as usize..];
     let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
     engine.controlled = Some(Box::new(controlled));
@@ -119,19 +115,13 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     engine
 }
 
-/// Returns the quantities with which the time constants of mechanisms scale.
 pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
     let topology = scenario.topology;
-    let packet_bytes = scenario.config.transport.packet_bytes();
-    let in_bytes = |limit: QueueLimit| match limit {
-        QueueLimit::Packets(packets) => u64::from(packets) * u64::from(packet_bytes),
-        QueueLimit::Bytes(bytes) => bytes,
-    };
     let threshold = match scenario.config.switch.marking {
-        Marking::Step(limit) => in_bytes(limit),
+        Marking::Step(limit) => in_bytes(scenario, limit),
         Marking::Ramp { min_bytes, .. } => min_bytes,
         // Without marking: the fifth of the queue at which the default configuration marks.
-        Marking::Off => in_bytes(scenario.config.switch.limit) / 5,
+        Marking::Off => queue_bytes(scenario) / 5,
     };
     let links = || (0..topology.links().len() as u32).map(LinkIx);
     let rate = |link: LinkIx| topology.link(link).rate.as_bps();
@@ -140,13 +130,12 @@ pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
     Scale {
         base_rtt: Time::from_ps(base_rtt),
         hop_delay: Time::from_ps(serialisation_ps(threshold, slowest)),
-        packet_bytes,
+        packet_bytes: scenario.config.transport.packet_bytes(),
         host_rate: net::Bandwidth::from_bps(fastest_host_bps(scenario)),
     }
 }
 
-/// Returns the rates of the links between edges, bits per second; 0 for links between a host and
-/// its only switch.
+/// Returns the rates of links between edges, bits per second; 0 for the only link of a host.
 fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
     let mut rates: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
     for link in (0..topology.hosts().len() as u32).filter_map(|host| routes.last_link(net::HostIx(host))) {
@@ -154,26 +143,6 @@ fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
         rates[link.reverse().ix()] = 0;
     }
     rates
-}
-
-pub(crate) fn unstarted() -> FlowRecord {
-    FlowRecord {
-        end: FlowEnd::NotStarted,
-        started: Time::ZERO,
-        fct: Time::ZERO,
-        sender_fct: Time::ZERO,
-        ideal: Time::ZERO,
-        delivered_bytes: 0,
-        duplicate_bytes: 0,
-        packets_sent: 0,
-        retransmitted: 0,
-        spurious: 0,
-        timeouts: 0,
-        fast_retransmits: 0,
-        reordered: 0,
-        reorder_extent: 0,
-        path_changes: 0,
-    }
 }
 
 /// Returns twice the largest bandwidth-delay product plus one switch queue, at least 64 packets.
@@ -188,10 +157,9 @@ fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
     (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
 }
 
-/// Returns the receive window shared by the subflows of a connection, packets. The default is that
-/// of one flow plus what the host can receive during one minimum time-out. With less, a subflow
-/// that waits for its timer soon stops all others, which must not send beyond the window (Raiciu et
-/// al., NSDI 2012, section 3.1).
+/// Returns the receive window shared by the subflows of a connection, packets: that of one flow
+/// plus what the host can receive during one minimum time-out. With less, a subflow that waits for
+/// its timer soon stops all others at the end of the window (Raiciu et al., NSDI 2012 §3.1).
 fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     let transport = &scenario.config.transport;
     if !matches!(needs.connection, Connection::Subflows(_)) || transport.max_window_packets.is_some() {
@@ -204,21 +172,20 @@ fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
-/// Returns the quantities with which the parameters of transports scale.
 fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
     let transport = &scenario.config.transport;
     let packet = u64::from(transport.packet_bytes());
     let bits = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 1_000_000_000_000;
     let product = (bits as f64 / 8.0 / packet as f64).max(1.0);
     let bytes = queue_bytes(scenario);
-    let given = transport.max_window_packets;
-    let window = match transport.kind {
-        TransportKind::Rdma(Rdma { recovery: RdmaRecovery::GoBackN, .. }) => given.unwrap_or(1 << 24),
-        TransportKind::Rdma(_) => given.unwrap_or((product.ceil() as u32).min(MAX_SELECTIVE_WINDOW)),
-        TransportKind::Spray(_) => given.unwrap_or(scaled_window(scenario, base_rtt).min(MAX_SELECTIVE_WINDOW)),
-        _ if transport.sack => given.unwrap_or(scaled_window(scenario, base_rtt).min(MAX_SELECTIVE_WINDOW)),
-        _ => given.unwrap_or_else(|| scaled_window(scenario, base_rtt)),
-    };
+    let scaled = || scaled_window(scenario, base_rtt);
+    let window = transport.max_window_packets.unwrap_or_else(|| match transport.kind {
+        TransportKind::Rdma(Rdma { recovery: RdmaRecovery::GoBackN, .. }) => 1 << 24,
+        TransportKind::Rdma(_) => (product.ceil() as u32).min(MAX_SELECTIVE_WINDOW),
+        TransportKind::Spray(_) => scaled().min(MAX_SELECTIVE_WINDOW),
+        _ if transport.sack => scaled().min(MAX_SELECTIVE_WINDOW),
+        _ => scaled(),
+    });
     NetworkScale {
         base_rtt,
         window,
@@ -231,7 +198,11 @@ fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
 
 /// Returns the size of a switch queue in bytes; packets count as full ones.
 fn queue_bytes(scenario: &Scenario<'_>) -> u64 {
-    match scenario.config.switch.limit {
+    in_bytes(scenario, scenario.config.switch.limit)
+}
+
+fn in_bytes(scenario: &Scenario<'_>, limit: QueueLimit) -> u64 {
+    match limit {
         QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
         QueueLimit::Bytes(bytes) => bytes,
     }
@@ -253,7 +224,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
         Resequencing::Off => return None,
         Resequencing::Auto if scenario.config.transport.tolerates_reordering() => return None,
         Resequencing::Auto
-            if scenario.balancer.entry.reorders != balance::Reorders::Always
+            if scenario.balancer.entry.reorders() != balance::Reorders::Always
                 && needs.receiving != Receiving::Resequenced =>
         {
             return None;
@@ -275,25 +246,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     })
 }
 
-fn ports(scenario: &Scenario<'_>) -> Vec<PortSpec> {
-    let topology = scenario.topology;
-    let numbering = Numbering::new(topology);
-    let port = |(ix, link): (usize, &net::Link)| {
-        let up = topology.is_upward(LinkIx(ix as u32));
-        PortSpec {
-            bps: link.rate.as_bps(),
-            delay: link.delay.as_ps(),
-            to: numbering.of(link.to),
-            from_host: topology.node(link.from).kind == NodeKind::Host && !topology.node(link.from).forwards,
-            tier: topology.link_tier(LinkIx(ix as u32)).0,
-            up,
-        }
-    };
-    topology.links().iter().enumerate().map(port).collect()
-}
-
-/// Creates an event queue whose wheel is wide enough for the packets of busy links. Later events go
-/// to the heap.
+/// Creates an event queue whose wheel covers the packets of busy links; the heap has the rest.
 fn events(scenario: &Scenario<'_>) -> EventQueue {
     let links = scenario.topology.links();
     let packet = u64::from(scenario.config.transport.packet_bytes());
@@ -303,20 +256,17 @@ fn events(scenario: &Scenario<'_>) -> EventQueue {
     EventQueue::new(links.len(), 4 * step + delay.min(16 * step))
 }
 
-/// Builds the outcome and checks the accounting.
 pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
-    let open: Vec<u32> = engine.slots.open_slots().collect();
-    for slot in open {
-        if engine.requests.is_some() {
-            engine.add_direction_to_record(slot);
-        } else {
-            engine.write_record(slot);
+    for slot in 0..engine.slots.slots.len() as u32 {
+        if engine.slots.get_mut(slot).id == NIL {
+            continue;
         }
+        if engine.requests.is_some() { engine.add_direction_to_record(slot) } else { engine.write_record(slot) }
     }
     let now = engine.network.now;
     let services = engine.close_requests();
-    let books = books(&engine);
-    books.check().map_err(SimError::Accounting)?;
+    let accounting = accounting(&engine);
+    accounting.check().map_err(SimError::Accounting)?;
     let network = &engine.network;
     let links = network.ports.iter().zip(&network.tallies).map(|(port, tally)| LinkRecord {
         bytes: port.carried_bytes,
@@ -325,21 +275,20 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         marks: tally.marks,
         trims: tally.trims,
     });
-    let links = links.collect();
     let queues = network.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
         tier: seen.tier,
         up: seen.up,
         count: seen.count(),
         p50_bytes: seen.quantile(0.5),
         p99_bytes: seen.quantile(0.99),
-        max_bytes: seen.max(),
+        max_bytes: seen.max,
         marked: seen.above_mark,
     });
     let carried = |link: u32| network.ports[link as usize].carried_bytes;
     Ok(Outcome {
         end: Time::from_ps(now),
-        accounting: books,
-        links,
+        accounting,
+        links: links.collect(),
         queues: queues.collect(),
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
         resequencing: engine.resequencing,
@@ -350,28 +299,22 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         engine: EngineRecord {
             events: engine.events,
             packet_hops: engine.hops,
-            peak_packets: engine.network.arena.peak(),
-            peak_flows: engine.slots.peak(),
+            peak_packets: engine.network.arena.peak,
+            peak_flows: engine.slots.peak,
         },
         flows: engine.records,
     })
 }
 
-fn books(engine: &Engine<'_>) -> Accounting {
-    let count = |end: FlowEnd| engine.records.iter().filter(|record| record.end == end).count() as u64;
-    let listed = engine.records.len() as u64;
+fn accounting(engine: &Engine<'_>) -> Accounting {
     Accounting {
-        flows_listed: listed,
-        flows_started: listed - count(FlowEnd::NotStarted),
-        flows_completed: count(FlowEnd::Completed),
-        flows_failed: count(FlowEnd::Failed),
-        flows_running: count(FlowEnd::Running),
         packets_sent: engine.sent,
         packets_delivered: engine.delivered,
-        packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken()),
+        packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken),
         packets_trimmed: engine.network.tallies.iter().map(|tally| tally.trims).sum(),
         dropped: engine.network.dropped,
         // Packets in resequencing buffers count as delivered but are still in the arena.
-        packets_in_flight: engine.network.arena.alive() - engine.held_now,
+        packets_in_flight: engine.network.arena.alive - engine.held_now,
+        ..Accounting::of_flows(&engine.records)
     }
 }

@@ -8,16 +8,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use anabranch_sim::{
-    Boot, ControlConfig, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler, Marking, QueueConfig,
-    QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, SimError, Spray, StopRule,
-    TransportConfig, TransportKind, UdpRate, run_controlled,
+    Boot, ControlConfig, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler, Marking, Outcome,
+    QueueConfig, QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, SimError, Spray,
+    StopRule, TransportConfig, TransportKind, UdpRate, run_controlled,
 };
 use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
-use common::{flow, is_refused, list, simulate, some_flows, topology, try_simulate};
+use common::{fault, flow, is_refused, list, simulate, some_flows, topology, try_simulate, with};
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
+use traffic::FlowList;
 
 struct Counting;
 
@@ -104,6 +105,12 @@ fn resequencing() -> impl Strategy<Value = Resequencing> {
     ]
 }
 
+fn failures_of(kind: impl Strategy<Value = FailureKind>, most: usize) -> impl Strategy<Value = Vec<Failure>> {
+    let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300)
+        .prop_map(|(kind, at, lasts, detection)| fault(kind, at, Some(at + lasts), detection));
+    proptest::collection::vec(failure, 0..=most)
+}
+
 fn failures() -> impl Strategy<Value = Vec<Failure>> {
     let kind = prop_oneof![
         (0u32..30).prop_map(|l| FailureKind::LinkDown(LinkIx(l))),
@@ -111,13 +118,17 @@ fn failures() -> impl Strategy<Value = Vec<Failure>> {
         (0u32..30, 0.0f64..0.3).prop_map(|(l, probability)| FailureKind::RandomDrop { link: LinkIx(l), probability }),
         (0u32..10, 0.0f64..0.2).prop_map(|(n, probability)| FailureKind::SwitchDrop { node: NodeIx(n), probability }),
     ];
-    let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300).prop_map(|(kind, at, lasts, detection)| Failure {
-        at: Time::from_us(at),
-        until: Some(Time::from_us(at + lasts)),
-        detection: Time::from_us(detection),
-        kind,
-    });
-    proptest::collection::vec(failure, 0..4)
+    failures_of(kind, 3)
+}
+
+fn check_completed(o: &Outcome, flows: &FlowList, transport: &TransportConfig) -> Result<(), TestCaseError> {
+    for (record, flow) in o.flows.iter().zip(&flows.flows) {
+        if record.end == FlowEnd::Completed && !matches!(transport.kind, TransportKind::Udp(_)) {
+            prop_assert!(record.fct >= record.ideal, "{:?} below its bound", record);
+            prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
+        }
+    }
+    Ok(())
 }
 
 proptest! {
@@ -167,12 +178,7 @@ proptest! {
             // Only probes and notifications may be in flight when the last flow ends.
             prop_assert_eq!(o.accounting.packets_in_flight, o.control.in_flight);
         }
-        for (record, flow) in o.flows.iter().zip(&flows.flows) {
-            if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
-                prop_assert!(record.fct >= record.ideal, "{:?} below its bound", record);
-                prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
-            }
-        }
+        check_completed(&o, &flows, &config.transport)?;
         let sent: u64 = o.flows.iter().map(|f| u64::from(f.packets_sent)).sum();
         let delivered: u64 = o.flows.iter().map(|f| f.delivered_bytes.div_ceil(1460)).sum();
         let is_whole = entry.is_bound() || sent >= delivered + o.accounting.packets_trimmed;
@@ -206,7 +212,6 @@ fn control_plane() -> impl Strategy<Value = ControlConfig> {
 
 const SMALL: &str = "leaf-spine:leaves=3,spines=3,hosts_per_leaf=2";
 
-/// Returns failures of the network and of the control plane of a topology.
 fn controlled_failures(t: &Topology) -> impl Strategy<Value = Vec<Failure>> + use<> {
     let all = (0..t.nodes().len() as u32).map(NodeIx);
     let switches: Vec<NodeIx> = all.filter(|node| t.node(*node).kind == net::NodeKind::Switch).collect();
@@ -222,13 +227,7 @@ fn controlled_failures(t: &Topology) -> impl Strategy<Value = Vec<Failure>> + us
         Just(FailureKind::ControllerDown),
         (switch(), 0.0f64..0.5).prop_map(|(node, fraction)| FailureKind::Blackhole { node, fraction, racks: None }),
     ];
-    let failure = (kind, 0u64..500, 1u64..2_000, 0u64..300).prop_map(|(kind, at, lasts, detection)| Failure {
-        at: Time::from_us(at),
-        until: Some(Time::from_us(at + lasts)),
-        detection: Time::from_us(detection),
-        kind,
-    });
-    proptest::collection::vec(failure, 0..5)
+    failures_of(kind, 4)
 }
 
 proptest! {
@@ -275,56 +274,44 @@ proptest! {
         if matches!(kind, Kind::Single | Kind::Groups) {
             prop_assert_eq!(o.accounting.packets_to_controller, 0);
         }
-        for (record, flow) in o.flows.iter().zip(&flows.flows) {
-            if record.end == FlowEnd::Completed && !matches!(config.transport.kind, TransportKind::Udp(_)) {
-                prop_assert!(record.fct >= record.ideal, "{:?} below its bound", record);
-                prop_assert_eq!(record.delivered_bytes, flow.size_bytes);
-            }
-        }
+        check_completed(&o, &flows, &config.transport)?;
         let again = run().map(|(o, ..)| o);
         prop_assert_eq!(Ok(o), again);
     }
 }
 
+/// Checks that ten times the packets cause no more allocations, but for vectors that grow.
+fn check_allocations(name: &str, run: impl Fn(&Topology, &FlowList) -> Outcome) {
+    let t = topology("fat-tree:k=4");
+    let of = |packets: u64| {
+        let flows = list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
+        let before = ALLOCATIONS.get();
+        assert_eq!(run(&t, &flows).accounting.flows_completed, 16, "{name}");
+        ALLOCATIONS.get() - before
+    };
+    let (short, long) = (of(500), of(5_000));
+    assert!(long < short + 200, "{name}: {short} allocations for 500 packets per flow, {long} for 5000");
+}
+
 #[test]
 fn packets_cost_no_allocation_with_a_controller() {
-    let t = topology("fat-tree:k=4");
-    let balancer = Spec::parse("sdn-ecmp").unwrap();
-    let config = SimConfig::default();
+    let (balancer, config) = (&Spec::parse("sdn-ecmp").unwrap(), &SimConfig::default());
     for kind in [Kind::Single, Kind::Groups] {
-        let of = |packets: u64| {
-            let flows =
-                list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
-            let scenario = Scenario { topology: &t, flows: &flows, balancer: &balancer, seed: 1, config: &config };
-            let before = ALLOCATIONS.get();
-            let o = run_controlled(&scenario, &mut StaticPlane::new(&t, kind), &mut |_| true).unwrap();
-            assert_eq!(o.accounting.flows_completed, 16);
-            ALLOCATIONS.get() - before
-        };
-        let (short, long) = (of(500), of(5_000));
-        assert!(long < short + 200, "{kind:?}: {short} allocations for 500 packets per flow, {long} for 5000");
+        check_allocations(&format!("{kind:?}"), |topology, flows| {
+            let scenario = Scenario { topology, flows, balancer, seed: 1, config };
+            run_controlled(&scenario, &mut StaticPlane::new(topology, kind), &mut |_| true).unwrap()
+        });
     }
 }
 
 #[test]
 fn packets_cost_no_allocation() {
-    let t = topology("fat-tree:k=4");
-    let allocations = |packets: u64, balancer: &str, transport: &TransportConfig| {
-        let flows = list((0..16).map(|i| flow(i, (i + 8) % 16, packets * 1460, Time::from_us(u64::from(i)))).collect());
-        let before = ALLOCATIONS.get();
-        let config = SimConfig { transport: transport.clone(), ..SimConfig::default() };
-        let o = simulate(&t, &flows, balancer, 1, &config);
-        assert_eq!(o.accounting.flows_completed, 16);
-        ALLOCATIONS.get() - before
-    };
-    let check = |name: &str, balancer: &str, transport: &TransportConfig| {
-        let of = |packets| allocations(packets, balancer, transport);
-        let (short, long) = (of(500), of(5_000));
-        // Ten times the packets may grow a vector a few more times, and no more.
-        assert!(long < short + 200, "{name}: {short} allocations for 500 packets per flow, {long} for 5000");
+    let check = |name: &str, balancer: &str, transport: TransportConfig| {
+        let config = with(transport);
+        check_allocations(name, |t, flows| simulate(t, flows, balancer, 1, &config));
     };
     for entry in balance::registry::DATAPLANE {
-        check(entry.name, entry.example, &TransportConfig::default());
+        check(entry.name, entry.example, TransportConfig::default());
     }
     for (name, transport) in [
         ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
@@ -333,6 +320,6 @@ fn packets_cost_no_allocation() {
         ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
         ("RDMA go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
     ] {
-        check(name, "ecmp", &transport);
+        check(name, "ecmp", transport);
     }
 }

@@ -4,7 +4,6 @@ use net::Time;
 
 use crate::plan::{ActionKind, Plan};
 
-/// The bounds of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// From a cut that an end detects until the controller knows.

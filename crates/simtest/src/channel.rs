@@ -9,10 +9,8 @@ use openflow::{ConnectionId, Envelope, FromController, Message, ToController};
 
 use crate::simulation::{Event, Simulation};
 
-/// The control channel of one switch.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    /// The open connection, if any.
     pub(crate) connection: Option<ConnectionId>,
     /// The last connection whose loss the switch has not noticed.
     pub(crate) switch_side: Option<ConnectionId>,
@@ -30,7 +28,6 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Returns whether messages pass through the channel.
     pub(crate) fn is_good(&self) -> bool {
         self.connection.is_some() && self.stalls == 0
     }
@@ -41,7 +38,6 @@ fn is_change(message: &Message) -> bool {
 }
 
 impl Simulation {
-    /// Opens a connection from a switch.
     pub(crate) fn connect(&mut self, switch: usize, generation: u32) {
         let state = &mut self.switches[switch];
         let channel = &mut state.channel;
@@ -123,7 +119,6 @@ impl Simulation {
         }
     }
 
-    /// Sends a message from the controller.
     fn send_down(&mut self, connection: ConnectionId, envelope: Envelope) {
         self.report.messages_down += 1;
         if is_change(&envelope.message) {
@@ -226,7 +221,6 @@ impl Simulation {
         }
     }
 
-    /// Processes the controller's outputs.
     pub(crate) fn after_controller(&mut self) {
         let mut count = 0;
         while let Some(output) = self.controller.as_mut().and_then(Controller::poll_output) {

@@ -18,16 +18,13 @@ use crate::simulation::{Event, Frame, Simulation, mac_of};
 const REQUEST: &[u8; 8] = b"question";
 const RESPONSE: &[u8; 8] = b"answered";
 
-/// A connection of a client.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) host: usize,
     pub(crate) tuple: FiveTuple,
     interval: Time,
     until: Time,
-    /// Send time of each request.
     pub(crate) sent: Vec<Time>,
-    /// Requests without a response.
     pub(crate) outstanding: BTreeSet<u32>,
     /// Requests that opened a connection: the first one, those after a refusal, and with some
     /// clients every fourth.
@@ -36,21 +33,15 @@ pub(crate) struct Client {
     /// Proactive services cannot distinguish such openings, which go to the member of the older
     /// connection.
     pub(crate) reopenings: BTreeSet<u32>,
-    /// Requests that reached a server.
     pub(crate) delivered: BTreeSet<u32>,
-    /// The last server.
     pub(crate) server: Option<Served>,
-    /// Time of the last refusal.
     pub(crate) refused_at: Option<Time>,
 }
 
-/// The server of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     pub(crate) host: usize,
-    /// Send time of the request.
     pub(crate) sent: Time,
-    /// The client's switch at that time.
     pub(crate) edge: usize,
 }
 
@@ -74,9 +65,7 @@ pub(crate) struct ServiceState {
     pub(crate) restarted: Option<Time>,
     /// The last time a switch lost power or its control.
     pub(crate) off: BTreeMap<usize, Time>,
-    /// The last time a host moved.
     pub(crate) moved: BTreeMap<usize, Time>,
-    /// Number of reasons for which a server hangs.
     pub(crate) hung: BTreeMap<usize, u32>,
 }
 
@@ -87,7 +76,6 @@ impl ServiceState {
 }
 
 impl Simulation {
-    /// Returns the switch of a host.
     pub(crate) fn edge_of(&self, host: usize) -> usize {
         match self.cables[host].ends[1] {
             End::Switch(switch, _) => switch,
@@ -126,7 +114,6 @@ impl Simulation {
         self.add_client(host, tuple, Time::from_s(1), until);
     }
 
-    /// Sends a request of a client.
     pub(crate) fn send_request(&mut self, number: usize) {
         let client = &self.clients[number];
         if self.now >= client.until {
@@ -187,7 +174,6 @@ impl Simulation {
         self.services.disturbed = self.services.disturbed.max(self.now + lasts);
     }
 
-    /// Changes the services.
     pub(crate) fn configure(&mut self, wanted: Services) {
         let now = self.now;
         let before = std::mem::replace(&mut self.services.wanted, wanted.clone());
@@ -257,12 +243,10 @@ impl Simulation {
         self.send_frame(host, 0, Frame { bytes, probe: None });
     }
 
-    /// Returns the member of a service at a host, by the desired services.
     pub(crate) fn member_at(&self, tuple: &FiveTuple, host: usize) -> Option<&control::vip::Member> {
         let (_, pool) = self.service_of(tuple)?;
         pool.members.iter().find(|member| member.address == ipv4_of(host))
     }
-    /// Returns the desired service of a tuple, and its pool.
     pub(crate) fn service_of(&self, tuple: &FiveTuple) -> Option<(&control::vip::Service, &control::vip::Pool)> {
         let place = (tuple.dst, tuple.protocol, tuple.dst_port);
         let wanted = &self.services.wanted;
@@ -301,7 +285,6 @@ fn message(kind: &[u8; 8], macs: [MacAddr; 2], tuple: &FiveTuple, client: u32, s
     }
 }
 
-/// Returns the kind of a frame, the client and the number of the request.
 fn marked<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<(&'a [u8; 8], u32, u32)> {
     if headers.ip_proto == protocol::ICMP {
         let echo = frame::echo(bytes)?;
@@ -314,7 +297,6 @@ fn marked<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<(&'a [u8; 8], u32, u
     is_one.then_some((kind, u32::from_be_bytes(*client), u32::from_be_bytes(*seq)))
 }
 
-/// Returns the tuple of the request that a frame refuses.
 fn refused(headers: &Headers, bytes: &[u8]) -> Option<FiveTuple> {
     if headers.ip_proto == protocol::TCP {
         let is_reset = frame::segment(bytes).ok()??.has(flags::RST);
@@ -322,7 +304,7 @@ fn refused(headers: &Headers, bytes: &[u8]) -> Option<FiveTuple> {
         let (src, dst, protocol) = (headers.ipv4_dst, headers.ipv4_src, protocol::TCP);
         return is_reset.then_some(FiveTuple { src, dst, protocol, src_port, dst_port });
     }
-    // An ICMP error contains the start of the refused packet, after 8 bytes of its own header.
+    // An ICMP error contains the start of the refused packet, after its header of 8 bytes.
     let about = bytes.get(42..).filter(|_| headers.ip_proto == protocol::ICMP && bytes.get(34) == Some(&3))?;
     let address = |at: usize| Some(Ipv4Addr::from(*about.get(at..)?.first_chunk::<4>()?));
     let port = |at: usize| Some(u16::from_be_bytes(*about.get(at..)?.first_chunk::<2>()?));

@@ -7,7 +7,6 @@ use crate::plan::End;
 use crate::simulation::{Event, Frame, Simulation, Visit};
 
 impl Simulation {
-    /// Sends a frame out of a switch port.
     pub(crate) fn emit(&mut self, switch: usize, port: PortNo, frame: Frame) {
         let plug = (port.0 as usize).checked_sub(1).and_then(|at| *self.switches[switch].plugs.get(at)?);
         match plug {
@@ -16,7 +15,6 @@ impl Simulation {
         }
     }
 
-    /// Sends a frame into an end of a cable.
     pub(crate) fn send_frame(&mut self, cable: usize, side: usize, frame: Frame) {
         let state = &self.cables[cable];
         if !state.is_usable_from(side) {
@@ -75,7 +73,6 @@ impl Simulation {
         }
     }
 
-    /// Removes these reasons.
     pub(crate) fn restore_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
         for side in 0..2 {
             let state = &mut self.cables[cable];
@@ -165,20 +162,16 @@ pub(crate) fn reason(decision: &switch::Decision) -> &'static str {
     }
 }
 
-/// The path of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     pub(crate) end: WalkEnd,
     pub(crate) cables: Vec<usize>,
 }
 
-/// The end of a packet's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WalkEnd {
-    /// A host, with the headers on arrival.
     Host(usize, Headers),
     /// A loss: the reason, and the switch.
     Lost(&'static str, Option<usize>),
-    /// A forwarding loop.
     Loop(usize),
 }

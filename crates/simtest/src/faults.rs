@@ -121,7 +121,6 @@ impl Simulation {
         self.mark_disturbed(switch, self.bounds.silence + self.bounds.react);
     }
 
-    /// Clears the tables of a switch, which then has all ports, or all but one.
     fn lose_tables(&mut self, switch: usize, without: Option<PortNo>) {
         let state = &mut self.switches[switch];
         let mut config = state.config.clone();

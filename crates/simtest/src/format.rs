@@ -5,12 +5,10 @@ use openflow::{
     PortNo, SetField, VlanMatch, frame, headers::ether,
 };
 
-/// Describes a table entry.
 pub(crate) fn entry(entry: &FlowStats) -> String {
     rule(entry.table.0, entry.priority, entry.cookie, &entry.match_, &entry.instructions)
 }
 
-/// Describes a change of a table.
 pub(crate) fn flow_mod(flow_mod: &FlowMod) -> String {
     let FlowMod { table, priority, cookie, match_, instructions, .. } = flow_mod;
     format!("{:?} {}", flow_mod.command, rule(table.0, *priority, *cookie, match_, instructions))
@@ -76,7 +74,6 @@ fn bytes(data: &[u8]) -> String {
     }
 }
 
-/// Describes a message.
 pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::FlowMod(change) => flow_mod(change),
@@ -133,7 +130,6 @@ pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<S
     wanted.services.iter().map(service).chain(wanted.pools.iter().map(pool)).collect()
 }
 
-/// Describes a message with its number.
 pub(crate) fn envelope(envelope: &Envelope) -> String {
     format!("#{:<4} {}", envelope.xid.0, message(&envelope.message))
 }

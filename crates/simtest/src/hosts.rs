@@ -14,7 +14,6 @@ use crate::generate::ipv4_of;
 use crate::plan::ActionKind;
 use crate::simulation::{Event, Frame, Probe, Simulation, mac_of};
 
-/// Lifetime of a learned Ethernet address.
 const ARP_LIFETIME: Time = Time::from_s(8);
 /// Time between two ARP requests for one address.
 const ARP_RETRY: Time = Time::from_ms(700);
@@ -28,7 +27,6 @@ pub(crate) struct Host {
     pub(crate) arp_requests: BTreeMap<Ipv4Addr, (Time, Time)>,
 }
 
-/// A running flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) from: usize,
@@ -50,7 +48,6 @@ impl Host {
         Host { number, known: BTreeMap::new(), arp_requests: BTreeMap::new() }
     }
 
-    /// Learns an address without an ARP request.
     pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr, until: Time) {
         self.known.insert(address, (mac, until));
     }
@@ -59,7 +56,6 @@ impl Host {
     }
 }
 
-/// Returns the headers of a flow's packets.
 pub(crate) fn headers_of(tuple: &FiveTuple, src: MacAddr, dst: MacAddr) -> Headers {
     Headers::ipv4([src, dst], [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port])
 }
@@ -117,7 +113,6 @@ impl Simulation {
         }
     }
 
-    /// Reports a flow that exceeds the report threshold.
     fn report_flow(&mut self, number: usize) {
         let flow = &mut self.flows[number];
         let is_enough = self.report_threshold.is_some_and(|threshold| flow.bytes > threshold);

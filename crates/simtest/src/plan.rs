@@ -7,12 +7,9 @@ use control::vip::Services;
 use net::{FiveTuple, Time};
 use openflow::PortNo;
 
-/// One end of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {
-    /// A port of a switch.
     Switch(usize, PortNo),
-    /// A host.
     Host(usize),
 }
 
@@ -23,10 +20,8 @@ pub struct Cable {
     pub delay: Time,
 }
 
-/// The initial cabling of a network.
 #[derive(Clone, Debug)]
 pub struct Wiring {
-    /// A description for readers.
     pub name: String,
     /// Number of ports of each switch, spare ones included; ports are numbered from 1.
     pub ports: Vec<u32>,
@@ -35,35 +30,25 @@ pub struct Wiring {
     pub cables: Vec<Cable>,
 }
 
-/// Properties of a switch and its control channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchTraits {
-    /// One-way delay of the channel.
     pub latency: Time,
-    /// Additional time per message on the channel.
     pub per_message: Time,
     /// Time the switch takes for a change of a table or group.
     pub per_change: Time,
-    /// Capacity of a table.
     pub max_entries: u32,
     /// Maximum rate of packet-ins; `None` for no limit.
     pub packet_in_per_s: Option<u32>,
-    /// Number of packets buffered for the controller.
     pub buffers: u32,
-    /// Maximum age of statistics.
     pub stats_refresh: Time,
-    /// Seed of the hash of select groups.
     pub hash_seed: u64,
-    /// Whether UDP ports are part of the hash.
     pub is_hashing_udp: bool,
     /// Whether matches may contain TCP flags.
     pub takes_tcp_flags: bool,
 }
 
-/// Intervals and timeouts of a controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ControlTraits {
-    /// Time between echo requests.
     pub echo_interval: Time,
     /// Time after which a silent switch is disconnected.
     pub echo_timeout: Time,
@@ -71,7 +56,6 @@ pub struct ControlTraits {
     pub discovery_interval: Time,
     /// Time after which an unconfirmed link is removed.
     pub link_timeout: Time,
-    /// Time between polls of counters.
     pub poll_interval: Time,
     /// Idle timeout of counting rules, in seconds.
     pub flow_idle_timeout_s: u16,
@@ -105,7 +89,6 @@ impl CutKind {
             CutKind::OneWay | CutKind::OneWayUnseen => [true, false],
         }
     }
-    /// Returns whether each end detects the cut.
     pub fn is_seen(self) -> [bool; 2] {
         match self {
             CutKind::Both => [true, true],
@@ -120,78 +103,40 @@ impl CutKind {
     }
 }
 
-/// The kind of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ActionKind {
-    /// A host sends frames to another.
-    Flow {
-        from: usize,
-        to: usize,
-        tuple: FiveTuple,
-        /// Time between two frames.
-        interval: Time,
-        /// Number of bytes above UDP or TCP.
-        payload: usize,
-    },
+    /// A host sends frames of `payload` bytes above UDP or TCP to another.
+    Flow { from: usize, to: usize, tuple: FiveTuple, interval: Time, payload: usize },
     /// A client keeps a connection to a virtual service: it sends requests, and a member responds.
-    Client {
-        from: usize,
-        /// The tuple on the client's side.
-        tuple: FiveTuple,
-        /// Time between two requests.
-        interval: Time,
-    },
-    /// The virtual services change.
-    Services {
-        /// Index in [`Plan::services`].
-        version: usize,
-    },
+    Client { from: usize, tuple: FiveTuple, interval: Time },
+    /// The virtual services change to an element of [`Plan::services`].
+    Services { version: usize },
     /// The server on a host hangs: it answers neither clients nor health checks.
     ServerDown { host: usize },
     /// A cable between switches, or to a host, fails.
     Cut { cable: usize, kind: CutKind },
-    /// A switch loses power.
-    SwitchOff {
-        switch: usize,
-        /// Whether the switch keeps its tables.
-        is_keeping_tables: bool,
-        /// A port that a switch with lost tables no longer has, until it loses its tables again.
-        without: Option<PortNo>,
-    },
+    /// A switch loses power. If it loses its tables, it may also lack the port `without` until it
+    /// loses its tables again.
+    SwitchOff { switch: usize, is_keeping_tables: bool, without: Option<PortNo> },
     /// A control channel passes no message.
     Stall { switch: usize },
-    /// A control channel breaks; it reconnects when the action ends.
-    Break {
-        switch: usize,
-        /// Time until the controller notices.
-        unnoticed: Time,
-    },
+    /// A control channel breaks; it reconnects when the action ends. The controller notices after
+    /// `unnoticed`.
+    Break { switch: usize, unnoticed: Time },
     /// The controller stops, and a new instance without memory starts when the action ends.
     Restart,
     /// Another controller installs rules on a switch, and removes them when the action ends.
-    Foreign {
-        switch: usize,
-        /// Seed of the rules.
-        seed: u64,
-    },
-    /// A host is plugged into another port.
-    Move {
-        host: usize,
-        /// The new switch.
-        switch: usize,
-        /// The new port, spare until then.
-        port: PortNo,
-    },
+    Foreign { switch: usize, seed: u64 },
+    /// A host is plugged into another port, spare until then.
+    Move { host: usize, switch: usize, port: PortNo },
     /// A switch takes longer for changes.
     Slow { switch: usize, per_change: Time },
 }
 
-/// An action with its times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Action {
     /// The number in the complete plan of the seed; a reduction keeps it.
     pub number: u32,
-    /// Start of the action.
     pub at: Time,
     /// End of the action; [`Time::MAX`] for never.
     pub until: Time,
@@ -199,16 +144,13 @@ pub struct Action {
 }
 
 impl Action {
-    /// Returns whether the action is a fault, as opposed to traffic.
     pub fn is_fault(&self) -> bool {
         !matches!(self.what, ActionKind::Flow { .. } | ActionKind::Client { .. })
     }
 }
 
-/// The plan of a simulation.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed of the plan.
     pub seed: u64,
     pub wiring: Wiring,
     pub balancer: String,
@@ -223,7 +165,6 @@ pub struct Plan {
     /// Versions of the virtual services in order, the first from the start; empty in some
     /// simulations.
     pub services: Vec<Services>,
-    /// Maximum number of connections the controller stores.
     pub connections_max: usize,
     /// The end of faults and flows; the convergence phase follows.
     pub faults_end_at: Time,

@@ -18,7 +18,6 @@ pub struct Reduction {
     /// Halvings of the time until the faults end. Actions that start later are removed, and others
     /// end then.
     pub halvings: u32,
-    /// Removes virtual services and their clients.
     pub is_without_services: bool,
 }
 
@@ -34,7 +33,6 @@ impl Reduction {
         Reduction { keep: Some(keep), ..Reduction::default() }
     }
 
-    /// Returns the reduced plan.
     pub fn apply(&self, plan: &Plan) -> Plan {
         let mut plan = plan.clone();
         plan.faults_end_at = Time::from_ps(plan.faults_end_at.as_ps() >> self.halvings.min(63));
@@ -79,12 +77,12 @@ impl Reduction {
         if let Some(keep) = &self.keep {
             // An empty list would be read as no option.
             let numbers: Vec<String> = keep.iter().map(u32::to_string).collect();
-            list("keep", if numbers.is_empty() { vec!["none".to_owned()] } else { numbers });
+            list("actions", if numbers.is_empty() { vec!["none".to_owned()] } else { numbers });
         }
         list("without-hosts", self.without_hosts.iter().map(usize::to_string).collect());
         list("without-switches", self.without_switches.iter().map(usize::to_string).collect());
         if self.halvings > 0 {
-            list("halvings", vec![self.halvings.to_string()]);
+            list("halve-duration", vec![self.halvings.to_string()]);
         }
         if self.is_without_services {
             text += " --without-services";

@@ -30,17 +30,13 @@ pub enum Oracle {
     /// A connection to a virtual service reached a wrong server or two, was not served, or not
     /// refused.
     Virtual,
-    /// A panic.
     Panic,
 }
 
-/// The first violation of a simulation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub oracle: Oracle,
-    /// Simulated time of the violation.
     pub at: Time,
-    /// A description of the violation.
     pub message: String,
 }
 
@@ -62,10 +58,8 @@ pub struct Exemptions {
     pub repair: u64,
 }
 
-/// Figures of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Number of simulated events.
     pub events: u64,
     /// Hash of all events: equal for equal simulations.
     pub log_hash: u64,
@@ -73,24 +67,17 @@ pub struct Report {
     pub flows: u64,
     pub frames_sent: u64,
     pub frames_delivered: u64,
-    /// Lost frames, all of them exempted.
     pub frames_lost: u64,
-    /// Messages of controllers.
     pub messages_down: u64,
-    /// Messages of switches.
     pub messages_up: u64,
-    /// Changes of flow tables and groups.
     pub changes: u64,
     pub errors: u64,
-    /// Flow migrations.
     pub moves: u64,
     /// Pairs of hosts found served while the network was not being repaired.
     pub pairs_checked: u64,
-    /// Connections of clients to virtual services.
     pub clients: u64,
     pub requests: u64,
     pub responses: u64,
-    /// Refused connections.
     pub refusals: u64,
     pub exemptions: Exemptions,
     /// Time from the end of the faults to the desired state.

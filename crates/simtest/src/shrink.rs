@@ -7,13 +7,10 @@ use crate::reduction::Reduction;
 use crate::report::Failure;
 use crate::{Mutant, run_plan};
 
-/// A reduced failing simulation.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     pub reduction: Reduction,
-    /// The violation of the reduced simulation.
     pub failure: Failure,
-    /// Number of simulations run for the reduction.
     pub runs: u32,
 }
 

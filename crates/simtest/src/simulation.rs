@@ -3,8 +3,7 @@
 //! Events are ordered by time and then by creation. Nothing else decides an order, so the same plan
 //! causes the same events.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::Build;
 use balance::central::{AgentCommand, AgentReport, CentralEnv};
@@ -24,7 +23,6 @@ use crate::plan::{End, Plan};
 use crate::reduction::Reduction;
 use crate::report::{Failure, Oracle, Report};
 
-/// The owner in cookies and groups of the controller.
 pub(crate) const OWNER: u16 = 0xa7ab;
 
 /// Capacity of links as configured in the controller, so small that a few flows are large.
@@ -33,130 +31,56 @@ pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
 const CHECKS: control::vip::Checker =
     control::vip::Checker { ipv4: CHECKER, mac: MacAddr([0x06, 0xa7, 0xff, 0, 0, 1]) };
 
-/// A sink of trace lines.
 pub type TraceSink = Box<dyn FnMut(&str)>;
 
-/// A scheduled event.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A frame arrives at an end of a cable.
-    Frame {
-        cable: usize,
-        side: usize,
-        epoch: u32,
-        frame: Frame,
-    },
-    /// The head of a channel's queue towards the switch may be due.
-    Down {
-        switch: usize,
-        generation: u32,
-    },
-    /// The same towards the controller.
-    Up {
-        switch: usize,
-        generation: u32,
-    },
-    /// A message of a mutant bypasses all queues to a switch.
-    Injected {
-        switch: usize,
-        envelope: Box<Envelope>,
-    },
-    /// A switch connects.
-    Connect {
-        switch: usize,
-        generation: u32,
-    },
-    /// A switch notices that its connection is closed.
-    SwitchNotices {
-        switch: usize,
-        connection: ConnectionId,
-    },
-    /// The controller notices that a connection is closed.
-    ControllerNotices {
-        connection: ConnectionId,
-    },
-    /// An end of a cable detects a change of liveness.
-    Notice {
-        cable: usize,
-        side: usize,
-    },
-    SwitchTimer {
-        switch: usize,
-    },
+    Frame { cable: usize, side: usize, epoch: u32, frame: Frame },
+    // The head of a channel's queue towards the switch or the controller may be due.
+    Down { switch: usize, generation: u32 },
+    Up { switch: usize, generation: u32 },
+    // A message of a mutant bypasses all queues to a switch.
+    Injected { switch: usize, envelope: Box<Envelope> },
+    Connect { switch: usize, generation: u32 },
+    // A side notices that a connection is closed.
+    SwitchNotices { switch: usize, connection: ConnectionId },
+    ControllerNotices { connection: ConnectionId },
+    // An end of a cable detects a change of liveness.
+    Notice { cable: usize, side: usize },
+    SwitchTimer { switch: usize },
     ControllerTimer,
     Begin(usize),
     End(usize),
-    SendRequest {
-        client: usize,
-    },
-    Send {
-        flow: usize,
-    },
-    Announce {
-        host: usize,
-    },
-    /// A report of a host agent.
-    Agent {
-        incarnation: u32,
-        report: AgentReport,
-    },
-    /// A command to all host agents.
+    SendRequest { client: usize },
+    Send { flow: usize },
+    Announce { host: usize },
+    Agent { incarnation: u32, report: AgentReport },
     AgentCommand(AgentCommand),
     Check,
 }
 
-/// A frame in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
-    /// Set for frames of a flow.
     pub(crate) probe: Option<Probe>,
 }
 
-/// A frame that a host sent for a flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) number: u64,
     pub(crate) flow: usize,
     pub(crate) sent: Time,
-    /// The switches it has visited.
     pub(crate) visits: Vec<Visit>,
 }
 
-/// The arrival of a frame at a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Visit {
     pub(crate) switch: usize,
     pub(crate) in_port: PortNo,
     pub(crate) headers: openflow::Headers,
-    /// The cable of arrival.
     pub(crate) cable: usize,
 }
 
-struct Scheduled {
-    at: Time,
-    sequence: u64,
-    event: Event,
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Scheduled) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Scheduled {}
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Scheduled) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Scheduled) -> Ordering {
-        (self.at, self.sequence).cmp(&(other.at, other.sequence))
-    }
-}
-
-/// The state of a cable.
 #[derive(Debug)]
 pub(crate) struct CableState {
     pub(crate) ends: [End; 2],
@@ -165,7 +89,6 @@ pub(crate) struct CableState {
     pub(crate) cuts: [u32; 2],
     /// Number of reasons why each end should detect the cable as dead.
     pub(crate) dark: [u32; 2],
-    /// Whether each end detects the cable as alive.
     pub(crate) is_live: [bool; 2],
     /// Incremented by cuts: earlier frames of a direction are lost.
     pub(crate) epoch: [u32; 2],
@@ -178,13 +101,11 @@ impl CableState {
     pub(crate) fn is_usable_from(&self, side: usize) -> bool {
         self.cuts[side] == 0 && self.is_live == [true, true]
     }
-    /// Returns whether both directions work.
     pub(crate) fn is_usable(&self) -> bool {
         self.is_usable_from(0) && self.is_usable_from(1)
     }
 }
 
-/// A switch with its surroundings.
 pub(crate) struct SwitchState {
     pub(crate) switch: Switch,
     pub(crate) config: switch::Config,
@@ -201,13 +122,13 @@ pub(crate) struct SwitchState {
     pub(crate) full_at: Option<Time>,
 }
 
-/// The state of a simulation.
 pub(crate) struct Simulation {
     pub(crate) plan: Plan,
     pub(crate) bounds: Bounds,
     pub(crate) now: Time,
     sequence: u64,
-    queue: BinaryHeap<Reverse<Scheduled>>,
+    /// Events by time and number of creation.
+    queue: BTreeMap<(Time, u64), Event>,
     pub(crate) cables: Vec<CableState>,
     pub(crate) switches: Vec<SwitchState>,
     pub(crate) hosts: Vec<Host>,
@@ -233,17 +154,14 @@ pub(crate) struct Simulation {
     trace_sink: Option<TraceSink>,
 }
 
-/// Returns the Ethernet address of a host.
 pub(crate) fn mac_of(host: usize) -> MacAddr {
     MacAddr(net::address::host_mac(net::HostIx(host as u32)))
 }
-/// Returns the datapath id of a switch.
 pub(crate) fn datapath_of(switch: usize) -> DatapathId {
     DatapathId(switch as u64 + 1)
 }
 
 impl Simulation {
-    /// Creates the simulation of a plan at its start.
     pub(crate) fn new(
         plan: &Plan,
         reduction: &Reduction,
@@ -265,7 +183,7 @@ impl Simulation {
             bounds: Bounds::new(&plan),
             now: Time::ZERO,
             sequence: 0,
-            queue: BinaryHeap::new(),
+            queue: BTreeMap::new(),
             cables: wiring.cables.iter().map(cable).collect(),
             switches: (0..wiring.ports.len()).map(|switch| SwitchState::new(&plan, switch)).collect(),
             hosts: (0..wiring.hosts).map(Host::new).collect(),
@@ -356,9 +274,7 @@ impl Simulation {
             seed: self.plan.seed,
             // Every instance has another key, as a daemon draws it.
             discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(self.incarnation)).to_be_bytes()),
-            read_back_bytes_max: 64 << 20,
             owner: OWNER,
-            capacities: BTreeMap::new(),
             default_capacity: CAPACITY,
             hosts,
             echo_interval: traits.echo_interval,
@@ -368,7 +284,6 @@ impl Simulation {
             poll_interval: traits.poll_interval,
             flow_idle_timeout_s: traits.flow_idle_timeout_s,
             flows_max: usize::MAX,
-            persisted_hosts: Vec::new(),
             hosts_max: self.hosts.len() * 2,
             hosts_per_port: traits.hosts_per_port,
             health_check_address: (!self.plan.services.is_empty()).then_some(CHECKS),
@@ -380,6 +295,7 @@ impl Simulation {
                 3 => control::EcmpHashing::Shuffled,
                 _ => control::EcmpHashing::Native,
             },
+            ..control::Config::default()
         };
         self.incarnation += 1;
         self.controller_timer = Time::MAX;
@@ -393,17 +309,15 @@ impl Simulation {
         self.after_controller();
     }
 
-    /// Schedules an event at a time.
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         self.sequence += 1;
-        self.queue.push(Reverse(Scheduled { at: at.max(self.now), sequence: self.sequence, event }));
+        self.queue.insert((at.max(self.now), self.sequence), event);
     }
     /// Schedules an event after a delay.
     pub(crate) fn after(&mut self, delay: Time, event: Event) {
         self.schedule(self.now.saturating_add(delay), event);
     }
 
-    /// Writes a line to the trace, if one is requested.
     pub(crate) fn trace(&mut self, line: impl FnOnce(&Simulation) -> String) {
         if self.trace_sink.is_some() {
             let line = format!("{:>14.6} {}", self.now.as_s_f64(), line(self));
@@ -423,14 +337,13 @@ impl Simulation {
         self.disturbed = self.disturbed.max(until);
     }
 
-    /// Runs the simulation to its end.
     pub(crate) fn run(mut self) -> Result<Report, Failure> {
-        while let Some(Reverse(next)) = self.queue.pop() {
-            debug_assert!(next.at >= self.now, "time runs forwards");
-            self.now = next.at;
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            debug_assert!(at >= self.now, "time runs forwards");
+            self.now = at;
             self.report.events += 1;
-            self.hash_event(&next.event);
-            self.dispatch(next.event);
+            self.hash_event(&event);
+            self.dispatch(event);
             if self.failure.is_some() || self.oracles.convergence.is_over {
                 break;
             }
@@ -444,7 +357,6 @@ impl Simulation {
         }
     }
 
-    /// Mixes an event into the hash.
     fn hash_event(&mut self, event: &Event) {
         let (kind, a, b) = match event {
             Event::Frame { cable, side, frame, .. } => (1, *cable * 2 + *side, frame.bytes.len()),

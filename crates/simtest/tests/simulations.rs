@@ -9,7 +9,7 @@ use anabranch_simtest::{Mutant, Oracle, Plan, Reduction, generate, run_plan, run
 fn assert_all_pass(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         if let Err(failure) = run_seed(seed) {
-            panic!("the simulation of seed {seed} fails: {failure}\nsee `anabranch storm --seed {seed} --shrink`");
+            panic!("the simulation of seed {seed} fails: {failure}\nsee `anabranch simtest --seed {seed} --shrink`");
         }
     }
 }
@@ -25,7 +25,7 @@ fn further_seeds_pass() {
 }
 
 /// Seeds that have failed, by the defect. They are run in addition to the first ones. See
-/// `docs/storms.md`.
+/// `docs/simtest.md`.
 const HAVE_FAILED: &[(&str, &[u64])] = &[
     ("hosts were assumed behind switches that were not connected", &[5106, 7306, 9816, 10166, 14312]),
     ("rules did not wait for their groups", &[13561, 14653, 15455, 15629, 18766, 19694, 20877]),
@@ -59,7 +59,6 @@ fn failed_seeds_pass() {
     }
 }
 
-/// The same for simulations with services.
 const SERVICES_HAVE_FAILED: &[(&str, &[u64])] = &[
     ("a connection that paused lost a member that had left when its last rule went", &[75, 172, 178, 382]),
     ("an old health check counted after balancer and monitor changed together", &[681]),

@@ -1,10 +1,12 @@
-//! Lookups per second by number of entries: `cargo run --release -p anabranch-switch --example
-//! lookups`.
+//! Prints lookups per second: `cargo run --release -p anabranch-switch --example lookups`.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
 
 use core::net::Ipv4Addr;
 use std::time::Instant;
 
-use anabranch_switch::{Config, Decision, HashFields, Select, Switch};
+use anabranch_switch::{Config, Decision, Switch};
 use net::{RandomStream, Time};
 use openflow::headers::{ether, protocol};
 use openflow::*;
@@ -13,7 +15,8 @@ const LOOKUPS: u32 = 1_000_000;
 
 fn main() {
     for entries in [10u32, 100, 1_000, 10_000] {
-        let mut switch = Switch::new(config(entries + 1));
+        let ports = (1..=9).map(common::port_desc).collect();
+        let mut switch = Switch::new(Config { ports, tables: 1, max_entries: entries + 1, ..common::config() });
         switch.connected(Time::ZERO, ConnectionId(1));
         let mut tell = |message| {
             switch.handle(Time::ZERO, ConnectionId(1), Envelope { xid: Xid(1), message });
@@ -65,29 +68,5 @@ fn packet(flow: u32) -> Headers {
         l4_src: (flow % 50_000) as u16,
         l4_dst: 80,
         ..Headers::default()
-    }
-}
-
-fn config(max_entries: u32) -> Config {
-    let port = |port| PortDesc {
-        port: PortNo(port),
-        hw_addr: MacAddr([2, 0, 0, 0, 0, port as u8]),
-        name: format!("eth{port}"),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 10_000_000,
-    };
-    Config {
-        datapath: DatapathId(1),
-        ports: (1..=9).map(port).collect(),
-        tables: 1,
-        max_entries,
-        max_groups: 0,
-        buffers: 0,
-        select: Select { seed: 1, fields: HashFields::FiveTuple },
-        stats_refresh: Time::ZERO,
-        packet_in_per_s: None,
-        supports_tcp_flags: false,
-        description: Description::default(),
     }
 }

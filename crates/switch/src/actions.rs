@@ -3,18 +3,15 @@
 use openflow::headers::{ether, protocol};
 use openflow::{Action, GroupId, Headers, PortNo, SetField};
 
-/// Number of settable fields.
 const FIELDS: usize = 12;
 
-/// An action set: at most one action of each kind, executed in the order of the specification
-/// (5.10), not of writing.
+/// An action set: at most one action of each kind, executed in the order of 5.10, not of writing.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ActionSet {
     pops_vlan: bool,
     push_vlan: Option<u16>,
     fields: [Option<SetField>; FIELDS],
     pub group: Option<GroupId>,
-    /// Port and, for the controller, number of packet bytes.
     pub output: Option<(PortNo, u16)>,
 }
 
@@ -26,7 +23,6 @@ impl ActionSet {
         set
     }
 
-    /// Adds an action, which replaces one of its kind.
     pub fn write(&mut self, action: &Action) {
         match *action {
             Action::Output { port, max_len } => self.output = Some((port, max_len)),
@@ -39,7 +35,6 @@ impl ActionSet {
         }
     }
 
-    /// Applies the actions that change headers.
     pub fn change(&self, headers: &mut Headers) -> Result<(), UnsupportedAction> {
         if self.pops_vlan {
             change(&Action::PopVlan, headers)?;
@@ -52,8 +47,7 @@ impl ActionSet {
     }
 }
 
-/// The error of an action that cannot be applied to a packet, which is dropped: headers cannot
-/// represent a second VLAN tag.
+/// The error of an action that cannot be applied to a packet: a second VLAN tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnsupportedAction;
 
@@ -69,7 +63,6 @@ pub fn change(action: &Action, headers: &mut Headers) -> Result<(), UnsupportedA
     Ok(())
 }
 
-/// Sets a field if the packet has it.
 fn set_field(field: SetField, headers: &mut Headers) {
     let is_ipv4 = headers.eth_type == ether::IPV4;
     let is_tcp = is_ipv4 && headers.ip_proto == protocol::TCP;

@@ -11,18 +11,13 @@ use openflow::{
 use crate::groups::Groups;
 use crate::ports::Ports;
 
-/// Maximum number of actions in one list.
 pub const ACTIONS_MAX: usize = 64;
-/// Maximum number of buckets in one group.
 pub const BUCKETS_MAX: usize = 256;
-/// Longest chain of groups that call or watch one another. Together with the limit above it bounds
-/// the copies of one packet.
+/// Longest chain of groups that call or watch one another; it bounds the copies of a packet.
 pub const CHAIN_MAX: usize = 2;
-/// Largest number of packet bytes that a controller may request (`OFPCML_MAX`); only "whole packet"
-/// is larger.
+/// Largest packet length a controller may request (`OFPCML_MAX`), except for "whole packet".
 pub const CONTROLLER_LEN_MAX: u16 = 0xffe5;
 
-/// Checks a match (specification 7.2.3).
 pub fn match_(m: &Match, ports: &Ports, takes_tcp_flags: bool) -> Result<(), ErrorKind> {
     let check = |is_good: bool, why| if is_good { Ok(()) } else { Err(ErrorKind::BadMatch(why)) };
     let is_port = |port| ports.get(port).is_some() || port == PortNo::CONTROLLER;
@@ -58,18 +53,10 @@ pub fn match_(m: &Match, ports: &Ports, takes_tcp_flags: bool) -> Result<(), Err
     Ok(())
 }
 
-/// The known properties of the packets that actions apply to.
 #[derive(Clone, Copy, Debug)]
 pub enum PacketContext {
-    /// Unknown: buckets serve many entries.
     Unknown,
-    /// Properties common to all packets.
-    Known {
-        eth_type: Option<u16>,
-        ip_proto: Option<u8>,
-        /// Whether they always have a VLAN tag.
-        is_tagged: bool,
-    },
+    Known { eth_type: Option<u16>, ip_proto: Option<u8>, is_tagged: bool },
 }
 
 impl PacketContext {
@@ -84,7 +71,6 @@ impl PacketContext {
     }
 }
 
-/// The valid targets of actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
     pub ports: &'a Ports,
@@ -94,8 +80,7 @@ pub struct Targets<'a> {
 }
 
 impl Targets<'_> {
-    /// Checks a list of actions that is executed in this order. Returns the known properties of
-    /// packets afterwards.
+    /// Checks a list of actions. Returns the known properties of packets after them.
     pub fn check(&self, actions: &[Action], mut subject: PacketContext) -> Result<PacketContext, ErrorKind> {
         if actions.len() > ACTIONS_MAX {
             return Err(ErrorKind::BadAction(BadAction::TooMany));
@@ -114,7 +99,7 @@ impl Targets<'_> {
                 let is_len = max_len <= CONTROLLER_LEN_MAX || max_len == Action::WHOLE_PACKET;
                 good(port != PortNo::CONTROLLER || is_len, BadAction::BadArgument)
             }
-            Action::Group(group) => good(self.groups.contains(group), BadAction::BadOutGroup),
+            Action::Group(group) => good(self.groups.by_id.contains_key(&group), BadAction::BadOutGroup),
             Action::SetField(field) => set_field(field, subject),
             Action::PushVlan(tag) => {
                 good(tag == ether::VLAN, BadAction::BadTag)?;
@@ -173,7 +158,6 @@ fn set_field(field: SetField, subject: &PacketContext) -> Result<(), BadAction> 
     if is_consistent { Ok(()) } else { Err(BadAction::MatchInconsistent) }
 }
 
-/// Checks instructions of an entry in `table` of a pipeline of `tables`.
 pub fn instructions(
     instructions: &Instructions,
     (table, tables): (TableId, u8),
@@ -201,8 +185,7 @@ pub fn instructions(
     targets.check(&set, subject).map(|_| ())
 }
 
-/// Checks type and buckets of a group (specification 6.7). The caller has checked that the group
-/// does not reach itself.
+/// Checks type and buckets of a group that does not reach itself (specification 6.7).
 pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(), ErrorKind> {
     let check = |is_good: bool, why| if is_good { Ok(()) } else { Err(ErrorKind::GroupModFailed(why)) };
     let buckets = &group_mod.buckets;
@@ -215,7 +198,7 @@ pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(),
         let can_watch = matches!(group_mod.kind, GroupKind::Select | GroupKind::FastFailover);
         check(can_watch || !is_watching, GroupModFailed::WatchUnsupported)?;
         let is_port = bucket.watch_port == PortNo::ANY || ports.get(bucket.watch_port).is_some();
-        let is_group = bucket.watch_group == GroupId::ANY || groups.contains(bucket.watch_group);
+        let is_group = bucket.watch_group == GroupId::ANY || groups.by_id.contains_key(&bucket.watch_group);
         check(is_port && is_group, GroupModFailed::BadWatch)?;
         targets.check(&bucket.actions, PacketContext::Unknown)?;
         check(!has_twice(bucket), GroupModFailed::BadBucket)?;
@@ -223,8 +206,7 @@ pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(),
     Ok(())
 }
 
-/// Returns whether a bucket, which is an action set, has two actions of a kind: one would be lost
-/// silently.
+/// Returns whether a bucket has two actions of a kind, of which one would be lost silently.
 fn has_twice(bucket: &Bucket) -> bool {
     let is_same_kind = |a: &Action, b: &Action| match (a, b) {
         (Action::SetField(a), Action::SetField(b)) => discriminant(a) == discriminant(b),

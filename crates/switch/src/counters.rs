@@ -10,14 +10,12 @@ use net::Time;
 /// Two numbers that increase together: packets and bytes, or lookups and hits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counter {
-    now: (u64, u64),
+    pub now: (u64, u64),
     shown: (u64, u64),
-    /// The period of `shown`.
     period: u64,
 }
 
 impl Counter {
-    /// Increases both numbers.
     #[inline]
     pub fn add(&mut self, clock: &Clock, first: u64, second: u64) {
         if self.period != clock.period {
@@ -28,29 +26,21 @@ impl Counter {
         self.now.1 += second;
     }
 
-    /// Returns the current values.
-    pub fn now(&self) -> (u64, u64) {
-        self.now
-    }
-
-    /// Returns the values of the last refresh.
     pub fn shown(&self, clock: &Clock) -> (u64, u64) {
         if clock.is_refreshed_always() || self.period != clock.period { self.now } else { self.shown }
     }
 }
 
-/// The time and its refresh period.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    now: Time,
+    pub now: Time,
     refresh: Time,
     period: u64,
     next_period: Time,
 }
 
 impl Clock {
-    /// Creates a clock at time zero. Statistics are refreshed at multiples of `refresh`; zero
-    /// refreshes them always.
+    /// Creates a clock at time zero; `refresh` zero refreshes statistics always.
     pub fn new(refresh: Time) -> Clock {
         let next_period = if refresh == Time::ZERO { Time::MAX } else { refresh };
         Clock { now: Time::ZERO, refresh, period: 0, next_period }
@@ -73,11 +63,6 @@ impl Clock {
         self.next_period = (self.refresh * self.period).saturating_add(self.refresh);
     }
 
-    /// Returns the latest time.
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
     fn is_refreshed_always(&self) -> bool {
         self.refresh == Time::ZERO
     }
@@ -89,7 +74,6 @@ impl Clock {
     }
 }
 
-/// Returns the nanoseconds from `since` to `at`.
 pub fn age_ns(since: Time, at: Time) -> u64 {
     at.saturating_sub(since).as_ps() / 1_000
 }
@@ -114,7 +98,7 @@ mod tests {
         assert_eq!(at(&mut counter, 20, 0), ((2, 200), 15_000_000_000));
         assert_eq!(at(&mut counter, 39, 50), ((2, 200), 15_000_000_000));
         assert_eq!(at(&mut counter, 101, 50), ((3, 250), 95_000_000_000));
-        assert_eq!(counter.now(), (4, 300));
+        assert_eq!(counter.now, (4, 300));
     }
 
     #[test]

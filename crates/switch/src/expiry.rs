@@ -1,8 +1,7 @@
 //! Expiry of entries (specification 5.5).
 //!
-//! Every entry with a timeout is queued once, at the earliest time it may expire. Use does not move
-//! it. When that time comes and the entry has been used, it is queued again. Packets therefore have
-//! no overhead.
+//! Every entry with a timeout is queued once, at the earliest time it may expire, and again then if
+//! it was used meanwhile. Packets therefore have no overhead.
 
 use net::Time;
 use openflow::{RemovedReason, TableId};
@@ -10,7 +9,6 @@ use openflow::{RemovedReason, TableId};
 use crate::Switch;
 use crate::table::Entry;
 
-/// Returns when and why an entry expires without further use.
 fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
     let after = |since: Time, timeout_s: u16| since.saturating_add(Time::from_s(u64::from(timeout_s)));
     let idle =
@@ -21,7 +19,6 @@ fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
 }
 
 impl Switch {
-    /// Queues an entry.
     pub(crate) fn plan_timeout(&mut self, table: TableId, slot: u32) {
         let Some(entry) = self.tables[usize::from(table.0)].get_mut(slot) else { return };
         entry.deadline = expiry(entry).map(|(at, _)| at);
@@ -30,12 +27,12 @@ impl Switch {
         }
     }
 
-    /// Removes all expired entries.
-    pub(crate) fn expire(&mut self) {
-        while let Some(&(at, table, slot)) = self.deadlines.first().filter(|(at, ..)| *at <= self.clock.now()) {
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.clock.advance(now);
+        while let Some(&(at, table, slot)) = self.deadlines.first().filter(|(at, ..)| *at <= self.clock.now) {
             let entry = self.tables[usize::from(table.0)].get(slot);
             match entry.and_then(expiry) {
-                Some((when, reason)) if when <= self.clock.now() => self.remove_entry(table, slot, reason),
+                Some((when, reason)) if when <= self.clock.now => self.remove_entry(table, slot, reason),
                 _ => {
                     self.deadlines.remove(&(at, table, slot));
                     self.plan_timeout(table, slot);

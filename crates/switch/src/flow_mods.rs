@@ -15,7 +15,6 @@ fn refused<T>(why: FlowModFailed) -> Result<T, ErrorKind> {
 }
 
 impl Switch {
-    /// Changes a table, entirely or not at all.
     pub(crate) fn flow_mod(&mut self, flow_mod: FlowMod) -> Result<(), ErrorKind> {
         let is_deletion = matches!(flow_mod.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
         let is_table = flow_mod.table.0 < self.config.tables || (is_deletion && flow_mod.table == TableId::ALL);
@@ -58,7 +57,7 @@ impl Switch {
         }
         // The removal of a replaced entry is not reported (specification 6.4).
         let replaced = replaced.and_then(|slot| self.take_entry(flow_mod.table, slot));
-        let now = self.clock.now();
+        let now = self.clock.now;
         let (counter, counted_since) = match replaced {
             Some(entry) if !flow_mod.flags.reset_counts => (entry.counter, entry.counted_since),
             _ => (Counter::default(), now),
@@ -110,7 +109,7 @@ impl Switch {
             return;
         }
         self.changed();
-        let now = self.clock.now();
+        let now = self.clock.now;
         let table = &mut self.tables[usize::from(flow_mod.table.0)];
         for slot in chosen {
             let Some(entry) = table.get_mut(slot) else { continue };
@@ -133,7 +132,6 @@ impl Switch {
         }
     }
 
-    /// Removes all chosen entries.
     pub(crate) fn remove_entries(&mut self, reason: RemovedReason, is_chosen: impl Fn(&Entry) -> bool) {
         for table in (0..self.config.tables).map(TableId) {
             for slot in self.tables[usize::from(table.0)].select(&is_chosen) {
@@ -147,7 +145,7 @@ impl Switch {
         let Some(entry) = self.take_entry(table, slot) else { return };
         self.changed();
         if entry.flags.send_flow_removed {
-            let removed = flow_removed(entry, table, reason, self.clock.now());
+            let removed = flow_removed(entry, table, reason, self.clock.now);
             self.notify_removed(reason, Message::FlowRemoved(removed));
         }
     }
@@ -163,7 +161,7 @@ impl Switch {
 }
 
 fn flow_removed(entry: Entry, table: TableId, reason: RemovedReason, now: Time) -> FlowRemoved {
-    let (packets, bytes) = entry.counter.now();
+    let (packets, bytes) = entry.counter.now;
     FlowRemoved {
         cookie: entry.cookie,
         priority: entry.priority,

@@ -14,7 +14,6 @@ use crate::ports::Ports;
 use crate::select::region;
 use crate::{Select, Switch, checks};
 
-/// A bucket with its counters.
 #[derive(Clone, Debug)]
 pub struct BucketState {
     pub bucket: Bucket,
@@ -22,7 +21,6 @@ pub struct BucketState {
     pub counter: Counter,
 }
 
-/// A group.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// A unique number that distinguishes the group from a later one with the same id.
@@ -35,44 +33,22 @@ pub struct Group {
     pub since: Time,
 }
 
-/// The groups by id.
 #[derive(Default, Debug)]
-pub struct Groups(BTreeMap<GroupId, Group>);
+pub struct Groups {
+    pub by_id: BTreeMap<GroupId, Group>,
+}
 
 impl Groups {
-    #[inline]
-    pub fn get(&self, group: GroupId) -> Option<&Group> {
-        self.0.get(&group)
-    }
-
-    #[inline]
-    pub fn get_mut(&mut self, group: GroupId) -> Option<&mut Group> {
-        self.0.get_mut(&group)
-    }
-
-    pub fn contains(&self, group: GroupId) -> bool {
-        self.0.contains_key(&group)
-    }
-
-    pub fn len(&self) -> u32 {
-        self.0.len() as u32
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (GroupId, &Group)> {
-        self.0.iter().map(|(id, group)| (*id, group))
-    }
-
     pub fn describe(&self) -> Vec<GroupDescription> {
-        let describe = |(group, state): (GroupId, &Group)| GroupDescription {
-            group,
+        let describe = |(group, state): (&GroupId, &Group)| GroupDescription {
+            group: *group,
             kind: state.kind,
             buckets: state.buckets.iter().map(|bucket| bucket.bucket.clone()).collect(),
         };
-        self.iter().map(describe).collect()
+        self.by_id.iter().map(describe).collect()
     }
 
-    /// Returns whether a bucket is usable: it watches nothing, or a watched port or group is alive
-    /// (specification 6.7).
+    /// Returns whether a bucket watches nothing, or a live port or group (specification 6.7).
     pub fn is_bucket_live(&self, bucket: &Bucket, ports: &Ports) -> bool {
         let (port, group) = (bucket.watch_port, bucket.watch_group);
         (port == PortNo::ANY && group == GroupId::ANY)
@@ -82,12 +58,11 @@ impl Groups {
 
     /// Returns whether a group has a usable bucket. Groups never watch each other in circles.
     fn is_live(&self, group: GroupId, ports: &Ports) -> bool {
-        let buckets = self.get(group).map_or(&[][..], |group| &group.buckets);
+        let buckets = self.by_id.get(&group).map_or(&[][..], |group| &group.buckets);
         buckets.iter().any(|bucket| self.is_bucket_live(&bucket.bucket, ports))
     }
 
-    /// Returns the bucket for a packet of a group; for groups of type all, every bucket regardless
-    /// of liveness.
+    /// Returns the bucket for a packet; for groups of type all, any if there is one.
     #[inline]
     pub fn choose(&self, group: &Group, ports: &Ports, select: &Select, headers: &Headers) -> Option<usize> {
         match group.kind {
@@ -120,7 +95,8 @@ impl Groups {
     // Existing chains are short, so the recursion is, too.
     fn chain_below(&self, buckets: &mut dyn Iterator<Item = &Bucket>) -> usize {
         let below = |group| {
-            self.get(group)
+            self.by_id
+                .get(&group)
                 .map_or(0, |state| 1 + self.chain_below(&mut state.buckets.iter().map(|bucket| &bucket.bucket)))
         };
         buckets.flat_map(callees).map(below).max().unwrap_or(0)
@@ -128,11 +104,10 @@ impl Groups {
 
     fn chain_above(&self, group: GroupId) -> usize {
         let calls = |state: &Group| state.buckets.iter().any(|bucket| callees(&bucket.bucket).any(|id| id == group));
-        let callers = self.iter().filter(|(_, state)| calls(state));
-        callers.map(|(caller, _)| 1 + self.chain_above(caller)).max().unwrap_or(0)
+        let callers = self.by_id.iter().filter(|(_, state)| calls(state));
+        callers.map(|(caller, _)| 1 + self.chain_above(*caller)).max().unwrap_or(0)
     }
 
-    /// Returns whether `group` with these buckets would reach itself.
     fn would_loop(&self, group: GroupId, buckets: &[Bucket]) -> bool {
         let mut pending: Vec<GroupId> = buckets.iter().flat_map(callees).collect();
         let mut seen = Vec::new();
@@ -142,7 +117,7 @@ impl Groups {
             }
             if let Err(at) = seen.binary_search(&next) {
                 seen.insert(at, next);
-                let state = self.get(next).map_or(&[][..], |state| &state.buckets);
+                let state = self.by_id.get(&next).map_or(&[][..], |state| &state.buckets);
                 pending.extend(state.iter().flat_map(|bucket| callees(&bucket.bucket)));
             }
         }
@@ -150,7 +125,6 @@ impl Groups {
     }
 }
 
-/// Returns the groups that a bucket calls or watches.
 pub fn callees(bucket: &Bucket) -> impl Iterator<Item = GroupId> + '_ {
     let watched = (bucket.watch_group != GroupId::ANY).then_some(bucket.watch_group);
     let called = bucket.actions.iter().filter_map(|action| match action {
@@ -180,27 +154,27 @@ impl Switch {
         if id > GroupId::MAX {
             return refused(GroupModFailed::InvalidGroup);
         }
-        if self.groups.contains(id) {
+        if self.groups.by_id.contains_key(&id) {
             return refused(GroupModFailed::GroupExists);
         }
-        if self.groups.len() >= self.config.max_groups {
+        if self.groups.by_id.len() >= self.config.max_groups as usize {
             return refused(GroupModFailed::OutOfGroups);
         }
         let buckets = self.checked_buckets(group_mod)?;
         let serial = self.changed();
-        let (counter, since) = (Counter::default(), self.clock.now());
+        let (counter, since) = (Counter::default(), self.clock.now);
         let group = Group { serial, bucket_serial: serial, kind: group_mod.kind, buckets, counter, since };
-        self.groups.0.insert(id, group);
+        self.groups.by_id.insert(id, group);
         Ok(())
     }
 
     fn modify_group(&mut self, group_mod: &GroupMod) -> Result<(), ErrorKind> {
-        if !self.groups.contains(group_mod.group) {
+        if !self.groups.by_id.contains_key(&group_mod.group) {
             return refused(GroupModFailed::UnknownGroup);
         }
         let buckets = self.checked_buckets(group_mod)?;
         let bucket_serial = self.changed();
-        if let Some(group) = self.groups.get_mut(group_mod.group) {
+        if let Some(group) = self.groups.by_id.get_mut(&group_mod.group) {
             (group.kind, group.buckets, group.bucket_serial) = (group_mod.kind, buckets, bucket_serial);
         }
         Ok(())
@@ -227,23 +201,23 @@ impl Switch {
             return refused(GroupModFailed::InvalidGroup);
         }
         if id == GroupId::ALL {
-            if self.groups.0.is_empty() {
+            if self.groups.by_id.is_empty() {
                 return Ok(());
             }
             self.remove_entries(RemovedReason::GroupDelete, |entry| {
                 entry.actions().any(|action| matches!(action, Action::Group(_)))
             });
-            self.groups.0.clear();
+            self.groups.by_id.clear();
         } else {
             // Deleting a missing group is not an error.
-            if !self.groups.contains(id) {
+            if !self.groups.by_id.contains_key(&id) {
                 return Ok(());
             }
             if self.groups.chain_above(id) > 0 {
                 return refused(GroupModFailed::ChainedGroup);
             }
             self.remove_entries(RemovedReason::GroupDelete, |entry| entry.uses_group(id));
-            self.groups.0.remove(&id);
+            self.groups.by_id.remove(&id);
         }
         self.changed();
         Ok(())

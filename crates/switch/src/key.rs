@@ -6,15 +6,13 @@ use openflow::{Headers, MacAddr, Masked, Match, PortNo, VlanMatch};
 const VLAN_PRESENT: u16 = 0x1000;
 const VLAN_ALL: u16 = 0x1fff;
 
-/// All fields that a match can name. Fields that exclude each other share bits, because the
-/// prerequisites of matches distinguish them: addresses of IPv4 and ARP, ports of TCP and UDP, type
-/// and code of ICMP. Words that differ most between packets come first, because comparisons stop
-/// there.
+/// All fields that a match can name. Fields that exclude each other share bits: addresses of IPv4
+/// and ARP, ports of TCP and UDP, type and code of ICMP. Words that differ most between packets
+/// come first, because comparisons stop there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Key([u64; 6]);
 
 impl Key {
-    /// Returns the key of a packet.
     #[inline]
     pub fn of_packet(in_port: PortNo, metadata: u64, headers: &Headers) -> Key {
         Fields {
@@ -38,7 +36,6 @@ impl Key {
         .pack()
     }
 
-    /// Returns the key with only the bits of the mask.
     #[inline]
     pub fn masked(&self, mask: &Key) -> Key {
         Key(std::array::from_fn(|i| self.0[i] & mask.0[i]))
@@ -48,9 +45,7 @@ impl Key {
 /// A match as bits: the compared bits and their values.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Pattern {
-    /// The compared bits.
     pub mask: Key,
-    /// Their values; zero in all other bits.
     pub value: Key,
 }
 
@@ -88,18 +83,14 @@ impl Pattern {
         Pattern { mask, value: value.pack().masked(&mask) }
     }
 
-    /// Returns whether the pattern matches all packets.
     pub fn is_everything(&self) -> bool {
         self.mask == Key::default()
     }
 
-    /// Returns whether every packet of `other` matches this pattern: `other` fixes all bits that
-    /// this pattern fixes, to the same values.
     pub fn covers(&self, other: &Pattern) -> bool {
         other.mask.masked(&self.mask) == self.mask && other.value.masked(&self.mask) == self.value
     }
 
-    /// Returns whether a packet can match both patterns.
     pub fn overlaps(&self, other: &Pattern) -> bool {
         self.value.masked(&other.mask) == other.value.masked(&self.mask)
     }
@@ -146,7 +137,6 @@ impl Fields {
     }
 }
 
-/// Returns an Ethernet address as a number.
 pub fn mac_bits(mac: MacAddr) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])

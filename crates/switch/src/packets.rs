@@ -14,7 +14,6 @@ use crate::{Decision, Output, Switch, checks};
 #[derive(Debug)]
 pub struct Buffers {
     room: u32,
-    /// Grows up to the configured number.
     slots: Vec<Kept>,
     next: u32,
 }
@@ -23,12 +22,10 @@ pub struct Buffers {
 struct Kept {
     id: BufferId,
     in_port: PortNo,
-    /// `None` once it has been used.
     frame: Option<Vec<u8>>,
 }
 
 impl Buffers {
-    /// Creates a buffer for this number of packets.
     pub fn new(buffers: u32) -> Buffers {
         Buffers { room: buffers, slots: Vec::new(), next: 0 }
     }
@@ -37,7 +34,6 @@ impl Buffers {
         id.0.checked_rem(self.room).map(|ix| ix as usize)
     }
 
-    /// Buffers a packet in place of the oldest one.
     fn keep(&mut self, in_port: PortNo, frame: &[u8]) -> BufferId {
         let id = BufferId(self.next);
         let Some(ix) = self.ix(id) else { return BufferId::NO_BUFFER };
@@ -52,7 +48,6 @@ impl Buffers {
         id
     }
 
-    /// Returns an unused packet.
     pub fn frame(&self, id: BufferId) -> Result<&[u8], BadRequest> {
         let kept = self.ix(id).and_then(|ix| self.slots.get(ix)).filter(|kept| kept.id == id);
         kept.ok_or(BadRequest::BufferUnknown)?.frame.as_deref().ok_or(BadRequest::BufferEmpty)
@@ -65,12 +60,11 @@ impl Buffers {
     }
 }
 
-/// The rate limiter of packet-ins. It is a token bucket of a tenth of a second, stored as the time
-/// at which it is full again (generic cell rate algorithm).
+/// The rate limiter of packet-ins: a token bucket of a tenth of a second, stored as the time at
+/// which it is full again (generic cell rate algorithm).
 #[derive(Debug)]
 pub struct Limiter {
-    /// Time between packets at the full rate; `None` for no limit, [`Time::MAX`] for a rate of
-    /// zero.
+    /// Time between packets; `None` for no limit, [`Time::MAX`] for a rate of zero.
     interval: Option<Time>,
     burst: Time,
     full_at: Time,
@@ -97,8 +91,10 @@ impl Limiter {
 }
 
 impl Switch {
-    /// Decides, counts and forwards a frame from a port.
-    pub(crate) fn take_in(&mut self, in_port: PortNo, frame: &[u8]) {
+    /// Decides, counts and forwards a frame; changed headers are rewritten in its bytes. A frame that
+    /// cannot be parsed, or from a port that is down, is dropped and counted at the port.
+    pub fn receive(&mut self, now: Time, in_port: PortNo, frame: &[u8]) {
+        self.clock.advance(now);
         let Some(port) = self.ports.get_mut(in_port) else { return };
         let bytes = frame.len() as u64;
         let headers = match parse(frame) {
@@ -112,7 +108,6 @@ impl Switch {
         self.run(in_port, &headers, None, frame);
     }
 
-    /// Processes a packet by the tables or by actions.
     fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
         let mut decision = std::mem::take(&mut self.scratch);
         match actions {
@@ -133,17 +128,19 @@ impl Switch {
         if in_port != PortNo::CONTROLLER && self.ports.get(in_port).is_none() {
             return Err(ErrorKind::BadRequest(BadRequest::BadPort));
         }
-        if packet_out.buffer == BufferId::NO_BUFFER {
-            let headers = parse(&packet_out.data).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
-            self.check_packet_out(&packet_out.actions, &headers)?;
-            self.run(in_port, &headers, Some(&packet_out.actions), &packet_out.data);
-            return Ok(());
-        }
-        // A refused packet-out does not use the packet, which stays for another attempt.
-        let frame = self.buffers.frame(packet_out.buffer).map_err(ErrorKind::BadRequest)?;
-        let headers = parse(frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
+        // A refused packet-out does not use a buffered packet, which stays for another attempt.
+        let is_buffered = packet_out.buffer != BufferId::NO_BUFFER;
+        let kept = if is_buffered {
+            Some(self.buffers.frame(packet_out.buffer).map_err(ErrorKind::BadRequest)?)
+        } else {
+            None
+        };
+        let headers = headers_of(kept.unwrap_or(&packet_out.data))?;
         self.check_packet_out(&packet_out.actions, &headers)?;
-        let (_, frame) = self.buffers.take(packet_out.buffer).map_err(ErrorKind::BadRequest)?;
+        let frame = match is_buffered {
+            true => self.buffers.take(packet_out.buffer).map_err(ErrorKind::BadRequest)?.1,
+            false => packet_out.data,
+        };
         self.run(in_port, &headers, Some(&packet_out.actions), &frame);
         Ok(())
     }
@@ -153,38 +150,30 @@ impl Switch {
         targets.check(actions, checks::PacketContext::of_headers(headers)).map(|_| ())
     }
 
-    /// Sends a buffered packet through the tables.
     pub(crate) fn send_buffered(&mut self, buffer: BufferId) -> Result<(), ErrorKind> {
         let (in_port, frame) = self.buffers.take(buffer).map_err(ErrorKind::BadRequest)?;
-        let headers = parse(&frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))?;
+        let headers = headers_of(&frame)?;
         self.run(in_port, &headers, None, &frame);
         Ok(())
     }
 
-    /// Sends the copies of a decision to controllers.
     pub(crate) fn send_copies(&mut self, in_port: PortNo, decision: &Decision, frame: &[u8]) {
         for copy in &decision.trace.copies {
             let receivers = self.sessions.receivers_of_packet_in(copy.origin.reason);
             if receivers.is_empty() {
                 continue;
             }
-            if !self.limiter.allows(self.clock.now()) {
+            if !self.limiter.allows(self.clock.now) {
                 self.tally.packet_ins_suppressed += 1;
                 continue;
             }
             let message = self.packet_in_message(in_port, &decision.trace.headers, copy, frame);
-            receivers.iter().for_each(|connection| self.send(*connection, message.clone()));
+            self.send_all(&receivers, &message);
         }
     }
 
-    fn packet_in_message(
-        &mut self,
-        in_port: PortNo,
-        headers: &Headers,
-        copy: &ControllerCopy,
-        frame: &[u8],
-    ) -> Message {
-        let mut data = with_headers(frame, headers, &copy.headers);
+    fn packet_in_message(&mut self, in_port: PortNo, was: &Headers, copy: &ControllerCopy, frame: &[u8]) -> Message {
+        let mut data = with_headers(frame, was, &copy.headers);
         let total_len = u16::try_from(data.len()).unwrap_or(u16::MAX);
         let buffer = match copy.max_len {
             Action::WHOLE_PACKET => BufferId::NO_BUFFER,
@@ -206,14 +195,16 @@ impl Switch {
     }
 }
 
-/// Returns the frame with other headers, or unchanged if its bytes do not have the headers of the
-/// decision.
+fn headers_of(frame: &[u8]) -> Result<Headers, ErrorKind> {
+    parse(frame).map_err(|_| ErrorKind::BadRequest(BadRequest::BadPacket))
+}
+
+/// Returns the frame with other headers, or unchanged if it does not have those decided on.
 fn with_headers(frame: &[u8], was: &Headers, now: &Headers) -> Vec<u8> {
     let changed = if was == now { None } else { rewrite(frame, now).ok() };
     changed.unwrap_or_else(|| frame.to_vec())
 }
 
-/// Returns the bit of a reason in [`openflow::AsyncConfig::packet_in`].
 pub fn packet_in_bit(reason: PacketInReason) -> u32 {
     match reason {
         PacketInReason::NoMatch => 1,

@@ -11,7 +11,6 @@ use crate::ports::Ports;
 use crate::table::Table;
 use crate::{Decision, Egress, NoOutput, Select};
 
-/// The state that decides packets and counts them.
 #[derive(Debug)]
 pub struct Datapath<'a> {
     pub tables: &'a [Table],
@@ -20,15 +19,12 @@ pub struct Datapath<'a> {
     pub select: &'a Select,
 }
 
-/// A table lookup of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     pub table: TableId,
-    /// Slot and serial number of the matching entry.
     pub entry: Option<(u32, u64)>,
 }
 
-/// A group or bucket that a packet passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupStep {
     pub group: GroupId,
@@ -37,7 +33,6 @@ pub struct GroupStep {
     pub bucket: Option<(u32, u64)>,
 }
 
-/// A copy for the controller.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ControllerCopy {
     pub headers: Headers,
@@ -46,7 +41,6 @@ pub struct ControllerCopy {
     pub origin: Origin,
 }
 
-/// The entry that sent a packet to the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin {
     pub reason: PacketInReason,
@@ -55,18 +49,14 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A packet-out: no entry.
     pub const PACKET_OUT: Origin = Origin { reason: PacketInReason::Action, table: TableId(0), cookie: u64::MAX };
 }
 
-/// The parts of a decision for counting and for the controller.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trace {
-    /// The headers before processing.
     pub headers: Headers,
     pub steps: SmallVec<[Step; 2]>,
     pub groups: SmallVec<[GroupStep; 2]>,
-    /// Output ports that are down.
     pub down: Vec<PortNo>,
     pub copies: Vec<ControllerCopy>,
 }
@@ -92,7 +82,6 @@ impl Decision {
 }
 
 impl Datapath<'_> {
-    /// Decides a packet, starting with the first table.
     pub fn decide(&self, version: u64, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
         decision.reset(version, headers);
         let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
@@ -100,7 +89,6 @@ impl Datapath<'_> {
         decision.finish();
     }
 
-    /// Decides a packet by the actions of a packet-out.
     pub fn act(&self, version: u64, in_port: PortNo, headers: &Headers, actions: &[Action], decision: &mut Decision) {
         decision.reset(version, headers);
         let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
@@ -112,7 +100,6 @@ impl Datapath<'_> {
     }
 }
 
-/// A packet during processing.
 struct Walk<'a> {
     datapath: &'a Datapath<'a>,
     in_port: PortNo,
@@ -153,10 +140,7 @@ impl Walk<'_> {
             if let Some(metadata) = instructions.metadata {
                 self.metadata = self.metadata & !metadata.mask | metadata.value;
             }
-            match instructions.goto {
-                Some(next) => table = next,
-                None => break,
-            }
+            if let Some(next) = instructions.goto { table = next } else { break }
         }
         self.execute(&set, headers);
     }
@@ -223,7 +207,7 @@ impl Walk<'_> {
 
     fn group(&mut self, id: GroupId, headers: &Headers) {
         let datapath = self.datapath;
-        let Some(group) = datapath.groups.get(id) else {
+        let Some(group) = datapath.groups.by_id.get(&id) else {
             self.record(NoOutput::Dropped);
             return;
         };
@@ -245,7 +229,6 @@ impl Walk<'_> {
     }
 }
 
-/// Counts a packet of a decision, except at the ingress port.
 #[inline]
 pub fn count(
     (tables, groups, ports): (&mut [Table], &mut Groups, &mut Ports),
@@ -259,11 +242,13 @@ pub fn count(
         let Some((slot, serial)) = step.entry else { continue };
         if let Some(entry) = table.get_mut(slot).filter(|entry| entry.serial == serial) {
             entry.counter.add(clock, 1, bytes);
-            entry.used_at = clock.now();
+            entry.used_at = clock.now;
         }
     }
     for step in &decision.trace.groups {
-        let Some(group) = groups.get_mut(step.group).filter(|group| group.serial == step.serial) else { continue };
+        let Some(group) = groups.by_id.get_mut(&step.group).filter(|group| group.serial == step.serial) else {
+            continue;
+        };
         match step.bucket {
             None => group.counter.add(clock, 1, bytes),
             Some((ix, serial)) if serial == group.bucket_serial => {

@@ -9,7 +9,6 @@ use crate::counters::Counter;
 /// `OFPPC_PORT_DOWN`, the only configuration bit of a port that can be changed here.
 const PORT_DOWN: u32 = 1;
 
-/// A port.
 #[derive(Clone, Debug)]
 pub struct Port {
     pub desc: PortDesc,
@@ -19,7 +18,6 @@ pub struct Port {
     pub tx_dropped: Counter,
 }
 
-/// The ports by number.
 #[derive(Debug)]
 pub struct Ports(Vec<Port>);
 
@@ -67,7 +65,6 @@ impl Ports {
 }
 
 impl Switch {
-    /// Changes a port's description and notifies controllers of an actual change.
     pub(crate) fn change_port(&mut self, port: PortNo, change: impl FnOnce(&mut PortDesc)) {
         let Some(port) = self.ports.get_mut(port) else { return };
         let was = port.desc.clone();

@@ -6,8 +6,7 @@ use openflow::headers::{ether, protocol};
 use crate::key::mac_bits;
 use crate::{HashFields, Select};
 
-/// Returns a number in `0..total` for packets with these headers, equal for all packets of a flow;
-/// `None` if `total` is zero.
+/// Returns a number in `0..total`, equal for all packets of a flow; `None` if `total` is zero.
 #[inline]
 pub fn region(select: &Select, headers: &Headers, total: u64) -> Option<u64> {
     if total == 0 {
@@ -29,8 +28,7 @@ fn hash(select: &Select, headers: &Headers) -> u64 {
     mix(mix(select.seed ^ addresses) ^ (u64::from(headers.ip_proto) << 32 | ports))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every output bit depends on
-/// every input bit.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): all bits mix.
 fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

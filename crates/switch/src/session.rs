@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use net::Time;
 use openflow::{
     AsyncConfig, BadRequest, ConnectionId, ControllerRole, Envelope, ErrorKind, Features, HelloFailed, Message,
     PacketInReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig, SwitchConfigFailed, TableId, TableModFailed,
@@ -17,15 +18,13 @@ use crate::checks::CONTROLLER_LEN_MAX;
 use crate::packets::packet_in_bit;
 use crate::{Output, Switch};
 
-/// Supported versions: 1.3 only.
+/// Bitmap of the supported versions: OpenFlow 1.3 only.
 const VERSIONS: u32 = 1 << 4;
 /// Bit of [`openflow::PortReason::Modify`], the only port event of this switch.
 const PORT_MODIFIED: u32 = 1 << 2;
-/// The default asynchronous messages (specification 6.1.1): a master or equal controller receives
-/// all except packets with invalid TTL, a slave only port-status.
+/// The default asynchronous messages (specification 6.1.1): a slave gets port-status only.
 const DEFAULT_ASYNC: AsyncConfig =
     AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };
-/// `OFP_DEFAULT_MISS_SEND_LEN`.
 const DEFAULT_MISS_SEND_LEN: u16 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,11 +50,9 @@ impl Session {
     }
 }
 
-/// All connections.
 #[derive(Default, Debug)]
 pub struct Sessions {
     open: BTreeMap<ConnectionId, Session>,
-    /// Highest generation of masters and slaves so far.
     generation: Option<u64>,
 }
 
@@ -64,7 +61,6 @@ impl Sessions {
         self.open.iter().filter(|(_, session)| session.wants(&masks, bit)).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the controllers that receive packet-ins for this reason.
     pub fn receivers_of_packet_in(&self, reason: PacketInReason) -> Vec<ConnectionId> {
         self.wanting(|config| config.packet_in, packet_in_bit(reason))
     }
@@ -94,7 +90,8 @@ impl Sessions {
 }
 
 impl Switch {
-    pub(crate) fn open_session(&mut self, connection: ConnectionId) {
+    pub fn connected(&mut self, now: Time, connection: ConnectionId) {
+        self.clock.advance(now);
         let session = Session {
             state: State::AwaitingHello,
             role: ControllerRole::Equal,
@@ -102,16 +99,17 @@ impl Switch {
             config: SwitchConfig { flags: 0, miss_send_len: DEFAULT_MISS_SEND_LEN },
         };
         self.sessions.open.insert(connection, session);
-        self.send(connection, Message::Hello { versions: VERSIONS });
+        self.answer(connection, Xid(0), Message::Hello { versions: VERSIONS });
     }
 
-    pub(crate) fn close_session(&mut self, connection: ConnectionId) {
+    /// Closes a connection. Entries stay in use ("fail secure mode").
+    pub fn disconnected(&mut self, now: Time, connection: ConnectionId) {
+        self.clock.advance(now);
         self.sessions.open.remove(&connection);
     }
 
-    /// Sends a message without a request.
-    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) {
-        self.answer(connection, Xid(0), message);
+    pub(crate) fn send_all(&mut self, connections: &[ConnectionId], message: &Message) {
+        connections.iter().for_each(|connection| self.answer(*connection, Xid(0), message.clone()));
     }
 
     pub(crate) fn answer(&mut self, connection: ConnectionId, xid: Xid, message: Message) {
@@ -123,14 +121,10 @@ impl Switch {
         self.answer(connection, xid, Message::Error { kind, data });
     }
 
-    /// Notifies all controllers that requested port-status.
     pub(crate) fn notify_all(&mut self, message: Message) {
-        for connection in self.sessions.wanting(|config| config.port_status, PORT_MODIFIED) {
-            self.send(connection, message.clone());
-        }
+        self.send_all(&self.sessions.wanting(|config| config.port_status, PORT_MODIFIED), &message);
     }
 
-    /// Notifies all controllers that requested flow-removed.
     pub(crate) fn notify_removed(&mut self, reason: RemovedReason, message: Message) {
         let bit = match reason {
             RemovedReason::IdleTimeout => 1,
@@ -138,12 +132,12 @@ impl Switch {
             RemovedReason::Delete => 1 << 2,
             RemovedReason::GroupDelete => 1 << 3,
         };
-        for connection in self.sessions.wanting(|config| config.flow_removed, bit) {
-            self.send(connection, message.clone());
-        }
+        self.send_all(&self.sessions.wanting(|config| config.flow_removed, bit), &message);
     }
 
-    pub(crate) fn take_message(&mut self, connection: ConnectionId, envelope: Envelope) {
+    /// Handles a message of a controller. Messages on unknown connections are ignored.
+    pub fn handle(&mut self, now: Time, connection: ConnectionId, envelope: Envelope) {
+        self.clock.advance(now);
         let Envelope { xid, message } = envelope;
         let Some(session) = self.sessions.open.get_mut(&connection) else { return };
         match (session.state, message) {
@@ -169,15 +163,13 @@ impl Switch {
         }
     }
 
-    /// Executes a request on an open connection.
     fn execute(&mut self, connection: ConnectionId, xid: Xid, message: Message) -> Result<(), ErrorKind> {
         let Some(session) = self.sessions.open.get_mut(&connection) else { return Ok(()) };
         if session.role == ControllerRole::Slave && changes_state(&message) {
             return Err(ErrorKind::BadRequest(BadRequest::IsSlave));
         }
         let reply = match message {
-            // A second hello has no effect; the others are replies to requests that the switch
-            // never sends.
+            // A second hello has no effect; the others reply to requests never sent.
             Message::Hello { .. } | Message::Error { .. } | Message::EchoReply(_) => return Ok(()),
             Message::EchoRequest(data) => Message::EchoReply(data),
             Message::FeaturesRequest => Message::FeaturesReply(self.features()),
@@ -230,13 +222,12 @@ impl Switch {
     }
 
     fn table_mod(&self, table: TableId, config: u32) -> Result<(), ErrorKind> {
-        if table != TableId::ALL && table.0 >= self.config.tables {
-            return Err(ErrorKind::TableModFailed(TableModFailed::BadTable));
+        let is_table = table == TableId::ALL || table.0 < self.config.tables;
+        match (is_table, config) {
+            (false, _) => Err(ErrorKind::TableModFailed(TableModFailed::BadTable)),
+            (true, 0) => Ok(()),
+            (true, _) => Err(ErrorKind::TableModFailed(TableModFailed::BadConfig)),
         }
-        if config != 0 {
-            return Err(ErrorKind::TableModFailed(TableModFailed::BadConfig));
-        }
-        Ok(())
     }
 }
 

@@ -14,79 +14,59 @@ use crate::ports::Port;
 use crate::table::Entry;
 use crate::{Switch, checks};
 
-/// All four types of groups.
 const GROUP_TYPES: u32 = 0b1111;
-/// Weights, liveness, chaining, checks for loops.
 const GROUP_CAPABILITIES: u32 = 0b1111;
 /// Output, push and pop VLAN, group, set field (`OFPAT_*`).
 const GROUP_ACTIONS: u32 = 1 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25;
 
 impl Switch {
-    pub(crate) fn multipart(
-        &mut self,
-        connection: ConnectionId,
-        xid: Xid,
-        request: MultipartRequest,
-    ) -> Result<(), ErrorKind> {
+    pub(crate) fn multipart(&mut self, by: ConnectionId, xid: Xid, request: MultipartRequest) -> Result<(), ErrorKind> {
+        use MultipartRequest as Request;
         let reply = match request {
-            MultipartRequest::Desc => MultipartReply::Desc(self.config.description.clone()),
-            MultipartRequest::Flow(selection) => {
-                let flows = self.flow_stats(&selection)?;
-                self.in_parts(connection, xid, flows, MultipartReply::Flow);
-                return Ok(());
+            Request::Desc => MultipartReply::Desc(self.config.description.clone()),
+            Request::Flow(selection) => {
+                return self.in_parts(by, xid, self.flow_stats(&selection)?, MultipartReply::Flow);
             }
-            MultipartRequest::Aggregate(selection) => self.aggregate(&selection)?,
-            MultipartRequest::Table => {
-                let tables = self.table_stats();
-                self.in_parts(connection, xid, tables, MultipartReply::Table);
-                return Ok(());
-            }
-            MultipartRequest::Port(port) => {
-                let ports = self.port_stats(port)?;
-                self.in_parts(connection, xid, ports, MultipartReply::Port);
-                return Ok(());
-            }
-            MultipartRequest::Group(group) => {
-                let groups = self.group_stats(group);
-                self.in_parts(connection, xid, groups, MultipartReply::Group);
-                return Ok(());
-            }
-            MultipartRequest::GroupDesc => {
-                let groups = self.groups.describe();
-                self.in_parts(connection, xid, groups, MultipartReply::GroupDesc);
-                return Ok(());
-            }
-            MultipartRequest::GroupFeatures => MultipartReply::GroupFeatures(GroupFeatures {
+            Request::Aggregate(selection) => self.aggregate(&selection)?,
+            Request::Table => return self.in_parts(by, xid, self.table_stats(), MultipartReply::Table),
+            Request::Port(port) => return self.in_parts(by, xid, self.port_stats(port)?, MultipartReply::Port),
+            Request::Group(group) => return self.in_parts(by, xid, self.group_stats(group), MultipartReply::Group),
+            Request::GroupDesc => return self.in_parts(by, xid, self.groups.describe(), MultipartReply::GroupDesc),
+            Request::GroupFeatures => MultipartReply::GroupFeatures(GroupFeatures {
                 types: GROUP_TYPES,
                 capabilities: GROUP_CAPABILITIES,
                 max_groups: [self.config.max_groups; 4],
                 actions: [GROUP_ACTIONS; 4],
             }),
-            MultipartRequest::PortDesc => {
+            Request::PortDesc => {
                 let ports = self.ports.iter().map(|port| port.desc.clone()).collect();
-                self.in_parts(connection, xid, ports, MultipartReply::PortDesc);
-                return Ok(());
+                return self.in_parts(by, xid, ports, MultipartReply::PortDesc);
             }
-            MultipartRequest::Other { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadMultipart)),
+            Request::Other { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadMultipart)),
         };
-        self.answer(connection, xid, Message::MultipartReply { reply, has_more: false });
+        self.answer(by, xid, Message::MultipartReply { reply, has_more: false });
         Ok(())
     }
 
     /// Replies with a list in parts; an empty list is one empty part.
-    fn in_parts<T>(&mut self, connection: ConnectionId, xid: Xid, list: Vec<T>, reply: fn(Vec<T>) -> MultipartReply) {
+    fn in_parts<T>(
+        &mut self,
+        by: ConnectionId,
+        xid: Xid,
+        list: Vec<T>,
+        reply: fn(Vec<T>) -> MultipartReply,
+    ) -> Result<(), ErrorKind> {
         let mut rest = list.into_iter();
         loop {
             let part: Vec<T> = rest.by_ref().take(self.part_entries).collect();
             let has_more = rest.len() > 0;
-            self.answer(connection, xid, Message::MultipartReply { reply: reply(part), has_more });
+            self.answer(by, xid, Message::MultipartReply { reply: reply(part), has_more });
             if !has_more {
-                return;
+                return Ok(());
             }
         }
     }
 
-    /// Returns the selected entries by table, priority (highest first) and match.
     fn selected(&self, selection: &FlowSelection) -> Result<Vec<(TableId, &Entry)>, ErrorKind> {
         let tables = match selection.table {
             TableId::ALL => 0..self.config.tables,
@@ -156,22 +136,21 @@ impl Switch {
         }
     }
 
-    /// Returns the statistics of one group or all. An unknown group gives an empty list, because
-    /// the specification has no error for it.
+    /// Returns the statistics of one group, none if it is unknown (there is no error), or of all.
     fn group_stats(&self, wanted: GroupId) -> Vec<GroupStats> {
         let references = self.group_references();
-        let stats = |(group, state): (GroupId, &Group)| {
+        let stats = |(group, state): (&GroupId, &Group)| {
             let (packets, bytes) = state.counter.shown(&self.clock);
             GroupStats {
-                group,
-                references: references.get(&group).copied().unwrap_or(0),
+                group: *group,
+                references: references.get(group).copied().unwrap_or(0),
                 packets,
                 bytes,
                 duration_ns: self.clock.shown_age_ns(state.since),
                 buckets: state.buckets.iter().map(|bucket| bucket.counter.shown(&self.clock)).collect(),
             }
         };
-        self.groups.iter().filter(|(group, _)| wanted == GroupId::ALL || wanted == *group).map(stats).collect()
+        self.groups.by_id.iter().filter(|(group, _)| wanted == GroupId::ALL || wanted == **group).map(stats).collect()
     }
 
     /// Returns the number of entries and groups that use each group, each counted once.
@@ -186,19 +165,20 @@ impl Switch {
         for (_, entry) in self.tables.iter().flat_map(|table| table.iter()) {
             note(entry.actions().filter_map(called).collect());
         }
-        for (_, group) in self.groups.iter() {
+        for group in self.groups.by_id.values() {
             note(group.buckets.iter().flat_map(|bucket| callees(&bucket.bucket)).collect());
         }
         references
     }
 
-    /// Returns all entries with their current counters.
-    pub(crate) fn entries_now(&self) -> Vec<FlowStats> {
+    /// Returns all entries with their current counters (at the latest time passed to the switch), by
+    /// table, priority (highest first) and match. Tests compare them with the desired state.
+    pub fn entries(&self) -> Vec<FlowStats> {
         let stats = |(id, table): (usize, &crate::table::Table)| {
             let of = |slot| {
                 let entry = table.get(slot)?;
-                let age_ns = age_ns(entry.counted_since, self.clock.now());
-                Some(stats_of(TableId(id as u8), entry, entry.counter.now(), age_ns))
+                let age_ns = age_ns(entry.counted_since, self.clock.now);
+                Some(stats_of(TableId(id as u8), entry, entry.counter.now, age_ns))
             };
             table.select(|_| true).into_iter().filter_map(of).collect::<Vec<_>>()
         };

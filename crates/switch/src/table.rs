@@ -1,9 +1,8 @@
 //! One flow table: its entries, and the search for the matching entry of highest priority.
 //!
 //! Entries are grouped by the bits they compare (tuple space search; Srinivasan, Suri and Varghese,
-//! SIGCOMM 1999). One search for the masked packet finds the entries of a group. Groups are visited
-//! by descending highest priority until no better entry can follow. The cost therefore depends on
-//! the number of kinds of matches, not of entries.
+//! SIGCOMM 1999): one search for the masked packet finds those of a group, by descending priority.
+//! The cost depends on the number of kinds of matches, not of entries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,7 +14,6 @@ use smallvec::SmallVec;
 use crate::counters::Counter;
 use crate::key::{Key, Pattern};
 
-/// A flow entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// A unique number that distinguishes the entry from a later one in its slot.
@@ -31,17 +29,14 @@ pub struct Entry {
     pub idle_timeout_s: u16,
     pub hard_timeout_s: u16,
     pub installed_at: Time,
-    /// Start of its counters: before the installation if it inherited the counters of another
-    /// entry.
+    /// Start of its counters, which may be those of the entry it replaced.
     pub counted_since: Time,
     pub used_at: Time,
     pub counter: Counter,
-    /// Its key in the queue of timeouts.
     pub deadline: Option<Time>,
 }
 
 impl Entry {
-    /// Returns every action of the entry.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.instructions.apply.iter().chain(&self.instructions.write)
     }
@@ -56,15 +51,12 @@ impl Entry {
     }
 }
 
-/// Entries that compare the same bits.
 #[derive(Debug)]
 struct Tuple {
     mask: Key,
-    /// Highest priority among them.
     top: u16,
     /// Rules by masked value, highest priority first.
     rules: BTreeMap<Key, SmallVec<[Rule; 1]>>,
-    /// Number of entries of each priority.
     priorities: BTreeMap<u16, u32>,
 }
 
@@ -74,14 +66,12 @@ struct Rule {
     slot: u32,
 }
 
-/// A flow table.
 #[derive(Default, Debug)]
 pub struct Table {
     slots: Vec<Option<Entry>>,
     free: Vec<u32>,
     /// Tuples by top priority, highest first, then mask.
     tuples: Vec<Tuple>,
-    /// Lookups and hits.
     pub counter: Counter,
 }
 
@@ -98,9 +88,8 @@ impl Table {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Returns the matching entry of highest priority, then of smallest pattern. The specification
-    /// leaves the choice among equal priorities open; tests need one that does not depend on
-    /// history.
+    /// Returns the matching entry of highest priority, then of smallest pattern: the specification
+    /// leaves the choice open, but tests need one that does not depend on history.
     #[inline]
     pub fn lookup(&self, key: &Key) -> Option<(u32, &Entry)> {
         let mut best: Option<(&Tuple, Rule)> = None;
@@ -124,14 +113,12 @@ impl Table {
         Some((rule.slot, self.get(rule.slot)?))
     }
 
-    /// Returns the entry with exactly this match and priority.
     pub fn find(&self, priority: u16, pattern: &Pattern) -> Option<u32> {
         let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
         let rules = tuple.rules.get(&pattern.value)?;
         rules.iter().find(|rule| rule.priority == priority).map(|rule| rule.slot)
     }
 
-    /// Adds an entry; no entry has its match and priority.
     pub fn insert(&mut self, entry: Entry) -> u32 {
         let (priority, pattern) = (entry.priority, entry.pattern);
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
@@ -154,7 +141,6 @@ impl Table {
         slot
     }
 
-    /// Removes an entry.
     pub fn remove(&mut self, slot: u32) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
@@ -176,7 +162,6 @@ impl Table {
         Some(entry)
     }
 
-    /// Restores the order of tuples after one changed.
     fn settle(&mut self, ix: usize) {
         match self.tuples[ix].priorities.last_key_value() {
             None => drop(self.tuples.remove(ix)),
@@ -188,7 +173,6 @@ impl Table {
         }
     }
 
-    /// Returns entries by slot, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
         self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
     }

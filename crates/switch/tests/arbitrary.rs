@@ -1,5 +1,4 @@
-//! Arbitrary messages in any order: no panic, one outcome each, and consistent tables, groups and
-//! figures.
+//! Arbitrary messages in any order: no panic, one outcome each, consistent state and figures.
 
 mod common;
 
@@ -204,7 +203,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns whether a message is of the type that replies to a request.
 fn is_answer(request: &Message, reply: &Message) -> bool {
     use Message::*;
     matches!(
@@ -234,8 +232,7 @@ fn assert_outcome(request: &Message, answers: &[Message]) {
     }
 }
 
-/// Asserts that the reference counts of groups match the visible entries, and that all references
-/// exist.
+/// Asserts that reference counts of groups match the entries, and all references exist.
 fn assert_consistent(bench: &mut Bench) {
     let (entries, groups) = (bench.switch.entries(), bench.switch.groups());
     let tally = bench.switch.tally();

@@ -3,32 +3,15 @@
 mod common;
 
 use anabranch_switch::{NoOutput, Output};
-use common::{Bench, config, tcp, to};
+use common::{Bench, config, group, out, tcp, to, to_port};
 use openflow::frame::{build, parse};
 use openflow::{
-    Action, Bucket, BufferId, FlowMod, GroupId, GroupKind, GroupMod, GroupModCommand, Instructions, Masked, Match,
-    Message, PacketInReason, PacketOut, PortNo, SetField, TableId, VlanMatch,
+    Action, Bucket, BufferId, FlowMod, GroupId, GroupKind, GroupModCommand, Instructions, Masked, Match, Message,
+    PacketInReason, PacketOut, PortNo, SetField, TableId, VlanMatch,
 };
-
-fn out(port: u32) -> Instructions {
-    Instructions::apply(vec![Action::output(PortNo(port))])
-}
-
-fn group(command: GroupModCommand, kind: GroupKind, id: u32, buckets: Vec<Bucket>) -> Message {
-    Message::GroupMod(GroupMod { command, kind, group: GroupId(id), buckets })
-}
 
 fn to_group(id: u32) -> Instructions {
     Instructions::apply(vec![Action::Group(GroupId(id))])
-}
-
-fn copy_to(port: u32) -> Bucket {
-    Bucket {
-        weight: 0,
-        watch_port: PortNo::ANY,
-        watch_group: GroupId::ANY,
-        actions: vec![Action::output(PortNo(port))],
-    }
 }
 
 #[test]
@@ -132,8 +115,8 @@ fn fast_failover_takes_the_first_living_bucket_even_of_watched_groups() {
     let mut bench = Bench::new(config());
     let inner = vec![Bucket::watching(PortNo(2), 0), Bucket::watching(PortNo(3), 0)];
     bench.tell(group(GroupModCommand::Add, GroupKind::FastFailover, 1, inner));
-    let through = Bucket { watch_group: GroupId(1), actions: vec![Action::Group(GroupId(1))], ..copy_to(1) };
-    let outer = vec![through, copy_to(4)];
+    let through = Bucket { watch_group: GroupId(1), actions: vec![Action::Group(GroupId(1))], ..to_port(1) };
+    let outer = vec![through, to_port(4)];
     bench.tell(group(GroupModCommand::Add, GroupKind::FastFailover, 2, outer));
     bench.add(0, 1, Match::default(), to_group(2));
     for (dead, taken) in [(None, 2), (Some(2), 3), (Some(3), 4)] {
@@ -147,9 +130,9 @@ fn fast_failover_takes_the_first_living_bucket_even_of_watched_groups() {
 #[test]
 fn groups_of_type_all_copy_and_each_copy_has_its_own_headers() {
     let mut bench = Bench::new(config());
-    let mut marked = copy_to(2);
+    let mut marked = to_port(2);
     marked.actions.insert(0, Action::SetField(SetField::IpDscp(9)));
-    bench.tell(group(GroupModCommand::Add, GroupKind::All, 1, vec![marked, copy_to(3)]));
+    bench.tell(group(GroupModCommand::Add, GroupKind::All, 1, vec![marked, to_port(3)]));
     bench.add(0, 1, to(2), Instructions::apply(vec![Action::Group(GroupId(1)), Action::output(PortNo(4))]));
     let decision = bench.decide(1, &tcp(1, 2, 9));
     let seen: Vec<(u32, u8)> = decision.egress.iter().map(|egress| (egress.port.0, egress.headers.ip_dscp)).collect();
@@ -217,7 +200,7 @@ fn of_equal_entries_the_same_one_is_taken_whatever_else_is_installed() {
 #[test]
 fn an_action_set_with_a_group_does_no_output() {
     let mut bench = Bench::new(config());
-    bench.tell(group(GroupModCommand::Add, GroupKind::Indirect, 1, vec![copy_to(2)]));
+    bench.tell(group(GroupModCommand::Add, GroupKind::Indirect, 1, vec![to_port(2)]));
     let write = vec![Action::output(PortNo(3)), Action::Group(GroupId(1))];
     bench.add(0, 1, Match::default(), Instructions { write, ..Instructions::default() });
     assert_eq!(bench.ports(1, &tcp(1, 2, 9)), [2]);

@@ -17,7 +17,6 @@ use proptest::prelude::*;
 const TABLES: u8 = 3;
 const ROOM: usize = 8;
 
-/// Returns whether a packet meets a condition on one field.
 fn is<T: PartialEq>(wanted: Option<T>, has: T) -> bool {
     wanted.is_none_or(|wanted| wanted == has)
 }
@@ -73,7 +72,6 @@ fn matches(m: &Match, in_port: PortNo, noted: u64, headers: &Headers) -> bool {
         && (!is_proto(protocol::UDP) || is(m.udp_src, headers.l4_src) && is(m.udp_dst, headers.l4_dst))
 }
 
-/// The relation of two conditions on one field.
 #[derive(Clone, Copy)]
 struct Relation {
     covers: bool,
@@ -125,7 +123,6 @@ fn relate(a: &Match, b: &Match) -> Relation {
     Relation { covers: fields.iter().all(|field| field.covers), overlaps: fields.iter().all(|field| field.overlaps) }
 }
 
-/// A switch as a list.
 #[derive(Default)]
 struct Model(Vec<FlowStats>);
 
@@ -203,8 +200,7 @@ impl Model {
         Ok(())
     }
 
-    /// Follows a packet that the switch has counted: in each table it must have counted on one of
-    /// the best entries.
+    /// Follows a packet that the switch has counted, on one of the best entries of each table.
     fn follow(&mut self, counted: &[FlowStats], in_port: PortNo, headers: &Headers) {
         let (mut noted, mut table) = (0, Some(TableId(0)));
         while let Some(at) = table {

@@ -4,7 +4,7 @@ mod common;
 
 use core::net::Ipv4Addr;
 
-use common::{Bench, config, tcp, to};
+use common::{Bench, config, group, tcp, to, to_port};
 use openflow::frame::build;
 use openflow::headers::ether;
 use openflow::*;
@@ -31,15 +31,6 @@ fn doing(match_: Match, actions: Vec<Action>) -> Message {
     add(0, match_, Instructions::apply(actions))
 }
 
-fn group(command: GroupModCommand, kind: GroupKind, id: u32, buckets: Vec<Bucket>) -> Message {
-    Message::GroupMod(GroupMod { command, kind, group: GroupId(id), buckets })
-}
-
-fn to_port(port: u32) -> Bucket {
-    let actions = vec![Action::output(PortNo(port))];
-    Bucket { weight: 0, watch_port: PortNo::ANY, watch_group: GroupId::ANY, actions }
-}
-
 fn calling(id: u32) -> Bucket {
     Bucket { actions: vec![Action::Group(GroupId(id))], ..to_port(1) }
 }
@@ -48,8 +39,7 @@ fn packet_out(in_port: PortNo, actions: Vec<Action>) -> PacketOut {
     PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data: build(&tcp(1, 2, 9), 0) }
 }
 
-/// Returns a switch with tables 0 to 2, the last one full; groups 1 (all), 2 (calls 1) and 3
-/// (indirect); at most four groups.
+/// Returns a switch with tables 0 to 2, the last one full; 3 of 4 groups, of which 2 calls 1.
 fn bench() -> Bench {
     let mut bench = Bench::new(config());
     for port in 0..8 {
@@ -158,8 +148,7 @@ fn actions_that_cannot_be_done() {
         };
         assert_eq!(refuse(&mut bench(), Message::FlowMod(modify)), kind, "{actions:?} in a modification");
         let written = Instructions { write: actions.clone(), ..Instructions::default() };
-        // Written actions have a separate order: of two of a kind one is dropped, and tags are
-        // removed first.
+        // In their own order one of two of a kind is dropped, and tags are removed first.
         if actions.len() == 1 {
             assert_eq!(refuse(&mut bench(), add(0, match_, written)), kind, "{actions:?} written");
         }
@@ -288,6 +277,7 @@ fn configurations_and_requests_that_are_not_possible() {
     let multipart = Message::MultipartRequest;
     let port_mod = |why| ErrorKind::PortModFailed(why);
     let bad_request = ErrorKind::BadRequest;
+    let beyond = FlowSelection { table: TableId(3), ..FlowSelection::all() };
     let cases = [
         (Message::PortMod(PortMod { port: PortNo(9), ..port.clone() }), port_mod(PortModFailed::BadPort)),
         (Message::PortMod(PortMod { hw_addr: MacAddr([9; 6]), ..port.clone() }), port_mod(PortModFailed::BadHwAddr)),
@@ -298,14 +288,8 @@ fn configurations_and_requests_that_are_not_possible() {
         (set_config(1, 128), ErrorKind::SwitchConfigFailed(SwitchConfigFailed::BadFlags)),
         (set_config(0, 0xfff0), ErrorKind::SwitchConfigFailed(SwitchConfigFailed::BadLen)),
         (multipart(MultipartRequest::Port(PortNo(9))), bad_request(BadRequest::BadPort)),
-        (
-            multipart(MultipartRequest::Flow(FlowSelection { table: TableId(3), ..FlowSelection::all() })),
-            bad_request(BadRequest::BadTableId),
-        ),
-        (
-            multipart(MultipartRequest::Aggregate(FlowSelection { table: TableId(3), ..FlowSelection::all() })),
-            bad_request(BadRequest::BadTableId),
-        ),
+        (multipart(MultipartRequest::Flow(beyond)), bad_request(BadRequest::BadTableId)),
+        (multipart(MultipartRequest::Aggregate(beyond)), bad_request(BadRequest::BadTableId)),
         (multipart(MultipartRequest::Other { kind: 9, body: vec![] }), bad_request(BadRequest::BadMultipart)),
         (Message::Experimenter { experimenter: 1, kind: 2, data: vec![] }, bad_request(BadRequest::BadExperimenter)),
         (Message::BarrierReply, bad_request(BadRequest::BadType)),

@@ -5,14 +5,10 @@ mod common;
 use std::num::NonZeroUsize;
 
 use anabranch_switch::{Config, Output, Switch};
-use common::{Bench, config, tcp, to};
+use common::{Bench, config, out, tcp, to};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;
-
-fn out(port: u32) -> Instructions {
-    Instructions::apply(vec![Action::output(PortNo(port))])
-}
 
 fn flows(bench: &mut Bench) -> Vec<FlowStats> {
     let answers = bench.ask(Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));

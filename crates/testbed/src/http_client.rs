@@ -18,9 +18,6 @@ pub fn client(timeout: Duration) -> ConfigBuilder<AgentScope> {
 }
 
 /// Sends a request. Returns the status and the body of the response.
-///
-/// # Errors
-/// No response arrives in time, or it is not HTTP.
 pub fn request(client: &Agent, request: http::Request<impl AsSendBody>) -> io::Result<(u16, String)> {
     let mut answer = client.run(request).map_err(ureq::Error::into_io)?;
     let body = answer.body_mut().read_to_string().map_err(ureq::Error::into_io)?;
@@ -35,8 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends a request to a server that sends `response` and closes. Returns the request and the
-    /// result.
+    /// Returns the request to a server that sends `response` and closes, and the result.
     fn exchange(response: &'static [u8]) -> (String, io::Result<(u16, String)>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let place = listener.local_addr().expect("bound");

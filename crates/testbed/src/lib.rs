@@ -21,6 +21,7 @@ mod error;
 pub mod http_client;
 pub mod measure;
 pub mod network;
+pub mod processes;
 pub mod run;
 pub mod services;
 pub mod traffic;

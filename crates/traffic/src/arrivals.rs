@@ -4,14 +4,13 @@ use net::random::RandomStream;
 use net::{Bandwidth, NodeKind, Tier, Time, Topology};
 
 use crate::samplers::LogNormal;
-use crate::spec::{Parameter, Spec, SpecError};
+use crate::spec::{Parameter, Spec, SpecError, parameter};
 
 /// The capacity that a load of 1 fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadReference {
     /// The sum of the hosts' sending rates.
     HostLinks,
-    /// The bisection of the network.
     Bisection,
     /// The links from the hosts' first switches upward, as in the large runs of CONGA and Hermes.
     FabricUplinks,
@@ -22,13 +21,11 @@ pub enum LoadReference {
 pub struct Load {
     /// The share, above 0; 0.6 is 60 %.
     pub fraction: f64,
-    /// What the capacity is of.
     pub reference: LoadReference,
     /// The capacity that a load of 1 fills.
     pub capacity: Bandwidth,
 }
 
-/// The arrival process of flows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arrivals {
     /// Exponential gaps at the rate of the load.
@@ -53,15 +50,12 @@ pub enum Arrivals {
 /// The three log-normal processes of an ON-OFF sender.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OnOff {
-    /// Length of an ON period.
     pub on: LogNormalTime,
-    /// Length of an OFF period.
     pub off: LogNormalTime,
     /// From one flow to the next inside an ON period.
     pub gap: LogNormalTime,
 }
 
-/// A log-normal time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LogNormalTime {
     pub mean: Time,
@@ -69,21 +63,14 @@ pub struct LogNormalTime {
     pub sigma: f64,
 }
 
-/// A kind of arrivals, for the reference.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalsInfo {
-    /// The name in specifications.
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
     pub parameters: &'static [Parameter],
 }
 
-const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    Parameter { name, default, doc }
-}
-
-/// All kinds of arrivals.
 pub const ARRIVALS: &[ArrivalsInfo] = &[
     ArrivalsInfo { name: "poisson", title: "exponential gaps at the rate of the load", parameters: &[] },
     ArrivalsInfo {
@@ -114,9 +101,6 @@ pub const ARRIVALS: &[ArrivalsInfo] = &[
 impl Arrivals {
     /// From text: `poisson`, `all-at-once:gap=1us`,
     /// `on-off:on=50ms,off=200ms,gap=5ms,gap_sigma=1.5`.
-    ///
-    /// # Errors
-    /// An unknown name or key, with the nearest known one; a value out of range.
     pub fn parse(text: &str) -> Result<Arrivals, SpecError> {
         let spec = Spec::parse("arrivals", text)?;
         let Some(info) = ARRIVALS.iter().find(|info| info.name == spec.name) else {
@@ -137,7 +121,6 @@ impl Arrivals {
         })
     }
 
-    /// Whether a load sets the rate.
     pub fn follow_load(&self) -> bool {
         !matches!(self, Arrivals::AllAtOnce { .. } | Arrivals::OnOff(_))
     }
@@ -170,7 +153,6 @@ impl std::fmt::Display for Arrivals {
 }
 
 impl LogNormalTime {
-    /// A time in seconds.
     fn sample_s(&self, stream: &mut RandomStream) -> f64 {
         LogNormal::with_mean(self.mean.as_s_f64(), self.sigma).map_or(0.0, |times| times.sample(stream))
     }
@@ -178,8 +160,7 @@ impl LogNormalTime {
 
 /// The start times of one ON-OFF sender, in seconds, without end.
 ///
-/// It begins somewhere in an OFF period, so that senders do not start together. Every ON period
-/// begins with a flow.
+/// It begins within an OFF period, so senders differ. Every ON period begins with a flow.
 pub(crate) struct OnOffSender {
     times: OnOff,
     stream: RandomStream,
@@ -210,7 +191,6 @@ impl OnOffSender {
 }
 
 impl LoadReference {
-    /// As descriptions print it.
     pub fn name(self) -> &'static str {
         match self {
             LoadReference::HostLinks => "host links",
@@ -221,7 +201,6 @@ impl LoadReference {
 }
 
 impl Load {
-    /// A share of the sum of the hosts' sending rates.
     pub fn of_host_links(fraction: f64, topology: &Topology) -> Load {
         Load { fraction, reference: LoadReference::HostLinks, capacity: host_links_capacity(topology) }
     }
@@ -231,7 +210,6 @@ impl Load {
         Load { fraction, reference: LoadReference::Bisection, capacity }
     }
 
-    /// A share of the links from the hosts' first switches upward.
     pub fn of_fabric_uplinks(fraction: f64, topology: &Topology) -> Load {
         Load { fraction, reference: LoadReference::FabricUplinks, capacity: fabric_uplinks_capacity(topology) }
     }
@@ -242,15 +220,13 @@ impl Load {
     }
 }
 
-/// Sum of the rates of all links that leave a host.
 pub fn host_links_capacity(topology: &Topology) -> Bandwidth {
     let sending = |node| topology.node(node).kind == NodeKind::Host;
     let links = topology.links().iter();
     links.filter(|link| sending(link.from)).map(|link| link.rate).sum()
 }
 
-/// Sum of the rates of all links from switches of tier 1 to a higher tier; 0 where there are no
-/// tiers.
+/// Returns the sum of the rates of all links from switches of tier 1 upward; 0 without tiers.
 pub fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
     let tier = |node| topology.node(node).tier;
     let links = topology.links().iter();

@@ -1,5 +1,4 @@
-//! Reader of flow-size tables: `size_bytes cumulative_probability` lines with `# key: value`
-//! comments.
+//! Reader of flow-size tables: `size_bytes cumulative_probability` lines and `# key: value`.
 
 use crate::sizes::{CdfPoint, Interpolation, SizeDistribution, check_range};
 
@@ -18,48 +17,34 @@ pub struct CdfError {
 /// The errors of a flow-size table.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CdfProblem {
-    /// There is nothing but comments.
     #[error("there are no points; write lines of `size_bytes cumulative_probability`")]
     NoPoints,
-    /// Not two columns.
     #[error("expected `size_bytes cumulative_probability`, separated by a space; this line has {0} columns")]
     Columns(usize),
-    /// A column that is no number.
     #[error("`{0}` is not a number")]
     NotANumber(String),
-    /// Infinite or not a number at all.
     #[error("{column} is {value}; give a finite number")]
     NotFinite { column: &'static str, value: f64 },
-    /// Below zero.
     #[error("{column} is {value}; it cannot be negative")]
     Negative { column: &'static str, value: f64 },
-    /// A size too large to be counted exactly.
     #[error("size {0} is above 2^53 bytes; check the unit")]
     TooLarge(f64),
-    /// A size below the one before it.
     #[error("size {size} is below the {before} before it; sort the lines by size")]
     SizeFalls { size: f64, before: f64 },
-    /// A probability below the one before it.
     #[error("probability {probability} is below the {before} before it; cumulative probabilities never fall")]
     ProbabilityFalls { probability: f64, before: f64 },
-    /// The table is in percent.
     #[error(
         "probability {0} is above 1: the table seems to be in percent (its last value is 100); divide the second column by 100"
     )]
     Percent(f64),
-    /// A probability above 1.
     #[error("probability {0} is above 1")]
     AboveOne(f64),
-    /// The last probability is not 1.
     #[error("the last probability is {0}; the table must end at 1")]
     EndsEarly(f64),
-    /// Every flow would be empty.
     #[error("all flows have size 0; a flow needs at least 1 byte")]
     AllZero,
-    /// An unknown value of the interpolation key.
     #[error("interpolation `{0}` is unknown; write `# interpolation: linear` or `step`")]
     Interpolation(String),
-    /// The key is there twice with different values.
     #[error("the interpolation is given twice, differently; keep one of the lines")]
     InterpolationTwice,
 }
@@ -72,9 +57,6 @@ const END_TOLERANCE: f64 = 1e-9;
 /// `#` starts a comment. The comment `# interpolation: linear|step` says how probability lies
 /// between two points; a table without it is read as linear, as most published programs do. A first
 /// probability above 0 sits exactly on the first size, and two lines of equal size are an atom.
-///
-/// # Errors
-/// Names the line at fault; see [`CdfProblem`].
 pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
     let fail = |line: usize, problem| CdfError { file: name.to_owned(), line, problem };
     let mut interpolation = None;
@@ -94,8 +76,7 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
     let last_line = text.lines().count().max(1);
     let (end_line, end) = *points.last().ok_or_else(|| fail(last_line, CdfProblem::NoPoints))?;
     let in_percent = (end.probability - 100.0).abs() < 1e-6;
-    // Only the end is pulled up to 1: a heavy tail can begin within the tolerance, and hold most of
-    // the bytes.
+    // Only the end becomes 1: a heavy tail within the tolerance can hold most of the bytes.
     if let Some((_, last)) = points.last_mut()
         && (1.0 - END_TOLERANCE..1.0).contains(&last.probability)
     {

@@ -4,10 +4,8 @@ use net::{HostIx, Time};
 
 use crate::triggers::{self, BadTrigger};
 
-/// The start of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// At this time.
     At(Time),
     /// `delay` after flow `flow` (a position in the list) has delivered its last byte.
     After {
@@ -15,12 +13,11 @@ pub enum Start {
         flow: u32,
         delay: Time,
     },
-    /// `delay` after every flow of the groups `first` to `last` has delivered its last byte: a
-    /// barrier.
+    /// A barrier: `delay` after groups `first` to `last` have delivered their last bytes.
     AfterGroups {
-        /// Least number of the groups waited for; never 0.
+        /// Smallest number of the groups waited for; never 0.
         first: u32,
-        /// Greatest of them; numbers between that no flow has do not matter.
+        /// Largest of them; numbers in between without flows are ignored.
         last: u32,
         delay: Time,
     },
@@ -36,7 +33,7 @@ pub struct Flow {
     pub size_bytes: u64,
     /// When its first byte is offered to the socket.
     pub start: Start,
-    /// Job, coflow or collective it belongs to; 0 where there is none.
+    /// Job, coflow or collective it belongs to; 0 for no group.
     pub group: u32,
 }
 
@@ -45,8 +42,7 @@ pub struct Flow {
 pub struct FlowList {
     /// The flows. A flow's position is its id everywhere: in records, in triggers, in reports.
     pub flows: Vec<Flow>,
-    /// What the generator was asked for, in words, for reports: distribution, pattern, load and its
-    /// reference.
+    /// Description for reports: distribution, pattern, load and its reference.
     pub description: String,
 }
 
@@ -85,7 +81,7 @@ impl FlowList {
         self.flows.iter().map(|flow| u128::from(flow.size_bytes)).sum()
     }
 
-    /// The latest start that does not wait for another flow; zero where there is none.
+    /// Returns the latest start that does not wait for another flow; zero without such a start.
     pub fn last_start(&self) -> Time {
         let starts = self.flows.iter().filter_map(|flow| match flow.start {
             Start::At(time) => Some(time),

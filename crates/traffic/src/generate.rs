@@ -13,89 +13,82 @@ use crate::flow::{Flow, FlowList, Start};
 use crate::patterns::{PairSource, Pattern, PatternError, PatternKind};
 use crate::sizes::SizeDistribution;
 
-/// The traffic to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficSpec {
-    /// Flow sizes; see [`parse_workload`](crate::parse_workload).
     pub sizes: SizeDistribution,
     /// Pairs of senders and receivers.
     pub pattern: Pattern,
     pub arrivals: Arrivals,
     /// How much, for arrivals that follow a load.
     pub load: Option<Load>,
-    /// Stop at this many flows.
     pub flows: Option<u32>,
     /// Only flows that start before this time.
     pub until: Option<Time>,
 }
 
-/// A warning about the generated flows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Warning {
     /// More is offered than the reference can carry, so queues grow as long as flows arrive.
-    LoadAtLeastOne { fraction: f64, reference: LoadReference },
-    /// A load was given to arrivals that set their own rate.
-    LoadNotUsed { arrivals: String },
+    LoadAtLeastOne {
+        fraction: f64,
+        reference: LoadReference,
+    },
+    LoadNotUsed {
+        arrivals: String,
+    },
     /// Fewer or more flows than asked for.
-    OtherCount { asked: u32, made: u32, reason: &'static str },
+    OtherCount {
+        asked: u32,
+        made: u32,
+        reason: &'static str,
+    },
     /// A training trace runs on another number of ranks than it was taken on.
     OtherRanks {
-        /// Ranks of the trace.
         traced: u32,
-        /// Ranks of the run.
         used: u32,
     },
-    /// Collectives of a trace in which nothing is sent, their groups being of one rank or their
-    /// buffers empty.
-    NothingToSend { count: u64 },
+    /// Collectives of a trace that send nothing: groups of one rank, or empty buffers.
+    NothingToSend {
+        count: u64,
+    },
     /// The end of a training trace was left out, as limits asked for.
     CollectivesLeftOut {
-        /// How many collectives.
         count: u64,
-        /// What they would have sent.
         bytes: u128,
     },
     /// Entries of a traffic matrix that stay on one host were left out.
     LocalDemands {
         count: u32,
-        /// Their mean rates together.
         mbps: f64,
     },
     /// Transfers of a trace that stay on one host were left out.
-    LocalTransfers { count: u32, bytes: u64 },
+    LocalTransfers {
+        count: u32,
+        bytes: u64,
+    },
 }
 
 /// The reason why no flows can be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrafficError {
-    /// The pattern is impossible.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// The collectives are impossible.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
-    /// The traffic matrix does not fit.
     #[error(transparent)]
     Demand(#[from] DemandError),
-    /// No load for arrivals that need one.
     #[error("arrivals `{0}` need a load; give one, such as 0.6")]
     LoadMissing(String),
-    /// A load that is no positive number.
     #[error("load {0} is not above 0; give a share such as 0.6 for 60 %")]
     BadLoad(f64),
-    /// The capacity behind the load is 0.
     #[error("the load refers to the {0}, but their capacity is 0 in this topology; use another reference")]
     NoCapacity(&'static str),
-    /// Nothing says when to stop.
     #[error("nothing says when to stop; give a number of flows or a time")]
     NoEnd,
-    /// Triggered patterns cannot follow arrivals.
     #[error("pattern `{0}` starts its flows by itself; use it with arrivals `all-at-once`")]
     Triggered(String),
-    /// More flows than a list holds.
     #[error("that is more than {FLOWS_MAX} flows; lower the load, the time or the number of flows")]
     TooMany,
-    /// Start times beyond what can be simulated.
     #[error("flow {0} would start after more than 200 days of simulated time; raise the load")]
     TooLate(usize),
 }
@@ -169,9 +162,7 @@ fn check_load(spec: &TrafficSpec, warnings: &mut Vec<Warning>) -> Result<(), Tra
 }
 
 fn check_count(spec: &TrafficSpec, made: u32, warnings: &mut Vec<Warning>) {
-    let Some(asked) = spec.flows.filter(|asked| *asked != made) else {
-        return;
-    };
+    let Some(asked) = spec.flows.filter(|asked| *asked != made) else { return };
     let reason = match spec.pattern.info().kind {
         PatternKind::Triggered => "the pattern has a fixed number of flows",
         PatternKind::Event if made > asked => "flows come in whole groups",
@@ -362,8 +353,7 @@ impl std::fmt::Display for Warning {
                     "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
                     reference.name()
                 )?;
-                // Who means percent writes at least 5 or so; who means overload, hardly more than
-                // that.
+                // A percentage is at least 5 or so; an intended overload hardly is.
                 if *fraction >= 5.0 { write!(f, " (loads are shares: 0.6 is 60 %)") } else { Ok(()) }
             }
             Warning::LoadNotUsed { arrivals } => write!(

@@ -5,19 +5,16 @@ use std::collections::BTreeMap;
 use net::random::RandomStream;
 use net::{HostIx, Topology};
 
-/// Hosts in groups, each host in one.
 #[derive(Clone, Debug)]
 pub(crate) struct HostGroups {
     groups: Vec<Vec<HostIx>>,
     group_of: Vec<u32>,
-    /// All hosts, group by group.
     in_order: Vec<HostIx>,
-    /// Where each group begins in `in_order`.
     begins: Vec<u32>,
 }
 
 impl HostGroups {
-    /// By rack; a host without one is a rack of its own.
+    /// By rack; a host without one is a separate rack.
     pub(crate) fn racks(topology: &Topology) -> HostGroups {
         HostGroups::by(topology, |host| topology.node(topology.host(host)).rack, true)
     }
@@ -53,28 +50,24 @@ impl HostGroups {
         self.groups.len()
     }
 
-    /// Hosts of group `ix`, modulo the number of groups.
     pub(crate) fn group(&self, ix: usize) -> &[HostIx] {
         &self.groups[ix % self.groups.len()]
     }
 
-    /// The group a host is in.
     pub(crate) fn members(&self, host: HostIx) -> &[HostIx] {
         &self.groups[self.group_of[host.ix()] as usize]
     }
 
-    /// A uniform other host of the same group.
     pub(crate) fn other_inside(&self, host: HostIx, stream: &mut RandomStream) -> Option<HostIx> {
         let group = self.members(host);
         if group.len() < 2 {
             return None;
         }
         let drawn = group[stream.next_below(group.len() as u64 - 1) as usize];
-        // The last member stands in for the host itself, which is never drawn.
+        // The last member replaces the host itself, which is never drawn.
         Some(if drawn == host { group[group.len() - 1] } else { drawn })
     }
 
-    /// A uniform host of another group.
     pub(crate) fn outside(&self, host: HostIx, stream: &mut RandomStream) -> Option<HostIx> {
         let group = self.group_of[host.ix()] as usize;
         let (begin, size) = (self.begins[group] as usize, self.groups[group].len());

@@ -1,5 +1,4 @@
-//! Requests to services: when each client asks, as a list of flows whose groups are classes of
-//! requests.
+//! Requests to services: when each client sends, as flows whose groups are request classes.
 
 use net::random::RandomStream;
 use net::{HostIx, Time};
@@ -9,39 +8,33 @@ use crate::flow::{Flow, FlowList, Start};
 /// When the requests of a class are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// Each client's at equal gaps over this long, beginning at a time of its own within the first
-    /// gap.
+    /// Equal gaps over this time per client, from a random time within the first gap.
     Paced(Time),
-    /// Exponential gaps between all of them, so that as many as there are come within this long on
-    /// average.
+    /// Exponential gaps between all of them, so that all come within this time on average.
     Poisson(Time),
     /// The first at the beginning, each after this gap, clients in turn; zero for all at once.
     Gap(Time),
 }
 
-/// A class of requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RequestSpec {
     /// The clients, in turn.
     pub clients: Vec<HostIx>,
-    /// Whom the list names as the destination, where the client is another host: the first of these
-    /// that is.
+    /// Candidates for the destination: a client sends to the first that is another host.
     pub servers: Vec<HostIx>,
     /// Requests of all clients together.
     pub count: u32,
-    /// Bytes downloaded per request.
     pub size_bytes: u64,
     /// When the first may be made.
     pub start: Time,
-    /// The beginning is later by a time below this, another one for each seed: where something else
-    /// has a rhythm of its own.
+    /// The beginning is later by a random time below this, which differs by seed: other periodic
+    /// activity must not always meet the same phase.
     pub start_within: Time,
-    /// The times of requests.
     pub pacing: Pacing,
 }
 
 /// The requests of all classes in order of time; the group of each is the position of its class
-/// plus 1. Clients for whom no server is another host make none.
+/// plus 1. A client makes no requests if every server is the client itself.
 pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> FlowList {
     let mut flows = Vec::new();
     for (number, class) in (1u32..).zip(classes) {

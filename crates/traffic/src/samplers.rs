@@ -1,9 +1,7 @@
-//! Log-normal and Pareto draws on the project's own streams and `libm`, bit-equal on every
-//! platform.
+//! Log-normal and Pareto draws on the project's streams and `libm`, bit-equal everywhere.
 
 use net::random::RandomStream;
 
-/// A log-normal distribution given by its mean and the standard deviation of its logarithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogNormal {
     mu: f64,
@@ -35,7 +33,7 @@ impl LogNormal {
 }
 
 impl Pareto {
-    /// With this least value and tail index, both above 0; `None` for other values.
+    /// With this minimum and tail index, both above 0; `None` for other values.
     pub fn new(scale: f64, shape: f64) -> Option<Pareto> {
         let fine = scale.is_finite() && scale > 0.0 && shape.is_finite() && shape > 0.0;
         fine.then_some(Pareto { scale, shape })
@@ -75,7 +73,7 @@ mod tests {
         values
     }
 
-    /// Greatest distance between a sample and a distribution function (Kolmogorov-Smirnov).
+    /// Largest distance between a sample and a distribution function (Kolmogorov-Smirnov).
     fn distance(values: &[f64], cdf: impl Fn(f64) -> f64) -> f64 {
         let n = values.len() as f64;
         let at = |(ix, value): (usize, &f64)| (cdf(*value) - (ix as f64 + 0.5) / n).abs();
@@ -99,14 +97,14 @@ mod tests {
 
     #[test]
     fn log_normal_and_pareto_agree_with_rand_distr() {
-        let ours = LogNormal::with_mean(10.0, 1.2).unwrap();
-        let theirs = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
+        let log_normal = LogNormal::with_mean(10.0, 1.2).unwrap();
+        let reference_log_normal = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
         let pareto = Pareto::new(2.0, 2.5).unwrap();
         let other = rand_distr::Pareto::new(2.0, 2.5).unwrap();
         let mut stream = RandomStream::new(6, "mine");
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
         for (mine, reference) in [
-            (draw(|| ours.sample(&mut stream)), draw(|| theirs.sample(&mut rng))),
+            (draw(|| log_normal.sample(&mut stream)), draw(|| reference_log_normal.sample(&mut rng))),
             (draw(|| pareto.sample(&mut stream)), draw(|| other.sample(&mut rng))),
         ] {
             let rank = |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;

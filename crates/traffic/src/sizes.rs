@@ -11,10 +11,8 @@ pub enum Interpolation {
     Step,
 }
 
-/// One point of a cumulative distribution.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CdfPoint {
-    /// Size in bytes.
     pub size_bytes: f64,
     /// Probability of a size up to this one.
     pub probability: f64,
@@ -46,33 +44,20 @@ struct Segment {
 /// The reason why parameters give no distribution.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SizeError {
-    /// A flow of no bytes never ends.
     #[error("a flow needs at least 1 byte; give a size of 1 B or more")]
     Zero,
-    /// Sizes beyond the range in which every whole number of bytes is exact.
     #[error("{0} bytes is more than this program counts exactly (2^53); use a smaller size")]
     TooLarge(f64),
-    /// The least size is above the greatest.
     #[error("min = {min} B is above max = {max} B; swap them")]
-    Reversed {
-        /// Smallest size in bytes.
-        min: u64,
-        /// Largest size in bytes.
-        max: u64,
-    },
-    /// A share outside 0 to 1.
+    Reversed { min: u64, max: u64 },
     #[error("the share of large flows is {0}; give a number from 0 to 1")]
     Share(f64),
 }
 
-/// Above this, neighbouring whole numbers are no longer told apart by the arithmetic used here.
+/// Above this, neighbouring whole numbers are no longer distinguished by the arithmetic used here.
 const SIZE_MAX_BYTES: f64 = 9_007_199_254_740_992.0;
 
 impl SizeDistribution {
-    /// Every flow has the same size.
-    ///
-    /// # Errors
-    /// A size of 0, or above 2^53.
     pub fn fixed(size_bytes: u64) -> Result<SizeDistribution, SizeError> {
         check_size(size_bytes)?;
         Ok(SizeDistribution {
@@ -84,9 +69,6 @@ impl SizeDistribution {
     }
 
     /// Every whole number of bytes from `min` to `max`, both included, equally likely.
-    ///
-    /// # Errors
-    /// A minimum of 0, a maximum below it or above 2^53.
     pub fn uniform(min_bytes: u64, max_bytes: u64) -> Result<SizeDistribution, SizeError> {
         check_size(min_bytes)?;
         check_size(max_bytes)?;
@@ -110,9 +92,6 @@ impl SizeDistribution {
     }
 
     /// Two sizes, the second with probability `large_share` (0 to 1).
-    ///
-    /// # Errors
-    /// A size of 0 or above 2^53, sizes in the wrong order, a share outside 0 to 1.
     pub fn bimodal(small_bytes: u64, large_bytes: u64, large_share: f64) -> Result<SizeDistribution, SizeError> {
         check_size(small_bytes)?;
         check_size(large_bytes)?;
@@ -129,8 +108,7 @@ impl SizeDistribution {
         Ok(SizeDistribution::of_points(name, Interpolation::Step, &points))
     }
 
-    /// From points already checked: neither coordinate ever falls, the last probability is 1, the
-    /// mean is above 0.
+    /// Makes it from checked points: both coordinates rise, the last probability is 1.
     pub(crate) fn of_points(name: String, interpolation: Interpolation, points: &[CdfPoint]) -> SizeDistribution {
         let mut segments = Vec::with_capacity(points.len());
         let first = points[0];
@@ -152,31 +130,27 @@ impl SizeDistribution {
             }
         }
         let least = segments.first().map_or(1.0, |segment| segment.from_bytes);
-        let greatest = segments.last().map_or(1.0, |segment| segment.to_bytes);
+        let largest = segments.last().map_or(1.0, |segment| segment.to_bytes);
         SizeDistribution {
             name,
             segments,
             smallest_bytes: (libm::round(least) as u64).max(1),
-            largest_bytes: (libm::round(greatest) as u64).max(1),
+            largest_bytes: (libm::round(largest) as u64).max(1),
         }
     }
 
-    /// Its name or specification, as reports print it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Mean size in bytes, exact up to floating-point rounding, before sizes are rounded to whole
-    /// bytes.
+    /// Mean size in bytes, exact, before sizes are rounded to whole bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.segments.iter().map(|segment| segment.mass() * segment.mean_bytes()).sum()
     }
 
-    /// Standard deviation over mean.
     pub fn coefficient_of_variation(&self) -> f64 {
         let mean = self.mean_bytes();
-        // Central moments stretch by stretch: the plain second moment would cancel for narrow
-        // distributions.
+        // Central moments by stretch: the plain second moment would cancel if narrow.
         let variance: f64 = self
             .segments
             .iter()
@@ -189,7 +163,7 @@ impl SizeDistribution {
     }
 
     /// The size that a share `u` of flows does not exceed, in whole bytes, at least 1. `u` outside
-    /// 0 to 1 and NaN answer the nearest end.
+    /// 0 to 1 and NaN give the nearest end.
     pub fn quantile(&self, u: f64) -> u64 {
         let u = if u > 0.0 { u.min(1.0) } else { 0.0 };
         let ix = self.segments.partition_point(|segment| segment.to_probability < u).min(self.segments.len() - 1);

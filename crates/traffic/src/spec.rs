@@ -1,8 +1,10 @@
-//! Specifications such as `stride:step=30`: a name, then parameters, as experiment files and
-//! options write them.
+//! Specifications such as `stride:step=30`: a name, then parameters.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
+
+use net::spec_text::{SpecText, SpecTextError};
 
 /// One parameter of a registry entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,49 +12,28 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its default, or `required`.
     pub default: &'static str,
-    /// What it does, with its unit.
+    /// Meaning, with its unit.
     pub doc: &'static str,
 }
 
-/// A specification that cannot be understood.
+pub(crate) const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
+    Parameter { name, default, doc }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// No entry of this name.
     #[error("there is no {what} called `{name}`{hint}")]
-    UnknownName {
-        what: &'static str,
-        name: String,
-        /// The nearest name, or all names.
-        hint: String,
-    },
-    /// A parameter the entry does not have.
+    UnknownName { what: &'static str, name: String, hint: String },
     #[error("{what} `{name}` has no parameter `{key}`{hint}")]
-    UnknownKey {
-        what: &'static str,
-        name: String,
-        key: String,
-        /// The nearest key, or all of them.
-        hint: String,
-    },
-    /// A parameter without a default was left out.
+    UnknownKey { what: &'static str, name: String, key: String, hint: String },
     #[error("{what} `{name}` needs `{key}`; write `{name}:{key}=...`")]
     MissingKey { what: &'static str, name: String, key: &'static str },
-    /// Not of the form `key=value`.
     #[error("in `{text}`: `{part}` is not of the form key=value")]
     NotKeyValue { text: String, part: String },
-    /// A key given twice.
     #[error("in `{text}`: `{key}` is given twice")]
     KeyTwice { text: String, key: String },
-    /// A value of the wrong type or out of range.
     #[error("{what} `{name}`: {key} = `{value}`: {reason}")]
-    Value {
-        what: &'static str,
-        name: String,
-        key: String,
-        value: String,
-        /// The violated rule and accepted values.
-        reason: String,
-    },
+    Value { what: &'static str, name: String, key: String, value: String, reason: String },
 }
 
 /// A specification taken apart; values are turned into quantities as they are asked for.
@@ -60,54 +41,33 @@ pub enum SpecError {
 pub(crate) struct Spec<'a> {
     what: &'static str,
     pub(crate) name: &'a str,
-    values: Vec<(&'a str, &'a str)>,
+    values: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Spec<'a> {
-    /// Splits `name:key=value,key=value`.
     pub(crate) fn parse(what: &'static str, text: &'a str) -> Result<Spec<'a>, SpecError> {
-        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let mut values: Vec<(&str, &str)> = Vec::new();
-        for part in rest.split(',').filter(|part| !part.trim().is_empty()) {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| SpecError::NotKeyValue { text: text.to_owned(), part: part.to_owned() })?;
-            let key = key.trim();
-            if values.iter().any(|(seen, _)| *seen == key) {
-                return Err(SpecError::KeyTwice { text: text.to_owned(), key: key.to_owned() });
-            }
-            values.push((key, value.trim()));
-        }
-        Ok(Spec { what, name: name.trim(), values })
+        let SpecText { name, values } = SpecText::parse(text).map_err(|error| match error {
+            SpecTextError::NotKeyValue(part) => SpecError::NotKeyValue { text: text.to_owned(), part: part.to_owned() },
+            SpecTextError::Repeated(key) => SpecError::KeyTwice { text: text.to_owned(), key: key.to_owned() },
+        })?;
+        Ok(Spec { what, name, values })
     }
 
-    /// Refuses keys that are not among `parameters`.
     pub(crate) fn check_keys(&self, parameters: &[Parameter]) -> Result<(), SpecError> {
         let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name).collect();
-        let unknown = self.values.iter().find(|(key, _)| !known.contains(key));
-        match unknown {
-            None => Ok(()),
-            Some((key, _)) => Err(SpecError::UnknownKey {
-                what: self.what,
-                name: self.name.to_owned(),
-                key: (*key).to_owned(),
-                hint: hint(key, &known),
-            }),
-        }
+        let Some(key) = self.values.keys().find(|key| !known.contains(key)) else { return Ok(()) };
+        let (name, key, hint) = (self.name.to_owned(), (*key).to_owned(), hint(key, &known));
+        Err(SpecError::UnknownKey { what: self.what, name, key, hint })
     }
 
-    /// The error for a name that is not among `known`.
     pub(crate) fn unknown_name(&self, known: &[&str]) -> SpecError {
         SpecError::UnknownName { what: self.what, name: self.name.to_owned(), hint: hint(self.name, known) }
     }
 
-    /// The text of a parameter, if it was given.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
-        let found = self.values.iter().find(|(given, _)| *given == key);
-        found.map(|(_, value)| *value)
+        self.values.get(key).copied()
     }
 
-    /// A parameter, if it was given.
     pub(crate) fn get<T: FromStr>(&self, key: &'static str) -> Result<Option<T>, SpecError>
     where
         T::Err: Display,
@@ -115,7 +75,6 @@ impl<'a> Spec<'a> {
         self.text(key).map(|value| value.parse().map_err(|cause: T::Err| self.bad(key, cause.to_string()))).transpose()
     }
 
-    /// A parameter without a default.
     pub(crate) fn require<T: FromStr>(&self, key: &'static str) -> Result<T, SpecError>
     where
         T::Err: Display,
@@ -146,7 +105,6 @@ mod tests {
     #[test]
     fn values_are_taken_apart_and_typed() {
         let spec = Spec::parse("thing", "incast: fan_in = 8 ,target=fixed").unwrap();
-        assert_eq!(spec.name, "incast");
         assert_eq!(spec.get::<u32>("fan_in").unwrap(), Some(8));
         assert_eq!(spec.text("target"), Some("fixed"));
         assert_eq!(spec.get::<u32>("other").unwrap(), None);

@@ -2,10 +2,10 @@
 
 use crate::flow::{Flow, Start};
 
-/// Flows that wait for others: told of each flow that has delivered everything, answers which ones
-/// that releases.
+/// Flows that wait for others. The caller reports each flow that has delivered everything and
+/// receives the flows that this releases.
 ///
-/// Costs nothing per flow that nothing waits for, and never allocates once made.
+/// A flow without waiting flows has no overhead, and no call allocates.
 #[derive(Clone, Debug, Default)]
 pub struct Triggers {
     /// Flows waiting for one flow: `(awaited, waiting)`, sorted.
@@ -16,14 +16,11 @@ pub struct Triggers {
 /// Flows that wait for ranges of groups; empty where none does.
 #[derive(Clone, Debug, Default)]
 struct GroupTriggers {
-    /// Position in `groups` of the group of each flow; [`NONE`] for flows of groups nothing waits
-    /// for.
+    /// Position in `groups` of each flow's group; [`NONE`] if nothing waits for it.
     group_of: Vec<u32>,
     groups: Vec<Group>,
-    /// Positions in `ranges`, group by group.
     ranges_of: Vec<u32>,
     ranges: Vec<Range>,
-    /// Flows waiting, range by range.
     waiting: Vec<u32>,
 }
 
@@ -45,8 +42,7 @@ struct Range {
 
 const NONE: u32 = u32::MAX;
 
-/// A group would be looked at this often, all ranges together, before a list is called too tangled
-/// to use.
+/// Maximum sum of the widths of all group ranges; a wider list is rejected.
 const WIDTH_MAX: usize = 20_000_000;
 
 /// A trigger that can never fire, at this position of a list.
@@ -82,8 +78,8 @@ impl Triggers {
         Triggers { by_flow, groups: GroupTriggers::new(flows) }
     }
 
-    /// Flow `ended` has delivered its last byte: `release` is told each flow that waited for that
-    /// alone or last.
+    /// Handles the last byte of flow `ended`: calls `release` with each flow that waited for this
+    /// flow alone, or for it last.
     pub fn ended(&mut self, ended: u32, mut release: impl FnMut(u32)) {
         let from = self.by_flow.partition_point(|(awaited, _)| *awaited < ended);
         for (_, id) in self.by_flow[from..].iter().take_while(|(awaited, _)| *awaited == ended) {
@@ -158,7 +154,7 @@ impl GroupTriggers {
 
 /// Numbers of the groups of a list, sorted.
 fn names(flows: &[Flow]) -> Vec<u32> {
-    // Group 0 stands for none, so nothing can wait for it.
+    // Group 0 means no group, so nothing can wait for it.
     let mut names: Vec<u32> = flows.iter().map(|flow| flow.group).filter(|group| *group > 0).collect();
     names.sort_unstable();
     names.dedup();

@@ -4,16 +4,14 @@ use net::Bytes;
 
 use crate::cdf::{CdfError, parse_cdf};
 use crate::sizes::{SizeDistribution, SizeError};
-use crate::spec::{Parameter, Spec, SpecError};
+use crate::spec::{Parameter, Spec, SpecError, parameter};
 
 /// A published flow-size distribution built into the program.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// The name in specifications.
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    /// The source of the numbers.
     pub source: &'static str,
     /// Its table, as in `data/workloads`.
     pub table: &'static str,
@@ -69,26 +67,20 @@ pub const NOT_SHIPPED: &[&str] = &[
     "google-rpc2008-conweave",
 ];
 
-/// The error of an unavailable workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
-    /// The text is no workload.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// Its parameters make no distribution.
     #[error("workload `{text}`: {cause}")]
     Size { text: String, cause: SizeError },
-    /// The table of a `file:` workload is wrong.
     #[error(transparent)]
     Cdf(#[from] CdfError),
-    /// The table of a `file:` workload cannot be read.
     #[error("cannot read the flow-size table {path}: {reason}")]
     Unreadable {
         path: String,
-        /// What the system says.
+        /// The error of the operating system.
         reason: String,
     },
-    /// A distribution left out because of its licence.
     #[error(
         "workload `{0}` is not built in, as its table has no licence to copy it; get the table and give `file:path=TABLE.cdf`"
     )]
@@ -97,36 +89,28 @@ pub enum WorkloadError {
 
 /// Parameterised distributions, for the reference: name, what it is, parameters.
 pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
-    (
-        "fixed",
-        "every flow has the same size",
-        &[Parameter { name: "size", default: "required", doc: "size of every flow, such as 1MB" }],
-    ),
+    ("fixed", "every flow has the same size", &[parameter("size", "required", "size of every flow, such as 1MB")]),
     (
         "uniform",
         "every size in a range is equally likely",
         &[
-            Parameter { name: "min", default: "required", doc: "smallest size, such as 1KB" },
-            Parameter { name: "max", default: "required", doc: "largest size, such as 10KB" },
+            parameter("min", "required", "smallest size, such as 1KB"),
+            parameter("max", "required", "largest size, such as 10KB"),
         ],
     ),
     (
         "bimodal",
         "two sizes",
         &[
-            Parameter { name: "small", default: "required", doc: "the smaller size, such as 10KB" },
-            Parameter { name: "large", default: "required", doc: "the larger size, such as 1MB" },
-            Parameter {
-                name: "large_share",
-                default: "required",
-                doc: "share of flows that have the larger size, 0 to 1",
-            },
+            parameter("small", "required", "the smaller size, such as 10KB"),
+            parameter("large", "required", "the larger size, such as 1MB"),
+            parameter("large_share", "required", "share of flows that have the larger size, 0 to 1"),
         ],
     ),
     (
         "file",
         "a table of `size_bytes cumulative_probability` lines",
-        &[Parameter { name: "path", default: "required", doc: "the file; everything after `path=` belongs to it" }],
+        &[parameter("path", "required", "the file; everything after `path=` belongs to it")],
     ),
 ];
 
@@ -135,11 +119,7 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
 /// `file:path=TABLE.cdf`.
 ///
 /// `read` is called with the path of a `file:` workload, since this crate touches no files; it
-/// answers the text of the file or why it cannot be read.
-///
-/// # Errors
-/// An unknown name or key (with the nearest known one), a value out of range, a table that cannot
-/// be used.
+/// returns the text of the file or the reason why it cannot be read.
 pub fn parse_workload(
     text: &str,
     read: &mut dyn FnMut(&str) -> Result<String, String>,
@@ -185,12 +165,10 @@ fn parametric(spec: &Spec<'_>) -> Result<Result<SizeDistribution, SizeError>, Sp
 }
 
 impl Workload {
-    /// The built-in workload of this name.
     pub fn named(name: &str) -> Option<&'static Workload> {
         WORKLOADS.iter().find(|workload| workload.name == name)
     }
 
-    /// Its distribution.
     pub fn distribution(&self) -> SizeDistribution {
         parse_cdf(self.name, self.table).expect("built-in tables are read by a test of this crate")
     }

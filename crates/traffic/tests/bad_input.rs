@@ -98,7 +98,7 @@ proptest! {
         which in 0..ALL.len(),
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), "[0-9a-z,:.>#\n -]{0,12}"), 1..4),
     ) {
-        // Likelier than random bytes to leave something that almost reads.
+        // Likelier than random bytes to leave a text that is almost valid.
         let mut text = ALL[which].to_owned();
         for (place, new) in changes {
             let place = place.index(text.len());
@@ -196,63 +196,61 @@ fn csv_lists_are_refused_with_line_and_reason() {
 
 #[test]
 fn connection_matrices_are_refused_with_line_and_reason() {
+    let check = |text: &str, message: &str| {
+        let found = read_cm("t.cm", text, StartUnit::Picoseconds).unwrap_err().to_string();
+        assert_eq!(found, format!("t.cm:{message}"));
+    };
     for (text, message) in [
-        ("", "t.cm:1: the line `Nodes n` is missing"),
-        ("Nodes 2\n", "t.cm:1: the line `Connections n` is missing"),
-        ("Nodes 2\nNodes 3\n", "t.cm:2: the line `Nodes` is there twice"),
-        ("0->1 start 0 size 5\n", "t.cm:1: the line `Nodes n` before the connections is missing"),
-        ("Nodes 2\nConnections 2\n0->1 start 0 size 5\n", "t.cm:3: the header promises 2 connections, but there are 1"),
+        ("", "1: the line `Nodes n` is missing"),
+        ("Nodes 2\n", "1: the line `Connections n` is missing"),
+        ("Nodes 2\nNodes 3\n", "2: the line `Nodes` is there twice"),
+        ("0->1 start 0 size 5\n", "1: the line `Nodes n` before the connections is missing"),
+        ("Nodes 2\nConnections 2\n0->1 start 0 size 5\n", "3: the header promises 2 connections, but there are 1"),
         (
             "Nodes 2\nConnections 0\nTriggers 2\ntrigger id 1 oneshot\n",
-            "t.cm:4: the header promises 2 triggers, but there are 1",
-        ),
-        (
-            "Nodes 2\nConnections 1\n0->2 start 0 size 5\n",
-            "t.cm:3: host 2 does not exist; there are 2, numbered from 0",
-        ),
-        (
-            "Nodes 2\nConnections 1\n1->1 start 0 size 5\n",
-            "t.cm:3: host 1 sends to itself; sender and receiver must differ",
-        ),
-        ("Nodes 2\nConnections 1\n0->1 start 0\n", "t.cm:3: `size` is missing"),
-        ("Nodes 2\nConnections 1\n0->1 size 5\n", "t.cm:3: `start` or `trigger` is missing"),
-        ("Nodes 2\nConnections 1\n0->1 start 0 size\n", "t.cm:3: the value of `size` is missing"),
-        ("Nodes 2\nConnections 1\n0->1 start 0 size 0\n", "t.cm:3: size `0` is not at least 1 byte"),
-        (
-            "Nodes 2\nConnections 1\n0->1 start 0 trigger 1 size 5\n",
-            "t.cm:3: `start` and `trigger` exclude each other; keep one",
-        ),
-        (
-            "Nodes 2\nConnections 1\n0->1 start 0 size 5 prio 1\n",
-            "t.cm:3: `prio` is unknown here; expected id, start, trigger, size, send_done_trigger",
-        ),
-        (
-            "Nodes 2\nConnections 1\n0-1 start 0 size 5\n",
-            "t.cm:3: `0-1` is unknown here; expected Nodes, Connections, Triggers, trigger or a connection `src->dst`",
+            "4: the header promises 2 triggers, but there are 1",
         ),
         (
             "Nodes 2\nTriggers 1\ntrigger id 1 barrier\n",
-            "t.cm:3: `barrier` is unknown here; expected oneshot, the only kind of trigger supported",
-        ),
-        (
-            "Nodes 2\nConnections 1\nTriggers 1\n0->1 trigger 1 size 5\ntrigger id 1 oneshot\n",
-            "t.cm:4: no connection fires trigger 1; it would never start",
-        ),
-        (
-            "Nodes 2\nConnections 1\n0->1 trigger 1 size 5 send_done_trigger 1\n",
-            "t.cm:3: trigger 1 is not declared by a line `trigger id 1 oneshot`; it would never start",
-        ),
-        (
-            "Nodes 2\nConnections 1\nTriggers 1\n0->1 trigger 1 size 5 send_done_trigger 1\ntrigger id 1 oneshot\n",
-            "t.cm:4: its trigger waits, directly or through others, for itself; it would never start",
+            "3: `barrier` is unknown here; expected oneshot, the only kind of trigger supported",
         ),
         (
             "Nodes 2\nConnections 2\n0->1 start 0 size 5 send_done_trigger 1\n1->0 start 0 size 5 send_done_trigger 1\n",
-            "t.cm:4: trigger 1 is fired by two connections; one is supported",
+            "4: trigger 1 is fired by two connections; one is supported",
         ),
     ] {
-        let found = read_cm("t.cm", text, StartUnit::Picoseconds).unwrap_err().to_string();
-        assert_eq!(found, message);
+        check(text, message);
+    }
+    for (rest, message) in [
+        ("0->2 start 0 size 5\n", "3: host 2 does not exist; there are 2, numbered from 0"),
+        ("1->1 start 0 size 5\n", "3: host 1 sends to itself; sender and receiver must differ"),
+        ("0->1 start 0\n", "3: `size` is missing"),
+        ("0->1 size 5\n", "3: `start` or `trigger` is missing"),
+        ("0->1 start 0 size\n", "3: the value of `size` is missing"),
+        ("0->1 start 0 size 0\n", "3: size `0` is not at least 1 byte"),
+        ("0->1 start 0 trigger 1 size 5\n", "3: `start` and `trigger` exclude each other; keep one"),
+        (
+            "0->1 start 0 size 5 prio 1\n",
+            "3: `prio` is unknown here; expected id, start, trigger, size, send_done_trigger",
+        ),
+        (
+            "0-1 start 0 size 5\n",
+            "3: `0-1` is unknown here; expected Nodes, Connections, Triggers, trigger or a connection `src->dst`",
+        ),
+        (
+            "Triggers 1\n0->1 trigger 1 size 5\ntrigger id 1 oneshot\n",
+            "4: no connection fires trigger 1; it would never start",
+        ),
+        (
+            "0->1 trigger 1 size 5 send_done_trigger 1\n",
+            "3: trigger 1 is not declared by a line `trigger id 1 oneshot`; it would never start",
+        ),
+        (
+            "Triggers 1\n0->1 trigger 1 size 5 send_done_trigger 1\ntrigger id 1 oneshot\n",
+            "4: its trigger waits, directly or through others, for itself; it would never start",
+        ),
+    ] {
+        check(&format!("Nodes 2\nConnections 1\n{rest}"), message);
     }
 }
 

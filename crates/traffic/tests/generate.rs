@@ -6,7 +6,7 @@ use anabranch_traffic::{
 };
 use net::{Bandwidth, Time, Topology, TopologyBuilder};
 
-/// Racks of four hosts at 10 Gb/s, each rack a pod of its own.
+/// Racks of four hosts at 10 Gb/s, each rack a separate pod.
 fn topology(rack_count: u32) -> Topology {
     let mut builder = TopologyBuilder::new("test");
     let core = builder.switch("core", 2, None);
@@ -167,8 +167,7 @@ fn on_off_senders_are_merged_in_order() {
         assert!(list.flows.windows(2).all(|pair| start(&pair[0]) <= start(&pair[1])));
         assert!(list.flows.iter().all(|flow| flow.src != flow.dst && start(flow) < Time::from_s(5)));
     }
-    // Half of the time ON, then about 100 flows per second and sender, and one more for each ON
-    // period.
+    // Half of the time ON, about 100 flows per second and sender, one more for each ON period.
     let long = TrafficSpec {
         until: Some(Time::from_s(200)),
         ..spec("web-search", "stride", "on-off:on_sigma=0.5,off_sigma=0.5,gap_sigma=0.5")
@@ -232,7 +231,7 @@ fn what_cannot_be_made_is_refused() {
     assert!(matches!(fail(&impossible), TrafficError::Pattern(_)));
 }
 
-/// A change of any draw changes every published result: this test is to be changed on purpose only.
+/// A change of any draw changes every published result: change this test on purpose only.
 #[test]
 fn the_same_seed_gives_the_same_list_for_ever() {
     let list = make(&loaded(0.5, "random-pairs", "poisson", 4));

@@ -29,7 +29,7 @@ fn ranks(count: u32) -> RankOptions {
     RankOptions { count: Some(count), placement: Placement::Consecutive }
 }
 
-/// What a trace of the `.csv` kind sends, added up from its text alone: (n - 1) / n of the buffer
+/// Bytes that a trace of the `.csv` kind sends, added up from its text alone: (n - 1) / n of the buffer
 /// by each of n ranks, twice in an all-reduce, in each of 128 / n groups.
 fn bytes_by_hand(text: &str) -> u128 {
     let mut total = 0;
@@ -52,7 +52,7 @@ fn a_trace_sends_the_bytes_it_says() {
     assert_eq!(warnings, [Warning::NothingToSend { count: 1 }]);
     assert_eq!(list.total_bytes(), bytes_by_hand(&text(&name)));
     assert!(list.total_bytes() > 1_000_000_000_000, "a training step is large");
-    // 128 ranks make 64 pairs and 2 groups of 64, each collective of each with a number of its own.
+    // 128 ranks make 64 pairs and 2 groups of 64, each collective of each with its own number.
     let numbers: std::collections::BTreeSet<u32> = list.flows.iter().map(|flow| flow.group).collect();
     assert_eq!(numbers.len(), (134 + 3) * 64 + (3 + 5 + 1) * 2);
     let first = list.flows.iter().find(|flow| flow.size_bytes == 16_777_216 / 2).unwrap();
@@ -82,7 +82,7 @@ fn every_committed_trace_is_read_and_limits_are_told() {
         if count > 0 {
             assert_eq!(left_out, count - 12, "{name}");
         }
-        // What is kept with results can be replayed.
+        // The description kept with results can be replayed.
         assert_eq!(read_csv("t.csv", &write_csv(&list), &hosts(16)).unwrap(), list, "{name}");
     }
 }
@@ -96,8 +96,7 @@ fn fewer_ranks_shrink_data_parallel_groups_alone() {
     let of = |group: u32| list.flows.iter().filter(move |flow| flow.group == group);
     let members =
         |group: u32| of(group).flat_map(|flow| [flow.src.0, flow.dst.0]).collect::<std::collections::BTreeSet<u32>>();
-    // The trace begins with data-parallel sums of 1 byte (8 scaled): 8 groups of 4 ranks that are 8
-    // apart.
+    // The trace begins with data-parallel sums of 1 byte (8 scaled): 8 groups of 4 ranks, 8 apart.
     assert_eq!(members(1).into_iter().collect::<Vec<_>>(), [0, 8, 16, 24]);
     let tensor = list.flows.iter().filter(|flow| flow.src.0 / 8 == flow.dst.0 / 8).count();
     assert!(tensor > 0);
@@ -149,8 +148,7 @@ fn workloads_go_forward_then_backward_with_their_computation() {
     assert_eq!(list.total_bytes(), 2 * 2 * (10 + 20 + 80) + 2 * 40);
     let after = |first, last, ns| Start::AfterGroups { first, last, delay: net::Time::from_ns(ns) };
     assert_eq!(begins(&list, 1), [Start::At(net::Time::from_ns(200)); 2]);
-    // Backward: b's input gradient after both layers' forward time, then b's weight gradient time,
-    // update, and a's.
+    // Backward: b's input gradient after both forwards, then b's weight gradient, update, a's.
     assert_eq!(begins(&list, 3), [after(1, 1, 2 * (1000 + 2000)); 2]);
     assert_eq!(begins(&list, 5), [after(3, 3, 2 * (4000 + 7 + 200)); 2]);
     assert_eq!(begins(&list, 7), [after(5, 6, 2 * 400); 2]);

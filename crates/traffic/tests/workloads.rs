@@ -1,11 +1,10 @@
-//! The built-in flow-size tables have the published statistics, and so has any other table in the
-//! same format.
+//! The built-in flow-size tables, and any other in the format, have the published statistics.
 
 use anabranch_traffic::{SizeDistribution, WORKLOADS, parse_cdf, parse_workload};
 use std::io::Write as _;
 use std::path::Path;
 
-/// Name; mean, median, p99 and greatest size in bytes; percent of flows below 100 kB; percent of
+/// Name; mean, median, p99 and largest size in bytes; percent of flows below 100 kB; percent of
 /// bytes in flows above 1 MB; coefficient of variation.
 type Statistics = (&'static str, f64, u64, u64, u64, f64, f64, f64);
 
@@ -56,14 +55,14 @@ const SHARED: &[Statistics] = &[
 ];
 
 fn check(sizes: &SizeDistribution, expected: &Statistics) {
-    let (name, mean, median, p99, greatest, below, above, variation) = *expected;
+    let (name, mean, median, p99, largest, below, above, variation) = *expected;
     let near = |what: &str, found: f64, wanted: f64, off: f64| {
         assert!((found - wanted).abs() <= off, "{name}: {what} {found}, not {wanted}");
     };
     near("mean", sizes.mean_bytes(), mean, 0.51);
     near("median", sizes.quantile(0.5) as f64, median as f64, 1.0);
     near("p99", sizes.quantile(0.99) as f64, p99 as f64, 1.0);
-    assert_eq!(sizes.largest_bytes(), greatest, "{name}");
+    assert_eq!(sizes.largest_bytes(), largest, "{name}");
     near("flows below 100 kB", 100.0 * sizes.flows_below(1e5), below, 0.006);
     near("bytes above 1 MB", 100.0 * sizes.bytes_share_above(1e6), above, 0.006);
     near("variation", sizes.coefficient_of_variation(), variation, 0.006);
@@ -84,8 +83,8 @@ fn built_in_workloads_have_the_published_statistics() {
 #[test]
 fn the_readme_lists_the_same_statistics() {
     let readme = include_str!("../../../data/workloads/README.md");
-    for (name, mean, median, p99, greatest, below, above, variation) in BUILT_IN {
-        let tail = format!("| {mean} | {median} | {p99} | {greatest} | {below:.2} | {above:.2} | {variation:.2} |");
+    for (name, mean, median, p99, largest, below, above, variation) in BUILT_IN {
+        let tail = format!("| {mean} | {median} | {p99} | {largest} | {below:.2} | {above:.2} | {variation:.2} |");
         let row = readme.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
         assert!(row.is_some_and(|row| row.ends_with(&tail)), "{name}: {row:?}, not ... {tail}");
     }

@@ -16,8 +16,6 @@
 //!   recognised by their reported size, or by counters every 5 s.
 //! - Quartiles are medians of the halves, without the middle of an odd number.
 //!
-//! Pitfalls: the threshold follows bursts; rules change with every arrival of a long flow.
-//!
 //! - Helps: with heavy-tailed sizes: only flows that have become long use the controller.
 //! - Hurts: with bursts, which the threshold follows; rules change with every arrival of a long
 //!   flow.
@@ -26,68 +24,30 @@ use std::collections::BTreeMap;
 
 use net::{LinkIx, Time};
 
-use super::common::dag::{Dag, Search};
-use super::common::default_routes;
-use super::common::edges::{Ends, ends, measured, rate_of};
+use super::common::{Dag, Ends, Search, default_routes, ends, measured, rate_of};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Pin,
     Placements,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "fdalb",
-    title: "FDALB",
-    summary: "Places flows that have become long on the path with the largest share; flow sizes set the threshold.",
-    source: "P21; F0",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "reports of hosts",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param {
-            name: "window",
-            kind: ParamKind::Count { min: 4, max: 1_000_000 },
-            default: "1000",
-            unit: "flows",
-            doc: "Number of flow sizes in the box plot.",
-        },
-        Param {
-            name: "initial",
-            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
-            default: "100000",
-            unit: "bytes",
-            doc: "Threshold until that number of sizes is known.",
-        },
-        Param {
-            name: "least",
-            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
-            default: "10000",
-            unit: "bytes",
-            doc: "Minimum of the threshold.",
-        },
-        Param {
-            name: "greatest",
-            kind: ParamKind::Count { min: 1, max: 1_000_000_000 },
-            default: "1000000",
-            unit: "bytes",
-            doc: "Maximum of the threshold.",
-        },
-        Param {
-            name: "capacity",
-            kind: ParamKind::Choice(&["full", "remaining"]),
-            default: "full",
-            unit: "",
-            doc: "Capacity shared by long flows: that of the links, or the part left according to counters.",
-        },
-    ],
-    example: "fdalb",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(Fdalb::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
+    .summary("Places flows that have become long on the path with the largest share; flow sizes set the threshold.")
+    .source("P21; F0")
+    .granularity(Granularity::MovableFlow)
+    .senses("reports of hosts")
+    .params(&[
+        Param::count("window", 4..=1_000_000, "1000").unit("flows").doc("Number of flow sizes in the box plot."),
+        Param::count("initial", 1..=1_000_000_000, "100000")
+            .unit("bytes")
+            .doc("Threshold until that number of sizes is known."),
+        Param::count("least", 1..=1_000_000_000, "10000").unit("bytes").doc("Minimum of the threshold."),
+        Param::count("greatest", 1..=1_000_000_000, "1000000").unit("bytes").doc("Maximum of the threshold."),
+        Param::choice("capacity", &["full", "remaining"], "full")
+            .doc("Capacity shared by long flows: that of the links, or the part left according to counters."),
+    ])
+    .central(|_, params| Box::new(Fdalb::new(params)));
 
 /// Interval at which counters are read.
 const PERIOD: Time = Time::from_s(5);
@@ -102,7 +62,6 @@ struct Fdalb {
     sizes: Option<Vec<u64>>,
     /// Number of long flows that ended since the threshold was set.
     long_ended: usize,
-    /// Number of long flows on each link.
     long: Vec<u32>,
     /// By pair: the rank after the last one taken.
     turn: BTreeMap<Ends, u32>,
@@ -130,23 +89,18 @@ impl Fdalb {
         info.size.unwrap_or(0).max(info.bytes) > self.threshold
     }
 
-    /// Places a long flow that has no path yet.
     fn place(&mut self, view: &NetworkView<'_>, flow: FlowId, info: &FlowInfo, placements: &mut Placements) {
         if !self.is_long(info) || placements.pin_of(flow).is_some() {
             return;
         }
-        let Some(ends) = ends(view, info) else {
-            return;
-        };
+        let Some(ends) = ends(view, info) else { return };
         let dag = Dag::new(view);
         let (long, is_remaining) = (&self.long, self.is_remaining);
         let share = |link: LinkIx| {
             let taken = if is_remaining { measured(view, link) } else { 0.0 };
             (rate_of(view, link) - taken).max(0.0) / f64::from(long[link.ix()] + 1)
         };
-        let Some(best) = self.search.widest(dag, ends, share) else {
-            return;
-        };
+        let Some(best) = self.search.widest(dag, ends, share) else { return };
         let turn = self.turn.entry(ends).or_default();
         let is_best = |link: LinkIx| share(link) >= best;
         let is_found = *turn < dag.path_count(ends) && self.search.first_fit(dag, ends, *turn, is_best);
@@ -190,13 +144,8 @@ impl CentralBalancer for Fdalb {
         CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(PERIOD) }
     }
 
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 placements.set_default_routes(default_routes::equal_cost(view));

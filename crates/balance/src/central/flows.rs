@@ -18,8 +18,7 @@ impl FlowId {
 /// Information about a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowInfo {
-    /// Five-tuple on the wire; ports and protocol are 0 if the flow is all traffic of a pair of
-    /// hosts.
+    /// Five-tuple on the wire; ports and protocol are 0 for all traffic of a pair of hosts.
     pub tuple: FiveTuple,
     /// Sender.
     pub src: HostIx,

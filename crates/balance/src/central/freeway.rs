@@ -13,8 +13,6 @@
 //! flows between them are known. At most `paths` per pair are used. Large flows prefer paths whose
 //! counters are all 0.
 //!
-//! Pitfall: a path that changes its kind moves many flows.
-//!
 //! - Helps: short flows next to long ones, which get separate paths.
 //! - Hurts: where there are few paths to divide; a path that changes its kind moves many flows.
 
@@ -22,64 +20,32 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use net::{Bandwidth, LinkIx, Time};
 
-use super::common::dag::Dag;
-use super::common::default_routes;
-use super::common::edges::{Ends, ends, measured, rate_of};
-use super::common::pairs::{divide_all, evenly, some_paths};
+use super::common::{Dag, Ends, default_routes, divide_all, ends, evenly, measured, rate_of, some_paths};
 use super::hedera::{DETECT, REPORT_THRESHOLD_BYTES, THRESHOLD, flow_source, is_large};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "freeway",
-    title: "Freeway",
-    summary: "Keeps some paths of every pair for small flows and places large ones on the others.",
-    source: "P22; ICNP 2014; F0",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "flow and port counters",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
+pub(crate) static ENTRY: Entry = Entry::declare("freeway", "Freeway")
+    .summary("Keeps some paths of every pair for small flows and places large ones on the others.")
+    .source("P22; ICNP 2014; F0")
+    .granularity(Granularity::MovableFlow)
+    .senses("flow and port counters")
+    .params(&[
         THRESHOLD,
-        Param {
-            name: "period",
-            kind: ParamKind::Duration,
-            default: "1s",
-            unit: "",
-            doc: "Time between two readings of the counters.",
-        },
-        Param {
-            name: "busy",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.5",
-            unit: "of capacity",
-            doc: "A low-latency path is busy above this utilisation.",
-        },
-        Param {
-            name: "idle",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.2",
-            unit: "of capacity",
-            doc: "A low-latency path is idle below this utilisation.",
-        },
-        Param {
-            name: "paths",
-            kind: ParamKind::Count { min: 1, max: 256 },
-            default: "16",
-            unit: "paths",
-            doc: "Maximum number of paths used per pair.",
-        },
+        Param::duration("period", "1s").doc("Time between two readings of the counters."),
+        Param::number("busy", 0.0..=1.0, "0.5")
+            .unit("of capacity")
+            .doc("A low-latency path is busy above this utilisation."),
+        Param::number("idle", 0.0..=1.0, "0.2")
+            .unit("of capacity")
+            .doc("A low-latency path is idle below this utilisation."),
+        Param::count("paths", 1..=256, "16").unit("paths").doc("Maximum number of paths used per pair."),
         DETECT,
-    ],
-    example: "freeway",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(Freeway::new(params))),
-};
+    ])
+    .central(|_, params| Box::new(Freeway::new(params)));
 
 struct Freeway {
     threshold: f64,
@@ -153,9 +119,7 @@ impl Freeway {
 
     /// Changes the kind of at most one path of a pair, and moves the large flows on it.
     fn adapt(&mut self, view: &NetworkView<'_>, ends: Ends, large: &[(FlowId, f64)], placements: &mut Placements) {
-        let Some(lanes) = self.pairs.get(&ends) else {
-            return;
-        };
+        let Some(lanes) = self.pairs.get(&ends) else { return };
         let by_use = |path: &usize| self.utilisation(view, &lanes.paths[*path]);
         let low: Vec<f64> = lanes.of_kind(true).map(|path| by_use(&path)).collect();
         let is_half = |count: usize| 2 * count >= low.len();
@@ -167,9 +131,7 @@ impl Freeway {
             () if !is_busy && is_idle && low.len() > 1 => least_used(true),
             () => None,
         };
-        let Some(changed) = changed else {
-            return;
-        };
+        let Some(changed) = changed else { return };
         let path = lanes.paths[changed].clone();
         let becomes_low = !lanes.is_low[changed];
         for link in path.iter() {
@@ -188,12 +150,9 @@ impl Freeway {
         }
     }
 
-    /// Places a large flow on the high-throughput path with the most bandwidth left, preferring
-    /// paths without small flows.
+    /// Places a large flow on the widest high-throughput path, best without small flows.
     fn place(&mut self, view: &NetworkView<'_>, ends: Ends, (flow, rate): (FlowId, f64), placements: &mut Placements) {
-        let Some(lanes) = self.pairs.get(&ends) else {
-            return;
-        };
+        let Some(lanes) = self.pairs.get(&ends) else { return };
         let left = |path: usize| {
             let left = |link: &LinkIx| rate_of(view, *link) - self.load[link.ix()];
             lanes.paths[path].iter().map(left).fold(f64::INFINITY, f64::min)
@@ -220,9 +179,7 @@ impl Freeway {
         let mut active: BTreeSet<Ends> = BTreeSet::new();
         let mut large: BTreeMap<Ends, Vec<(FlowId, f64)>> = BTreeMap::new();
         for (flow, info) in view.flows.iter() {
-            let Some(ends) = ends(view, info) else {
-                continue;
-            };
+            let Some(ends) = ends(view, info) else { continue };
             active.insert(ends);
             if placements.pin_of(flow).is_some() || is_large(view, info, self.threshold, self.source) {
                 let rate = info.rate.map_or(0.0, Bandwidth::as_bps_f64);
@@ -246,13 +203,8 @@ impl CentralBalancer for Freeway {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
     }
 
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 placements.set_default_routes(default_routes::equal_cost(view));
@@ -296,8 +248,7 @@ mod tests {
         let mut freeway = Freeway::new(&crate::registry::Spec::parse("freeway").unwrap().params);
         let mut placements = Placements::default();
         freeway.lay_out(&view, &mut placements);
-        // Two of four spines, one cable each way from and to each of two leaves: every link used by
-        // one path of one pair.
+        // Two of four spines, one cable to and from each leaf: every link has one path of one pair.
         assert_eq!(freeway.low_count.iter().sum::<u32>(), 2 * 2 * 2);
         assert_eq!(freeway.low_count.iter().filter(|count| **count == 1).count(), 8);
         drop(placements);
@@ -305,8 +256,7 @@ mod tests {
         let mut driven = DrivenBalancer::new("freeway", 1, &network);
         network.flow(0, 4, None);
         assert_eq!(low(&network, &driven).len(), 2);
-        // One of two busy is half: a third path joins, then stops at three, since large flows keep
-        // one.
+        // One of two busy is half: a third path joins; then large flows keep the last one.
         let first = low(&network, &driven)[0][0];
         set_load(&mut network, first, 0.6);
         driven.decide(&network, DecisionTrigger::PeriodElapsed);

@@ -13,8 +13,6 @@
 //! between the pair, by counters; the paper counts at a server per rack, here the switch of the
 //! source counts. At least three epochs of history are needed.
 //!
-//! Pitfall: without predictability there is no gain over ECMP.
-//!
 //! - Helps: with traffic between racks that is predictable for a second.
 //! - Hurts: without predictability, where it gains nothing over ECMP, and with epochs longer than
 //!   flows.
@@ -23,70 +21,36 @@ use std::collections::{BTreeMap, VecDeque};
 
 use net::{LinkIx, Time};
 
-use super::common::dag::{Dag, Search};
-use super::common::default_routes;
-use super::common::edges::{Ends, ends, rate_of};
-use super::common::pairs::spread_ranks;
+use super::common::{Dag, Ends, Search, default_routes, ends, rate_of, spread_ranks};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Placements,
     WeightedPath,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "microte",
-    title: "MicroTE",
-    summary: "Places predictable traffic between racks on separate paths and spreads the rest over the remaining capacity.",
-    source: "P09; CoNEXT 2011",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "flow counters",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param { name: "epoch", kind: ParamKind::Duration, default: "1s", unit: "", doc: "Time between two decisions." },
-        Param {
-            name: "window",
-            kind: ParamKind::Count { min: 3, max: 1000 },
-            default: "10",
-            unit: "epochs",
-            doc: "Number of epochs in the mean.",
-        },
-        Param {
-            name: "delta",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.2",
-            unit: "of the mean",
-            doc: "Maximum deviation of predictable traffic from its mean.",
-        },
-        Param {
-            name: "push",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.05",
-            unit: "of capacity",
-            doc: "Difference in utilisation required to move a pair.",
-        },
-        Param {
-            name: "paths",
-            kind: ParamKind::Count { min: 1, max: 256 },
-            default: "16",
-            unit: "paths",
-            doc: "Maximum number of paths of an unpredictable pair.",
-        },
-        Param {
-            name: "detect",
-            kind: ParamKind::Choice(&["pairs", "first-packets"]),
-            default: "pairs",
-            unit: "",
-            doc: "Unit of counting: pairs of hosts, or flows whose first packets went to the controller.",
-        },
-    ],
-    example: "microte",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(MicroTe::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
+    .summary(
+        "Places predictable traffic between racks on separate paths and spreads the rest over the remaining \
+         capacity.",
+    )
+    .source("P09; CoNEXT 2011")
+    .granularity(Granularity::MovableFlow)
+    .senses("flow counters")
+    .params(&[
+        Param::duration("epoch", "1s").doc("Time between two decisions."),
+        Param::count("window", 3..=1000, "10").unit("epochs").doc("Number of epochs in the mean."),
+        Param::number("delta", 0.0..=1.0, "0.2")
+            .unit("of the mean")
+            .doc("Maximum deviation of predictable traffic from its mean."),
+        Param::number("push", 0.0..=1.0, "0.05")
+            .unit("of capacity")
+            .doc("Difference in utilisation required to move a pair."),
+        Param::count("paths", 1..=256, "16").unit("paths").doc("Maximum number of paths of an unpredictable pair."),
+        Param::choice("detect", &["pairs", "first-packets"], "pairs")
+            .doc("Unit of counting: pairs of hosts, or flows whose first packets went to the controller."),
+    ])
+    .central(|_, params| Box::new(MicroTe::new(params)));
 
 /// Number of epochs before a pair can be predictable.
 const HISTORY_LEAST: usize = 3;
@@ -105,7 +69,6 @@ struct MicroTe {
     search: Search,
 }
 
-/// Traffic history and path of a pair.
 #[derive(Default)]
 struct History {
     /// Bytes of this epoch so far.
@@ -152,9 +115,7 @@ impl MicroTe {
 
     /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        let Some(info) = view.flows.get(flow) else {
-            return;
-        };
+        let Some(info) = view.flows.get(flow) else { return };
         self.counted.resize(view.flows.capacity().max(self.counted.len()), 0);
         let before = std::mem::replace(&mut self.counted[flow.ix()], info.bytes);
         if let Some(ends) = ends(view, info) {
@@ -210,7 +171,6 @@ impl MicroTe {
         }
     }
 
-    /// Spreads the other pairs by remaining capacity.
     fn spread(
         &mut self,
         view: &NetworkView<'_>,
@@ -243,13 +203,8 @@ impl CentralBalancer for MicroTe {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.epoch) }
     }
 
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 placements.set_default_routes(default_routes::equal_cost(view));
@@ -301,8 +256,7 @@ mod tests {
     fn steady_pairs_get_separate_paths_and_others_remaining_capacity() {
         let mut network = TestNetwork::new(LEAF_SPINE);
         let mut driven = DrivenBalancer::new("microte", 1, &network);
-        // From the first leaf to the two others, 4 and 2 Gb/s of 10; and back from the second,
-        // irregular.
+        // From the first leaf to the others, 4 and 2 Gb/s of 10; back from the second, irregular.
         let (large, small, wild) = (network.flow(0, 2, None), network.flow(1, 4, None), network.flow(2, 0, None));
         run(&mut network, &mut driven, &[(large, 500), (small, 250)], 3);
         assert_eq!(paths(&network, &driven, large).len(), 2, "not enough history: spread");

@@ -1,5 +1,4 @@
-//! Central balancers: they read the measured state of the whole network and set the forwarding
-//! state.
+//! Central balancers: they read the state of the whole network and set the forwarding state.
 //!
 //! The controller calls a balancer for each [`DecisionTrigger`]. The balancer edits [`Placements`],
 //! the *whole* desired forwarding state, and never handles a message or a switch. `control`
@@ -23,6 +22,8 @@ pub mod sdn_vlb;
 pub mod sdn_wcmp;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use flows::{FlowId, FlowInfo, FlowTable};
 pub use pins::{Pins, PinsIter};
@@ -52,8 +53,7 @@ pub enum FlowSource {
 pub struct CentralNeeds {
     /// The source of flows.
     pub flows: FlowSource,
-    /// Whether counters of flows and ports are polled: [`FlowInfo::rate`] and
-    /// [`NetworkView::load`].
+    /// Whether flow and port counters are polled: [`FlowInfo::rate`], [`NetworkView::load`].
     pub counters: bool,
     /// Interval of [`DecisionTrigger::PeriodElapsed`]; `None` for never.
     pub period: Option<Time>,
@@ -69,8 +69,7 @@ pub struct CentralEnv {
 /// The reason for a call of a central balancer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecisionTrigger {
-    /// The network was discovered or grew, or links appeared or failed. Placements over dead links
-    /// are already removed.
+    /// The network or its links changed. Placements over dead links are already removed.
     NetworkChanged,
     /// Its period has elapsed, and all counters have been polled.
     PeriodElapsed,
@@ -83,8 +82,7 @@ pub enum DecisionTrigger {
 /// The measured load of a link.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LinkLoad {
-    /// Rate over the last two distinct samples of its sender's counters; `None` before there are
-    /// two.
+    /// Rate over the last two distinct samples of the sender's counters; `None` before them.
     pub rate: Option<Bandwidth>,
     /// Time of the later sample.
     pub at: Time,
@@ -110,11 +108,13 @@ pub struct NetworkView<'a> {
     pub flows: &'a FlowTable,
 }
 
-/// The mutable context of a decision.
+/// The context of a decision.
 #[derive(Debug)]
 pub struct CentralCx<'a> {
     /// The random stream of this balancer.
     pub rng: &'a mut RandomStream,
+    /// The network, its load and its flows.
+    pub view: &'a NetworkView<'a>,
 }
 
 /// A balancer with a view of the whole network.
@@ -124,13 +124,7 @@ pub trait CentralBalancer: Send {
 
     /// Edits the desired state for a trigger. The first call has
     /// [`DecisionTrigger::NetworkChanged`].
-    fn decide(
-        &mut self,
-        cx: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    );
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements);
 }
 
 /// A report of an agent on a host to the controller.

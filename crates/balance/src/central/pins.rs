@@ -2,13 +2,11 @@
 
 use super::{FlowId, Pin};
 
-/// The pins of [`super::Placements`]: a map ordered by flow number, stored as an array, since
-/// numbers are dense.
+/// The pins of [`super::Placements`]: a map by flow number, stored as an array.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
     slots: Vec<Slot>,
     len: usize,
-    /// Every flow whose slot is marked as edited.
     edited: Vec<FlowId>,
 }
 
@@ -76,7 +74,6 @@ impl Pins {
             self.edited.push(flow);
         }
     }
-    /// Reserves capacity for flows with numbers below this.
     pub(super) fn reserve(&mut self, numbers: usize) {
         self.slots.reserve(numbers.saturating_sub(self.slots.len()));
         self.edited.reserve(numbers.saturating_sub(self.edited.len()));

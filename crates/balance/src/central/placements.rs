@@ -7,8 +7,7 @@ use net::{Bandwidth, LinkIx, NodeIx};
 
 use super::{FlowId, Pins};
 
-/// Links from switch to switch, from the source's switch to the destination's; empty if they are
-/// the same.
+/// Links from the source's switch to the destination's; empty if they are the same.
 pub type Path = Arc<[LinkIx]>;
 
 /// A next hop with its share of the traffic.
@@ -20,16 +19,14 @@ pub struct NextHop {
     pub weight: u16,
 }
 
-/// Next hops by switch and switch of the destination. One next hop is a plain rule, several are a
-/// select group.
+/// Next hops by switch and destination switch; one is a plain rule, several a select group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HopTable(pub BTreeMap<(NodeIx, NodeIx), Arc<[NextHop]>>);
 
 /// Routes of all traffic without a split or a pin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DefaultRoutes {
-    /// By switch and destination switch. Every sequence of these next hops must end at the
-    /// destination.
+    /// By switch and destination switch. Every sequence of them must end at the destination.
     Hops(Arc<HopTable>),
 }
 
@@ -53,8 +50,7 @@ pub struct Pin {
 
 /// The whole desired forwarding state, in order of precedence: pins, splits, default routes.
 ///
-/// [`Changes`] collects the edits of a balancer, so that moving one of many flows needs no
-/// iteration over all of them.
+/// [`Changes`] collects the edits: moving one of many flows needs no iteration over all.
 #[derive(Clone, Debug, Default)]
 pub struct Placements {
     default_routes: Option<DefaultRoutes>,
@@ -92,8 +88,7 @@ impl Placements {
     pub fn splits(&self) -> &BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>> {
         &self.pairs
     }
-    /// Splits the flows from the hosts of one switch to those of another over paths. An empty list
-    /// removes the split.
+    /// Splits the flows between two switches over paths; an empty list removes the split.
     pub fn split(&mut self, from: NodeIx, to: NodeIx, paths: Arc<[WeightedPath]>) {
         let is_same = match self.pairs.get(&(from, to)) {
             Some(before) => *before == paths,
@@ -117,8 +112,7 @@ impl Placements {
     pub fn pin_of(&self, flow: FlowId) -> Option<&Pin> {
         self.pins.get(&flow)
     }
-    /// Pins a flow to a path, or changes its pin. Flow numbers are dense: memory grows with the
-    /// largest one.
+    /// Pins a flow to a path or changes its pin. Memory grows with the largest flow number.
     pub fn pin(&mut self, flow: FlowId, pin: Pin) {
         self.pins.set(flow, Some(pin));
     }

@@ -1,4 +1,4 @@
-//! Restless: flows are moved between paths at random, to exercise migration (E2.6 of F2).
+//! Random moves: flows are moved between paths at random, to exercise migration (E2.6 of F2).
 //!
 //! It balances nothing. It tests migration under the same name in the simulator, on emulated
 //! networks and on live ones: packets lost or reordered while it runs are the cost of migration
@@ -7,40 +7,24 @@
 
 use net::{RandomStream, Time};
 
-use super::common::dag::Dag;
-use super::common::default_routes;
-use super::common::edges::ends;
+use super::common::{Dag, default_routes, ends};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "restless",
-    title: "Restless",
-    summary: "Moves every flow to another path at random times, to test migration.",
-    source: "E2.6 of F2",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "reports of hosts",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param { name: "period", kind: ParamKind::Duration, default: "50ms", unit: "", doc: "Time between two draws." },
-        Param {
-            name: "chance",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.333",
-            unit: "",
-            doc: "Probability that a flow moves at a draw.",
-        },
-    ],
-    example: "restless:period=500ms",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(RandomMoves::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("random-moves", "Random moves")
+    .summary("Moves every flow to another path at random times, to test migration.")
+    .source("E2.6 of F2")
+    .granularity(Granularity::MovableFlow)
+    .senses("reports of hosts")
+    .params(&[
+        Param::duration("period", "50ms").doc("Time between two draws."),
+        Param::number("chance", 0.0..=1.0, "0.333").doc("Probability that a flow moves at a draw."),
+    ])
+    .example("random-moves:period=500ms")
+    .central(|_, params| Box::new(RandomMoves::new(params)));
 
 struct RandomMoves {
     period: Time,
@@ -58,13 +42,8 @@ impl CentralBalancer for RandomMoves {
         CentralNeeds { flows: FlowSource::Agents, counters: false, period: Some(self.period) }
     }
 
-    fn decide(
-        &mut self,
-        cx: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => placements.set_default_routes(default_routes::first_port(view)),
             DecisionTrigger::PeriodElapsed => {
@@ -105,7 +84,7 @@ mod tests {
     #[test]
     fn every_move_is_to_another_shortest_path() {
         let mut network = TestNetwork::new("fat-tree:k=4");
-        let mut driven = DrivenBalancer::new("restless:chance=1", 1, &network);
+        let mut driven = DrivenBalancer::new("random-moves:chance=1", 1, &network);
         let (far, near) = (network.flow(0, 15, None), network.flow(0, 2, None));
         let alone = network.flow(0, 1, None);
         let mut before = (None, None);

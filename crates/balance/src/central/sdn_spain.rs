@@ -11,67 +11,26 @@
 //! - Helps: if a few disjoint paths per pair of edge switches are enough and tables are small.
 //! - Hurts: if more paths exist than are laid out; flows are split by hash, so large ones collide.
 
-use super::common::dag::Dag;
-use super::common::default_routes;
-use super::common::pairs::divide_all;
-use super::{
-    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Placements,
-};
-use crate::dataplane::NO_NEEDS;
-use crate::dataplane::common::vlans::{Plan, Vlans};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::Params;
+use super::common::{Dag, default_routes, divide_all, on_network_change};
+use crate::dataplane::common::{Plan, Vlans};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "sdn-spain",
-    title: "SPAIN (central)",
-    summary: "Splits the flows of every pair of switches over a few paths that share few links.",
-    source: "P06; NSDI 2010; F2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "failures",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[Plan::K, Plan::VLANS, Plan::TRIALS],
-    example: "sdn-spain",
-    needs: NO_NEEDS,
-    build: Build::Central(|env, params| Box::new(SdnSpain::new(env, params))),
-};
-
-struct SdnSpain {
-    plan: Plan,
-    seed: u64,
-}
-
-impl SdnSpain {
-    fn new(env: &CentralEnv, params: &Params) -> SdnSpain {
-        SdnSpain { plan: Plan::from_params(params), seed: env.seed }
-    }
-}
-
-impl CentralBalancer for SdnSpain {
-    fn needs(&self) -> CentralNeeds {
-        CentralNeeds { flows: FlowSource::None, counters: false, period: None }
-    }
-
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
-        if why != DecisionTrigger::NetworkChanged {
-            return;
-        }
-        placements.set_default_routes(default_routes::equal_cost(view));
-        let (dag, vlans) = (Dag::new(view), Vlans::new(view.topology, view.routes, self.seed, &self.plan));
-        divide_all(view, placements, |pair| {
-            let tagged = vlans.paths(pair.own, pair.to).iter();
-            tagged.map(|tagged| dag.path(pair.ends(), u32::from(tagged.path))).collect()
-        });
-    }
-}
+pub(crate) static ENTRY: Entry = Entry::declare("sdn-spain", "SPAIN (central)")
+    .summary("Splits the flows of every pair of switches over a few paths that share few links.")
+    .source("P06; NSDI 2010; F2")
+    .senses("failures")
+    .params(&[Plan::K, Plan::VLANS, Plan::TRIALS])
+    .central(|env, params| {
+        let (plan, seed) = (Plan::from_params(params), env.seed);
+        on_network_change(move |view, placements| {
+            placements.set_default_routes(default_routes::equal_cost(view));
+            let (dag, vlans) = (Dag::new(view), Vlans::new(view.topology, view.routes, seed, &plan));
+            divide_all(view, placements, |pair| {
+                let tagged = vlans.paths(pair.own, pair.to).iter();
+                tagged.map(|tagged| dag.path(pair.ends(), u32::from(tagged.path))).collect()
+            });
+        })
+    });
 
 #[cfg(test)]
 mod tests {

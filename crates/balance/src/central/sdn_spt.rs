@@ -7,48 +7,31 @@
 //! that has sent traffic to the path of its receiver, the same from everywhere. Until then the pair
 //! uses the tree of the switch.
 //!
-//! Pitfall: the tie-break silently decides the baseline; `first` uses 1 of (k/2)^2 cores of a
-//! fat-tree.
+//! Pitfall: the tie-break decides the baseline; `first` uses 1 of (k/2)^2 cores of a fat-tree.
 //!
 //! - Helps: as the baseline of a controller's networks, with few rules.
 //! - Hurts: wherever there is more than one path; with `first` all traffic crosses one core.
 
 use net::routes::ClassIx;
 
-use super::common::dag::Dag;
-use super::common::default_routes;
-use super::common::edges::{Ends, ends, pairs};
+use super::common::{Dag, Ends, default_routes, ends, pairs};
 use super::{
     CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin,
     Placements, WeightedPath,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "sdn-spt",
-    title: "SPT (central)",
-    summary: "Installs one shortest path per destination or pair.",
-    source: "P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst_tor)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[Param {
-        name: "tie",
-        kind: ParamKind::Choice(&["first", "dst_tor", "dst_host", "pair"]),
-        default: "first",
-        unit: "",
-        doc: "The key that determines a path: all (lowest port at every tie), the destination switch, the destination host, or the \
-              pair of switches.",
-    }],
-    example: "sdn-spt:tie=dst_tor",
-    needs: NO_NEEDS,
-    build: Build::Central(|env, params| Box::new(SdnSpt::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("sdn-spt", "SPT (central)")
+    .summary("Installs one shortest path per destination or pair.")
+    .source("P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst_tor)")
+    .params(&[Param::choice("tie", &["first", "dst_tor", "dst_host", "pair"], "first").doc(
+        "The key that determines a path: all (lowest port at every tie), the destination switch, the \
+         destination host, or the pair of switches.",
+    )])
+    .example("sdn-spt:tie=dst_tor")
+    .central(|env, params| Box::new(SdnSpt::new(env, params)));
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tie {
@@ -91,9 +74,7 @@ impl SdnSpt {
     /// Pins a flow to the path of its receiver. The same hash scaled to the number of paths leads
     /// to the same top switch from everywhere.
     fn pin(&self, view: &NetworkView<'_>, flow: FlowId, placements: &mut Placements) {
-        let Some(info) = view.flows.get(flow) else {
-            return;
-        };
+        let Some(info) = view.flows.get(flow) else { return };
         let dag = Dag::new(view);
         if let Some(ends) = ends(view, info).filter(|ends| dag.path_count(*ends) > 0) {
             let key = combine(mix(self.seed), u64::from(info.dst.0));
@@ -109,13 +90,8 @@ impl CentralBalancer for SdnSpt {
         CentralNeeds { flows, counters: false, period: None }
     }
 
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 let base = match self.tie {

@@ -10,8 +10,6 @@
 //! intermediates are the same, the path counts twice. If there are more than `paths` intermediates,
 //! each pair uses a different selection.
 //!
-//! Pitfalls: large flows still collide. Paths grow longer in networks without tiers.
-//!
 //! - Helps: with traffic patterns that concentrate on some shortest paths.
 //! - Hurts: in networks without tiers, where paths grow longer; large flows still collide.
 
@@ -19,41 +17,27 @@ use std::collections::VecDeque;
 
 use net::{LinkIx, NodeIx};
 
-use super::common::default_routes;
-use super::common::edges::{is_switch, levels};
-use super::common::pairs::{Pair, divide_all, spread_ranks};
-use super::{CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Path, Placements};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use super::common::{Pair, default_routes, divide_all, is_switch, levels, on_network_change, spread_ranks};
+use super::{NetworkView, Path};
+use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, ParamKind};
+use crate::params::Param;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "sdn-vlb",
-    title: "VLB (central)",
-    summary: "Splits the flows of every pair of switches evenly over all intermediate switches.",
-    source: "P05; SIGCOMM 2009 (VL2)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "failures",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[Param {
-        name: "paths",
-        kind: ParamKind::Count { min: 1, max: 1024 },
-        default: "64",
-        unit: "paths",
-        doc: "Maximum number of intermediates per pair of edge switches.",
-    }],
-    example: "sdn-vlb",
-    needs: NO_NEEDS,
-    build: Build::Central(|env, params| Box::new(SdnVlb { paths_max: params.count("paths") as u32, seed: env.seed })),
-};
-
-struct SdnVlb {
-    paths_max: u32,
-    seed: u64,
-}
+pub(crate) static ENTRY: Entry = Entry::declare("sdn-vlb", "VLB (central)")
+    .summary("Splits the flows of every pair of switches evenly over all intermediate switches.")
+    .source("P05; SIGCOMM 2009 (VL2)")
+    .senses("failures")
+    .params(&[Param::count("paths", 1..=1024, "64")
+        .unit("paths")
+        .doc("Maximum number of intermediates per pair of edge switches.")])
+    .central(|env, params| {
+        let (paths_max, seed) = (params.count("paths") as u32, env.seed);
+        on_network_change(move |view, placements| {
+            placements.set_default_routes(default_routes::equal_cost(view));
+            let vias: Vec<Via> = intermediates(view).into_iter().map(|node| Via::new(view, node, seed)).collect();
+            divide_all(view, placements, |pair| paths(view, &vias, paths_max, pair));
+        })
+    });
 
 /// Shortest paths from and to an intermediate.
 struct Via {
@@ -64,34 +48,11 @@ struct Via {
     down: Vec<Option<LinkIx>>,
 }
 
-impl CentralBalancer for SdnVlb {
-    fn needs(&self) -> CentralNeeds {
-        CentralNeeds { flows: FlowSource::None, counters: false, period: None }
-    }
-
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
-        if why != DecisionTrigger::NetworkChanged {
-            return;
-        }
-        placements.set_default_routes(default_routes::equal_cost(view));
-        let vias: Vec<Via> = intermediates(view).into_iter().map(|node| Via::new(view, node, self.seed)).collect();
-        divide_all(view, placements, |pair| self.paths(view, &vias, pair));
-    }
-}
-
-impl SdnVlb {
-    fn paths(&self, view: &NetworkView<'_>, vias: &[Via], pair: Pair) -> Vec<Path> {
-        // Pairs start at different intermediates, so that a limit leaves none idle.
-        let turn = reduce(mix(combine(u64::from(pair.from.0), u64::from(pair.node.0))), vias.len().max(1));
-        let in_turn = spread_ranks(vias.len() as u32, self.paths_max).map(|nth| (nth as usize + turn) % vias.len());
-        in_turn.filter_map(|via| vias[via].path(view, pair)).collect()
-    }
+fn paths(view: &NetworkView<'_>, vias: &[Via], paths_max: u32, pair: Pair) -> Vec<Path> {
+    // Pairs start at different intermediates, so that a limit leaves none idle.
+    let turn = reduce(mix(combine(u64::from(pair.from.0), u64::from(pair.node.0))), vias.len().max(1));
+    let in_turn = spread_ranks(vias.len() as u32, paths_max).map(|nth| (nth as usize + turn) % vias.len());
+    in_turn.filter_map(|via| vias[via].path(view, pair)).collect()
 }
 
 impl Via {
@@ -165,6 +126,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::central::DecisionTrigger;
     use crate::central::testing::{DrivenBalancer, TestNetwork};
 
     #[test]

@@ -7,46 +7,16 @@
 //! - Helps: where links of unequal rate lead to the same destination, and after failures.
 //! - Hurts: like ECMP with few large flows; weights consider capacities but no load.
 
-use super::common::default_routes;
-use super::{CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Placements};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use super::common::{default_routes, on_network_change};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "sdn-wcmp",
-    title: "WCMP (central)",
-    summary: "Installs select groups whose weights follow the capacity behind each next hop.",
-    source: "P02 weighted; EuroSys 2014",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "link rates, failures",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[],
-    example: "sdn-wcmp",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, _| Box::new(SdnWcmp)),
-};
-
-struct SdnWcmp;
-
-impl CentralBalancer for SdnWcmp {
-    fn needs(&self) -> CentralNeeds {
-        CentralNeeds { flows: FlowSource::None, counters: false, period: None }
-    }
-
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
-        if why == DecisionTrigger::NetworkChanged {
-            placements.set_default_routes(default_routes::by_capacity(view));
-        }
-    }
-}
+pub(crate) static ENTRY: Entry = Entry::declare("sdn-wcmp", "WCMP (central)")
+    .summary("Installs select groups whose weights follow the capacity behind each next hop.")
+    .source("P02 weighted; EuroSys 2014")
+    .senses("link rates, failures")
+    .central(|_, _| {
+        on_network_change(|view, placements| placements.set_default_routes(default_routes::by_capacity(view)))
+    });
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,4 @@
-//! A network, flows and a central balancer for unit tests, with the fluid rates of an ideal
-//! transport.
+//! A network, flows and a central balancer for tests, with the rates of an ideal transport.
 
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology, address};
 
@@ -10,7 +9,6 @@ use super::{
 use crate::entry::Build;
 use crate::registry::Spec;
 
-/// A network as a controller sees it.
 pub struct TestNetwork {
     pub topology: Topology,
     pub alive: Vec<bool>,
@@ -47,7 +45,6 @@ impl TestNetwork {
             flows: &self.flows,
         }
     }
-    /// Adds a flow with a measured rate.
     pub fn flow(&mut self, src: u32, dst: u32, rate: Option<Bandwidth>) -> FlowId {
         let (src, dst) = (HostIx(src), HostIx(dst));
         self.next_port += 1;
@@ -79,7 +76,6 @@ impl TestNetwork {
         }
         self.permutation(|host| to[host as usize])
     }
-    /// Sets the state of a cable.
     pub fn set_cable(&mut self, link: LinkIx, is_alive: bool) {
         self.alive[link.ix()] = is_alive;
         self.alive[link.reverse().ix()] = is_alive;
@@ -139,8 +135,7 @@ impl TestNetwork {
     }
 }
 
-/// Computes max-min fair rates by progressive filling: all rates grow alike until a link is full,
-/// which stops its flows.
+/// Computes max-min fair rates: all grow alike until a link is full, which stops its flows.
 pub fn max_min(capacity: &[f64], paths: &[Vec<LinkIx>]) -> Vec<f64> {
     let mut left = capacity.to_vec();
     let mut rates = vec![None; paths.len()];
@@ -164,12 +159,10 @@ pub fn max_min(capacity: &[f64], paths: &[Vec<LinkIx>]) -> Vec<f64> {
     rates.into_iter().map(|rate| rate.expect("all have stopped")).collect()
 }
 
-/// Returns the arithmetic mean.
 pub fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len() as f64
 }
 
-/// Returns the minimum.
 pub fn least(numbers: &[f64]) -> f64 {
     numbers.iter().copied().fold(f64::INFINITY, f64::min)
 }
@@ -182,12 +175,9 @@ pub struct DrivenBalancer {
 }
 
 impl DrivenBalancer {
-    /// Makes the balancer and passes it the network.
     pub fn new(spec: &str, seed: u64, network: &TestNetwork) -> DrivenBalancer {
         let spec = Spec::parse(spec).unwrap_or_else(|error| panic!("{error}"));
-        let Build::Central(build) = spec.entry.build else {
-            panic!("{} is not central", spec.entry.name);
-        };
+        let Build::Central(build) = spec.entry.build else { panic!("{} is not central", spec.entry.name) };
         let balancer = build(&CentralEnv { seed }, &spec.params);
         let mut driven = DrivenBalancer {
             balancer,
@@ -197,8 +187,7 @@ impl DrivenBalancer {
         driven.decide(network, DecisionTrigger::NetworkChanged);
         driven
     }
-    /// Runs a decision; like a controller, first removes placements over dead links, and afterwards
-    /// the pin of an ended flow.
+    /// Runs a decision; like a controller, removes placements over dead links and ended flows.
     pub fn decide(&mut self, network: &TestNetwork, why: DecisionTrigger) {
         if why == DecisionTrigger::NetworkChanged {
             let is_dead = |path: &[LinkIx]| path.iter().any(|link| !network.alive[link.ix()]);
@@ -206,7 +195,8 @@ impl DrivenBalancer {
             let dead: Vec<FlowId> = pins.filter(|(_, pin)| is_dead(&pin.path)).map(|(flow, _)| *flow).collect();
             dead.into_iter().for_each(|flow| self.placements.release(flow));
         }
-        self.balancer.decide(&mut CentralCx { rng: &mut self.rng }, &network.view(), why, &mut self.placements);
+        let (rng, view) = (&mut self.rng, &network.view());
+        self.balancer.decide(&mut CentralCx { rng, view }, why, &mut self.placements);
         if let DecisionTrigger::FlowEnded(flow) = why {
             self.placements.release(flow);
         }

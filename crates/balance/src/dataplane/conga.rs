@@ -34,57 +34,33 @@
 use net::LinkIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::congestion_from_leaf::{CongestionFromLeaf, pack, unpack};
 use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::common::paths::{PathIndex, is_live};
-use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::common::{ALPHA, CongestionFromLeaf, PathIndex, T_DRE, is_live, pack, sensing, unpack};
 use crate::dataplane::{
     Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Scale, Sensing,
 };
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "conga",
-    title: "CONGA",
-    summary: "Sends each flowlet along the path whose busiest link is least used, as both ends report it.",
-    source: "P12; CONGA, SIGCOMM 2014",
-    granularity: Granularity::Flowlet,
-    reorders: Reorders::AtMoves,
-    senses: "utilisation of links, by feedback between edges",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "gap",
-            kind: ParamKind::Scaled,
-            default: "6.25rtt",
-            unit: "",
-            doc: "Idle time that ends a flowlet; published: 500us at a base RTT of 80 us. CONGA-Flow is gap=13ms.",
-        },
+pub(crate) static ENTRY: Entry = Entry::declare("conga", "CONGA")
+    .summary("Sends each flowlet along the path whose busiest link is least used, as both ends report it.")
+    .source("P12; CONGA, SIGCOMM 2014")
+    .granularity(Granularity::Flowlet)
+    .senses("utilisation of links, by feedback between edges")
+    .params(&[
+        Param::scaled("gap", "6.25rtt")
+            .doc("Idle time that ends a flowlet; published: 500us at a base RTT of 80 us. CONGA-Flow is gap=13ms."),
         flowlets::MODE,
         flowlets::ENTRIES,
         T_DRE,
         ALPHA,
-        Param {
-            name: "bits",
-            kind: ParamKind::Count { min: 1, max: 8 },
-            default: "3",
-            unit: "",
-            doc: "Bits of a quantised utilisation (Q).",
-        },
-        Param {
-            name: "ageing",
-            kind: ParamKind::Scaled,
-            default: "125rtt",
-            unit: "",
-            doc: "Age from which feedback about a path counts as 0; published: 10ms at a base RTT of 80 us.",
-        },
-    ],
-    example: "conga:gap=500us",
-    needs: |scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() },
-    build: Build::Edge(|env, params| Box::new(Conga::new(env, params))),
-};
+        Param::count("bits", 1..=8, "3").doc("Bits of a quantised utilisation (Q)."),
+        Param::scaled("ageing", "125rtt")
+            .doc("Age from which feedback about a path counts as 0; published: 10ms at a base RTT of 80 us."),
+    ])
+    .example("conga:gap=500us")
+    .needs(|scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() })
+    .edge(|env, params| Box::new(Conga::new(env, params)));
 
 fn quantised(scale: &Scale, params: &Params) -> Sensing {
     sensing(scale, params, params.count("bits") as u8)
@@ -100,7 +76,6 @@ struct Conga {
     /// To-Leaf: the last metric fed back, and its time.
     fed_back: Vec<u8>,
     fed_back_ps: Vec<u64>,
-    /// The From-Leaf table.
     relay: CongestionFromLeaf,
     /// Metrics of the live paths during a decision.
     metrics: Vec<u8>,
@@ -134,8 +109,7 @@ impl Conga {
         let base = self.index.range(to).start;
         self.metrics.clear();
         let (mut best, mut best_count) = (u8::MAX, 0);
-        // Paths with the same first link are neighbours: its utilisation is computed once for all
-        // of them.
+        // Paths with the same first link are neighbours: compute its utilisation once.
         let mut local = (None, 0);
         for path in live {
             let at = base + usize::from(*path);
@@ -214,8 +188,7 @@ mod tests {
     /// Gaps of exactly 100 us, ageing after 1 ms.
     const SPEC: &str = "conga:gap=100us,gap_mode=exact,ageing=1ms";
 
-    /// Makes a packet from class 1 that took `path` and met `utilisation`, with feedback in its
-    /// header.
+    /// Makes a packet from class 1 over `path` with `utilisation` and feedback in its header.
     fn arrival(path: u16, utilisation: u8, tag: u32) -> Arrival {
         let one_way = Time::from_us(50);
         Arrival { from: ClassIx(1), path, tag, utilisation, marked: false, one_way }
@@ -235,8 +208,7 @@ mod tests {
     #[test]
     fn a_flowlet_takes_the_least_of_the_greater_of_local_and_remote() {
         let mut bench = Bench::edge(SPEC, 4);
-        // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3: the greater ones are 4,
-        // 7, 2, 3.
+        // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3; maxima are 4, 7, 2, 3.
         for (link, utilisation) in first_links(4).into_iter().zip([0.5, 0.0, 0.25, 0.0]) {
             bench.ports.utilisation.insert(link.0, utilisation);
         }
@@ -271,8 +243,7 @@ mod tests {
     fn ties_are_broken_at_random() {
         let mut bench = Bench::edge(SPEC, 4);
         told(&mut bench, 2, 1);
-        let mut hits = [0u32; 4];
-        (0..3000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        let hits: [u32; 4] = bench.hits((0..3000).map(packet));
         assert!(hits[2] == 0 && [0, 1, 3].iter().all(|path| (900..1100).contains(&hits[*path])), "{hits:?}");
     }
 

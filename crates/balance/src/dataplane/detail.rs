@@ -22,41 +22,24 @@
 //!   deadlock.
 
 use crate::dataplane::{Cx, Lossless, Needs, NextHops, PacketView, Receiving, Scale, SwitchBalancer};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "detail",
-    title: "DeTail",
-    summary: "Sends every packet to a random port among those with few bytes to drain, over lossless switches.",
-    source: "P07; SIGCOMM 2012; F2",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "local queues by priority",
-    platforms: &[Platform::Simulator],
-    params: &[
+pub(crate) static ENTRY: Entry = Entry::declare("detail", "DeTail")
+    .summary("Sends every packet to a random port among those with few bytes to drain, over lossless switches.")
+    .source("P07; SIGCOMM 2012; F2")
+    .granularity(Granularity::Packet)
+    .senses("local queues by priority")
+    .params(&[
         bytes("t1", "16384", "Ports with fewer drain bytes are favoured."),
         bytes("t2", "65536", "Where no port is below t1: ports with fewer drain bytes than this are favoured."),
         bytes("pause", "11546", "A class of an input is paused when more than this is buffered from it."),
         bytes("resume", "4838", "And goes on when it is down to this."),
-        Param {
-            name: "sizes",
-            kind: ParamKind::Choice(&["scaled", "absolute"]),
-            default: "scaled",
-            unit: "",
-            doc: "Whether the sizes above are for 1 Gb/s and grow with the rate of host links, or are absolute.",
-        },
-        Param {
-            name: "priorities",
-            kind: ParamKind::Count { min: 1, max: 8 },
-            default: "8",
-            unit: "",
-            doc: "Number of traffic classes with separate queues and flow control.",
-        },
-    ],
-    example: "detail",
-    needs: |scale, params| {
+        Param::choice("sizes", &["scaled", "absolute"], "scaled")
+            .doc("Whether the sizes above are for 1 Gb/s and grow with the rate of host links, or are absolute."),
+        Param::count("priorities", 1..=8, "8").doc("Number of traffic classes with separate queues and flow control."),
+    ])
+    .needs(|scale, params| {
         let pause_above_bytes = size("pause", scale, params).min(u64::from(u32::MAX)) as u32;
         Needs {
             lossless: Some(Lossless {
@@ -68,11 +51,8 @@ pub static ENTRY: Entry = Entry {
             receiving: Receiving::Patient,
             ..Needs::default()
         }
-    },
-    build: Build::Switch(|env, params| {
-        Box::new(Detail { thresholds: ["t1", "t2"].map(|name| size(name, &env.scale, params)) })
-    }),
-};
+    })
+    .switch(|env, params| Box::new(Detail { thresholds: ["t1", "t2"].map(|name| size(name, &env.scale, params)) }));
 
 /// Returns a size in bytes for the rate of this network.
 fn size(name: &str, scale: &Scale, params: &Params) -> u64 {
@@ -85,7 +65,7 @@ fn size(name: &str, scale: &Scale, params: &Params) -> u64 {
 }
 
 const fn bytes(name: &'static str, default: &'static str, doc: &'static str) -> Param {
-    Param { name, kind: ParamKind::Count { min: 1, max: 1 << 30 }, default, unit: "bytes", doc }
+    Param::count(name, 1..=1 << 30, default).unit("bytes").doc(doc)
 }
 
 struct Detail {
@@ -156,8 +136,7 @@ mod tests {
 
     #[test]
     fn only_bytes_that_leave_first_count() {
-        // Port 0 is full of packets less urgent than priority 5: an urgent packet need not avoid
-        // it.
+        // Port 0 is full of packets less urgent than priority 5: urgent ones need not avoid it.
         let mut bench = Bench::switch("detail:sizes=absolute", 4);
         let urgent = PacketView { priority: 5, ..packet(1) };
         assert_shares(shares(&mut bench, &packet(1), [1 << 20, 0, 0, 0]), [0.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);

@@ -11,8 +11,7 @@
 //! over the round; the paper leaves the round unweighted. Bare acknowledgements are packets of the
 //! pair in the reverse direction and are counted like any others.
 //!
-//! If all pairs counted from 0, they would use the same core at the same time, hence the random
-//! start.
+//! The start is random: pairs that all count from 0 would use the same core at the same time.
 //!
 //! - Helps: on symmetric fabrics at high load: consecutive packets of a pair part as early as
 //!   possible, so queues stay short.
@@ -22,32 +21,19 @@
 use net::HostIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::path_order::PathCycles;
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, NO_NEEDS, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::PathCycles;
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "drb",
-    title: "DRB",
-    summary: "Rotates the packets of each host pair through all paths in digit-reversed order.",
-    source: "P04; CoNEXT 2013; F2",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "nothing; dead paths, after failures are detected",
-    platforms: &[Platform::Simulator],
-    params: &[Param {
-        name: "weights",
-        kind: ParamKind::Choice(&["none", "capacity"]),
-        default: "none",
-        unit: "",
-        doc: "Whether paths of unequal rate occur equally often or in proportion to their slowest link.",
-    }],
-    example: "drb",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(Drb::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("drb", "DRB")
+    .summary("Rotates the packets of each host pair through all paths in digit-reversed order.")
+    .source("P04; CoNEXT 2013; F2")
+    .granularity(Granularity::Packet)
+    .senses("nothing; dead paths, after failures are detected")
+    .params(&[Param::choice("weights", &["none", "capacity"], "none")
+        .doc("Whether paths of unequal rate occur equally often or in proportion to their slowest link.")])
+    .edge(|env, params| Box::new(Drb::new(env, params)));
 
 struct Drb {
     is_weighted: bool,
@@ -59,7 +45,6 @@ struct Drb {
 struct PairCounters {
     /// Number of each host among the hosts of its class.
     position: Vec<u32>,
-    /// Maximum number of hosts in a class.
     hosts_max: usize,
     class_count: usize,
     /// Start index, plus 1, of the counters from a sender to a class; 0 before the first packet.
@@ -134,8 +119,7 @@ mod tests {
         PacketView { to: ClassIx(k * k / 2 - 1), dst: HostIx(last), ..packet(1) }
     }
 
-    /// Checks the oracle of P04 on windows of consecutive packets: distinct uplinks, then distinct
-    /// paths.
+    /// Checks the oracle of P04 on consecutive packets: distinct uplinks, then distinct paths.
     fn check_windows(bench: &Bench, to: ClassIx, picks: &[u16], m: usize) {
         let routes = Routes::intact(bench.topology());
         let from = routes.class_node(ClassIx(0));
@@ -214,13 +198,11 @@ mod tests {
     fn weighted_paths_come_in_proportion() {
         let mut bench = Bench::edge("drb:weights=capacity", 4);
         bench.weights = vec![16_384, 3_277, 16_384, 16_384];
-        let mut hits = [0; 4];
-        (0..160).for_each(|_| hits[usize::from(bench.choose_path(&packet(1), None))] += 1);
+        let hits: [u32; 4] = bench.hits((0..160).map(|_| packet(1)));
         assert_eq!(hits, [50, 10, 50, 50]);
         bench.live = vec![1, 2];
         bench.weights = vec![100, 200];
-        let mut hits = [0; 4];
-        (0..30).for_each(|_| hits[usize::from(bench.choose_path(&packet(1), None))] += 1);
+        let hits: [u32; 4] = bench.hits((0..30).map(|_| packet(1)));
         assert_eq!(hits, [0, 10, 20, 0]);
     }
 }

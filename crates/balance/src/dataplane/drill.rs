@@ -24,57 +24,31 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::{Entry, Granularity};
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "drill",
-    title: "DRILL",
-    summary: "Sends every packet to the shortest queue among a few random and a few remembered ports.",
-    source: "P18; HotNets 2015, SIGCOMM 2017; F0",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "local queues; capacities, after failures are detected",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "d",
-            kind: ParamKind::Count { min: 1, max: CANDIDATES_MAX as u64 / 2 },
-            default: "2",
-            unit: "ports",
-            doc: "Number of random ports sampled for each packet.",
-        },
-        Param {
-            name: "m",
-            kind: ParamKind::Count { min: 0, max: CANDIDATES_MAX as u64 / 2 },
-            default: "1",
-            unit: "ports",
-            doc: "Number of ports remembered from the previous packet.",
-        },
-        Param {
-            name: "engines",
-            kind: ParamKind::Count { min: 1, max: 64 },
-            default: "1",
-            unit: "",
-            doc: "Number of forwarding engines of a switch, each with a separate memory.",
-        },
-        Param {
-            name: "asymmetry",
-            kind: ParamKind::Choice(&["components", "ignored"]),
-            default: "components",
-            unit: "",
-            doc: "Whether ports that lead to unequal capacity form separate components, to which flows are hashed.",
-        },
-    ],
-    example: "drill:d=2,m=1",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, params| Box::new(Drill::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
+    .summary("Sends every packet to the shortest queue among a few random and a few remembered ports.")
+    .source("P18; HotNets 2015, SIGCOMM 2017; F0")
+    .granularity(Granularity::Packet)
+    .senses("local queues; capacities, after failures are detected")
+    .params(&[
+        Param::count("d", 1..=CANDIDATES_MAX as u64 / 2, "2")
+            .unit("ports")
+            .doc("Number of random ports sampled for each packet."),
+        Param::count("m", 0..=CANDIDATES_MAX as u64 / 2, "1")
+            .unit("ports")
+            .doc("Number of ports remembered from the previous packet."),
+        Param::count("engines", 1..=64, "1")
+            .doc("Number of forwarding engines of a switch, each with a separate memory."),
+        Param::choice("asymmetry", &["components", "ignored"], "components")
+            .doc("Whether ports that lead to unequal capacity form separate components, to which flows are hashed."),
+    ])
+    .example("drill:d=2,m=1")
+    .switch(|env, params| Box::new(Drill::new(env, params)));
 
-/// Maximum number of ports per decision.
 const CANDIDATES_MAX: usize = 32;
 
 /// Marks the absence of a set or port.
@@ -86,7 +60,6 @@ struct Drill {
     engines: usize,
     keeps_components: bool,
     seed: u64,
-    /// Last used set of each destination class.
     set_of_class: Vec<u32>,
     sets: Vec<MemberSet>,
 }
@@ -102,7 +75,6 @@ struct MemberSet {
 /// Members that lead to equal capacity.
 struct Component {
     capacity: u64,
-    /// Positions of the members in the set.
     members: Vec<u32>,
     /// Positions in `members` that each engine remembers, or [`NONE`].
     remembered: Vec<u32>,
@@ -303,8 +275,7 @@ mod tests {
 
     #[test]
     fn the_m_shortest_are_remembered() {
-        // After one sample of all ports, two are known; the better one then gets long: the other is
-        // still known.
+        // After sampling all ports two are known; the better one gets long, the other stays known.
         let mut bench = Bench::switch("drill:d=1,m=2", 8);
         queue(&mut bench, &[10, 9000, 9000, 20, 9000, 9000, 9000, 9000]);
         (0..2000).for_each(|_| _ = bench.choose(&packet(1)));
@@ -318,8 +289,7 @@ mod tests {
         let mut bench = Bench::switch("drill:engines=2", 16);
         let mut starts = std::collections::BTreeSet::new();
         for round in 0..8 {
-            // Another set of members each time; on idle ports every memory sticks to its first
-            // port.
+            // Another set of members each time; on idle ports memories stick to their first port.
             let (even, odd) = (bench.choose(&from(2, 1)), bench.choose(&from(3, 1)));
             assert!((0..20).all(|_| bench.choose(&from(2, 1)) == even && bench.choose(&from(3, 1)) == odd));
             assert_eq!(bench.choose(&from(4, 7)), even, "another class with the same members shares the memory");

@@ -21,39 +21,24 @@
 use net::LinkIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::paths::{PathIndex, PathLinks};
-use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
-use crate::dataplane::common::wrr::{START, SmoothWrr};
+use crate::dataplane::common::{ALPHA, PathIndex, PathLinks, START, SmoothWrr, T_DRE, sensing};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::Entry;
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "dynamic-wrr",
-    title: "Dynamic weighted round robin",
-    summary: "Gives new flows to the paths in turn, in proportion to their measured remaining capacity.",
-    source: "P28 dynamic weighted round robin; F0 section 3.2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "utilisation of every link of a path",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "period",
-            kind: ParamKind::Scaled,
-            default: "125rtt",
-            unit: "",
-            doc: "Time between two measurements of the weights; 10ms at a base RTT of 80 us (the source names none).",
-        },
+pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted round robin")
+    .summary("Gives new flows to the paths in turn, in proportion to their measured remaining capacity.")
+    .source("P28 dynamic weighted round robin; F0 section 3.2")
+    .senses("utilisation of every link of a path")
+    .params(&[
+        Param::scaled("period", "125rtt")
+            .doc("Time between two measurements of the weights; 10ms at a base RTT of 80 us (the source names none)."),
         T_DRE,
         ALPHA,
         START,
-    ],
-    example: "dynamic-wrr",
-    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
-    build: Build::Edge(|env, params| Box::new(DynamicWrr::new(env, params))),
-};
+    ])
+    .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
+    .edge(|env, params| Box::new(DynamicWrr::new(env, params)));
 
 /// Minimum weight of a path, as a share of its capacity.
 const LEAST: f64 = 0.01;
@@ -66,7 +51,6 @@ struct DynamicWrr {
     /// Rate of every link, by its number, Gb/s.
     rates: Vec<f32>,
     index: PathIndex,
-    /// Weight of each path, by number.
     weights: Vec<f64>,
     /// Number of the period in which the weights of each class were measured.
     measured: Vec<u64>,

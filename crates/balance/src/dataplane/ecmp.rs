@@ -1,5 +1,4 @@
-//! Equal-cost multi-path: a hash of the five-tuple picks the next hop of each flow (mechanisms.md
-//! P02, RFC 2992).
+//! Equal-cost multi-path: a hash picks the next hop of each flow (mechanisms.md P02, RFC 2992).
 //!
 //! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)²
 //! paths are used. The five rules differ in how many flows move when a next hop disappears.
@@ -10,55 +9,32 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ecmp",
-    title: "ECMP",
-    summary: "Hashes each flow onto one of the equal-cost next hops at every switch.",
-    source: "P02; RFC 2992; F0, F2, F3",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param {
-            name: "hash",
-            kind: ParamKind::Choice(&["modulo", "threshold", "rendezvous", "resilient"]),
-            default: "modulo",
-            unit: "",
-            doc: "Selection by the hash: modulo N, equal regions (RFC 2992), highest random weight, or a resilient bucket table.",
-        },
-        Param {
-            name: "seeds",
-            kind: ParamKind::Choice(&["per-switch", "none"]),
-            default: "per-switch",
-            unit: "",
-            doc: "Independent hash seeds per switch, or the same hash everywhere (shows polarisation).",
-        },
-        Param {
-            name: "buckets",
-            kind: ParamKind::Count { min: 2, max: 4096 },
-            default: "256",
-            unit: "",
-            doc: "Table size of the resilient rule.",
-        },
-    ],
-    example: "ecmp:hash=resilient,buckets=64",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, params| match params.text("hash") {
+pub(crate) static ENTRY: Entry = Entry::declare("ecmp", "ECMP")
+    .summary("Hashes each flow onto one of the equal-cost next hops at every switch.")
+    .source("P02; RFC 2992; F0, F2, F3")
+    .params(&[
+        Param::choice("hash", &["modulo", "threshold", "rendezvous", "resilient"], "modulo").doc(
+            "Selection by the hash: modulo N, equal regions (RFC 2992), highest random weight, or a resilient \
+             bucket table.",
+        ),
+        Param::choice("seeds", &["per-switch", "none"], "per-switch")
+            .doc("Independent hash seeds per switch, or the same hash everywhere (shows polarisation)."),
+        Param::count("buckets", 2..=4096, "256").doc("Table size of the resilient rule."),
+    ])
+    .example("ecmp:hash=resilient,buckets=64")
+    .also_as_groups()
+    .switch(|env, params| match params.text("hash") {
         "threshold" => Box::new(Hashed { seed: seed(env, params), rule: Threshold }),
         "rendezvous" => Box::new(Hashed { seed: seed(env, params), rule: Rendezvous }),
         "resilient" => Box::new(Hashed { seed: seed(env, params), rule: Resilient::new(env, params) }),
         _ => Box::new(Hashed { seed: seed(env, params), rule: Modulo }),
-    }),
-};
+    });
 
-/// Returns the hash seed of a switch.
 pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
     match params.text("seeds") {
         "none" => 0,
@@ -76,7 +52,6 @@ fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
     combine(mix(env.seed), u64::from(env.switch.0))
 }
 
-/// A rule that maps a hash to a member.
 trait Rule: Send {
     fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize;
 }

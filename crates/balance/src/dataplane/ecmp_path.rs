@@ -6,33 +6,20 @@
 //!   paths.
 //! - Hurts: like ECMP: large flows collide and stay.
 
-use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
+use crate::entry::Entry;
 use crate::hash::mix;
-use crate::params::{Param, ParamKind};
+use crate::params::Param;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ecmp-path",
-    title: "ECMP by path",
-    summary: "Hashes each flow once onto one of all equal-cost paths.",
-    source: "P02 at path granularity; csg-htsim's per-flow path choice",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator],
-    params: &[Param {
-        name: "key",
-        kind: ParamKind::Choice(&["five-tuple", "hosts"]),
-        default: "five-tuple",
-        unit: "",
-        doc: "Hashed fields; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the \
-              reference programs.",
-    }],
-    example: "ecmp-path:key=hosts",
-    needs: NO_NEEDS,
-    build: Build::Edge(|_, params| Box::new(EcmpPath { hosts_only: params.text("key") == "hosts" })),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("ecmp-path", "ECMP by path")
+    .summary("Hashes each flow once onto one of all equal-cost paths.")
+    .source("P02 at path granularity; csg-htsim's per-flow path choice")
+    .params(&[Param::choice("key", &["five-tuple", "hosts"], "five-tuple").doc(
+        "Hashed fields; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the \
+         reference programs.",
+    )])
+    .example("ecmp-path:key=hosts")
+    .edge(|_, params| Box::new(EcmpPath { hosts_only: params.text("key") == "hosts" }));
 
 struct EcmpPath {
     hosts_only: bool,

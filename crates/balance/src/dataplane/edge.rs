@@ -31,8 +31,7 @@ pub struct PathFeedback {
     pub to: ClassIx,
     /// Path of the data packet.
     pub path: u16,
-    /// Time from the departure of the data packet to the arrival of its acknowledgement at this
-    /// edge.
+    /// Time from the data packet's departure to its acknowledgement's arrival at this edge.
     pub rtt: Time,
     /// Whether the data packet was ECN-marked.
     pub marked: bool,
@@ -137,8 +136,7 @@ pub struct ControlArrival {
     pub utilisation: u8,
     /// Whether it was ECN-marked.
     pub marked: bool,
-    /// Time through the fabric. Clocks of edges are perfect here; a mechanism for real networks
-    /// uses round trips.
+    /// Time through the fabric. Clocks are perfect here; use round trips for real networks.
     pub one_way: Time,
 }
 
@@ -153,13 +151,11 @@ pub struct EdgeEnv<'a> {
     pub class: ClassIx,
     /// Number of paths to each destination class on the intact topology.
     pub path_counts: &'a [u16],
-    /// Round-trip time from this edge to a host of each class on an empty network, for a full-size
-    /// packet and its ACK.
+    /// Empty-network round-trip time to a host of each class, full-size packet and ACK.
     pub base_rtt: &'a [Time],
     /// The intact network.
     pub topology: &'a Topology,
-    /// Shortest paths of the intact network: `routes.path(topology, edge, to, path)` lists the
-    /// links of a path.
+    /// Shortest paths of the intact network; `routes.path(topology, edge, to, path)` lists links.
     pub routes: &'a Routes,
     /// Reference values for scaled parameters.
     pub scale: Scale,
@@ -201,19 +197,13 @@ pub trait EdgeBalancer: Send {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16;
 
     /// Handles an acknowledgement.
-    fn on_feedback(&mut self, cx: &mut Cx<'_>, feedback: &PathFeedback) {
-        let _ = (cx, feedback);
-    }
+    fn on_feedback(&mut self, _cx: &mut Cx<'_>, _feedback: &PathFeedback) {}
 
     /// Handles a loss that a sender of this edge detected.
-    fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
-        let _ = (cx, loss);
-    }
+    fn on_loss(&mut self, _cx: &mut Cx<'_>, _loss: &PathLoss) {}
 
     /// Handles data that a receiver of this edge received twice.
-    fn on_duplicate(&mut self, cx: &mut Cx<'_>, duplicate: &Duplicate) {
-        let _ = (cx, duplicate);
-    }
+    fn on_duplicate(&mut self, _cx: &mut Cx<'_>, _duplicate: &Duplicate) {}
 
     /// Returns the optional calls it uses; called once.
     fn hooks(&self) -> EdgeHooks {
@@ -221,39 +211,29 @@ pub trait EdgeBalancer: Send {
     }
 
     /// Sets the first timers; called once, before the first packet.
-    fn on_start(&mut self, cx: &mut Cx<'_>) {
-        let _ = cx;
-    }
+    fn on_start(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Returns the overlay header of a packet that enters the fabric on `path`. Only the low 24
-    /// bits are kept if links are sensed.
-    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, path: u16) -> u32 {
-        let _ = (cx, packet, path);
+    /// Returns the overlay header of a packet on `path`; 24 bits if links are sensed.
+    fn encapsulate(&mut self, _cx: &mut Cx<'_>, _packet: &PacketView, _path: u16) -> u32 {
         0
     }
 
     /// Handles a packet from another edge that leaves the fabric here.
-    fn decapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, arrival: &Arrival) -> Delivery {
-        let _ = (cx, packet, arrival);
+    fn decapsulate(&mut self, _cx: &mut Cx<'_>, _packet: &PacketView, _arrival: &Arrival) -> Delivery {
         Delivery::Pass
     }
 
     /// Handles a control packet from another edge.
-    fn on_control(&mut self, cx: &mut Cx<'_>, control: &ControlArrival) {
-        let _ = (cx, control);
-    }
+    fn on_control(&mut self, _cx: &mut Cx<'_>, _control: &ControlArrival) {}
 
     /// Handles a timer set by [`Cx::set_timer`].
-    fn on_timer(&mut self, cx: &mut Cx<'_>, token: u64) {
-        let _ = (cx, token);
-    }
+    fn on_timer(&mut self, _cx: &mut Cx<'_>, _token: u64) {}
 
     /// Returns an intermediate edge (Valiant load balancing in direct networks), or `None`; called
     /// before the path is picked. The packet takes a path to that edge, which then picks a path to
     /// the destination. An edge that routing cannot reach, or that cannot reach the destination, is
     /// skipped: the packet takes a direct path.
-    fn detour(&mut self, cx: &mut Cx<'_>, packet: &PacketView) -> Option<ClassIx> {
-        let _ = (cx, packet);
+    fn detour(&mut self, _cx: &mut Cx<'_>, _packet: &PacketView) -> Option<ClassIx> {
         None
     }
 }

@@ -22,63 +22,36 @@
 
 use net::RandomStream;
 
-use crate::dataplane::common::flows::FlowTable;
-use crate::dataplane::common::rounds::Rounds;
-use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::{FlowTable, Rounds};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "flowbender",
-    title: "FlowBender",
-    summary: "Hosts re-hash a flow when more than a twentieth of a round trip's packets come back marked, or on a timeout.",
-    source: "P14; FlowBender, CoNEXT 2014; F0, F2",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "ECN echoes, timeouts",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "threshold",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.05",
-            unit: "",
-            doc: "T: a round is congested when more than this share of its packets were marked.",
-        },
-        Param {
-            name: "rounds",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "1",
-            unit: "round trips",
-            doc: "N: congested rounds in a row until the flow moves.",
-        },
-        Param {
-            name: "jitter",
-            kind: ParamKind::Count { min: 0, max: 1000 },
-            default: "0",
-            unit: "round trips",
-            doc: "Maximum number of additional rounds, drawn for each move; above 0 flows do not move in step.",
-        },
-        Param {
-            name: "bits",
-            kind: ParamKind::Count { min: 1, max: 15 },
-            default: "3",
-            unit: "bits",
-            doc: "b: the field has 2^b values, and a flow at most as many paths.",
-        },
-        Param {
-            name: "next",
-            kind: ParamKind::Choice(&["increment", "random"]),
-            default: "increment",
-            unit: "",
-            doc: "The value after a move: the next one, or any other drawn at random.",
-        },
-    ],
-    example: "flowbender:next=random",
-    needs: NO_NEEDS,
-    build: Build::Host(|_, params| Box::new(FlowBender::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("flowbender", "FlowBender")
+    .summary(
+        "Hosts re-hash a flow when more than a twentieth of a round trip's packets come back marked, or on a \
+         timeout.",
+    )
+    .source("P14; FlowBender, CoNEXT 2014; F0, F2")
+    .granularity(Granularity::MovableFlow)
+    .senses("ECN echoes, timeouts")
+    .params(&[
+        Param::number("threshold", 0.0..=1.0, "0.05")
+            .doc("T: a round is congested when more than this share of its packets were marked."),
+        Param::count("rounds", 1..=1000, "1")
+            .unit("round trips")
+            .doc("N: congested rounds in a row until the flow moves."),
+        Param::count("jitter", 0..=1000, "0")
+            .unit("round trips")
+            .doc("Maximum number of additional rounds, drawn for each move; above 0 flows do not move in step."),
+        Param::count("bits", 1..=15, "3")
+            .unit("bits")
+            .doc("b: the field has 2^b values, and a flow at most as many paths."),
+        Param::choice("next", &["increment", "random"], "increment")
+            .doc("The value after a move: the next one, or any other drawn at random."),
+    ])
+    .example("flowbender:next=random")
+    .host(|_, params| Box::new(FlowBender::new(params)));
 
 struct FlowBender {
     threshold: f64,
@@ -92,7 +65,6 @@ struct FlowBender {
 #[derive(Clone, Default)]
 struct Flow {
     value: u16,
-    /// Consecutive congested rounds.
     congested: u32,
     /// Rounds added to N until the next move.
     extra: u32,
@@ -176,8 +148,7 @@ mod tests {
             bench.entropy(flow, 0);
             Sender { bench, flow, una: 0 }
         }
-        /// Acknowledges a whole window, the first `marked` packets of it marked; returns V after
-        /// it.
+        /// Acknowledges a window, the first `marked` packets of it marked; returns V after it.
         fn round(&mut self, marked: u32) -> u16 {
             for i in 0..WINDOW {
                 self.una += 1;

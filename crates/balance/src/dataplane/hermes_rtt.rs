@@ -15,61 +15,35 @@
 
 use net::RandomStream;
 
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, PathFeedback, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "hermes-rtt",
-    title: "Hermes (RTT only)",
-    summary: "Keeps each flow on its path while the path's round-trip time is good, else moves it to a better one.",
-    source: "P13.2; F3 section 3.2.1; after Hermes, SIGCOMM 2017",
-    granularity: Granularity::CautiousPacket,
-    reorders: Reorders::AtMoves,
-    senses: "round-trip times",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "good",
-            kind: ParamKind::Number { min: 1.0, max: 100.0 },
-            default: "1.5",
-            unit: "base RTTs",
-            doc: "A path is good below this multiple of the base RTT.",
-        },
-        Param {
-            name: "congested",
-            kind: ParamKind::Number { min: 1.0, max: 100.0 },
-            default: "2.0",
-            unit: "base RTTs",
-            doc: "A path is congested from this multiple on; between the two it is gray.",
-        },
-        Param {
-            name: "estimate",
-            kind: ParamKind::Choice(&["latest", "ewma"]),
-            default: "ewma",
-            unit: "",
-            doc: "Whether a path's RTT is its latest sample or an average with weight 1/8 for the newest.",
-        },
-        Param {
-            name: "scope",
-            kind: ParamKind::Choice(&["flow", "edge"]),
-            default: "flow",
-            unit: "",
-            doc: "Scope of measurements: each flow separately, or all flows of an edge switch.",
-        },
-    ],
-    example: "hermes-rtt:good=1.25",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(HermesRtt::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("hermes-rtt", "Hermes (RTT only)")
+    .summary("Keeps each flow on its path while the path's round-trip time is good, else moves it to a better one.")
+    .source("P13.2; F3 section 3.2.1; after Hermes, SIGCOMM 2017")
+    .granularity(Granularity::CautiousPacket)
+    .senses("round-trip times")
+    .params(&[
+        Param::number("good", 1.0..=100.0, "1.5")
+            .unit("base RTTs")
+            .doc("A path is good below this multiple of the base RTT."),
+        Param::number("congested", 1.0..=100.0, "2.0")
+            .unit("base RTTs")
+            .doc("A path is congested from this multiple on; between the two it is gray."),
+        Param::choice("estimate", &["latest", "ewma"], "ewma")
+            .doc("Whether a path's RTT is its latest sample or an average with weight 1/8 for the newest."),
+        Param::choice("scope", &["flow", "edge"], "flow")
+            .doc("Scope of measurements: each flow separately, or all flows of an edge switch."),
+    ])
+    .example("hermes-rtt:good=1.25")
+    .edge(|env, params| Box::new(HermesRtt::new(env, params)));
 
 /// RTT of a path without a measurement.
 const UNMEASURED: u64 = 0;
 
 struct HermesRtt {
     smooth: bool,
-    /// Whether each flow keeps separate measurements.
     is_per_flow: bool,
     /// First path of each destination class in `rtt_ps`, if flows share it.
     first: Vec<u32>,
@@ -100,8 +74,7 @@ impl HermesRtt {
         }
     }
 
-    /// Returns the start of a flow's measurements of the paths to `class`; grows the table for new
-    /// flows.
+    /// Returns the start of a flow's measurements of paths to `class`; grows for new flows.
     fn base(&mut self, flow: u32, class: usize) -> usize {
         if !self.is_per_flow {
             return self.first[class] as usize;
@@ -113,7 +86,6 @@ impl HermesRtt {
         base
     }
 
-    /// Returns a random element of `live` that satisfies `wanted`.
     fn random(live: &[u16], rng: &mut RandomStream, wanted: impl Fn(u16) -> bool) -> Option<u16> {
         let count = live.iter().filter(|path| wanted(**path)).count() as u64;
         if count == 0 {

@@ -20,8 +20,7 @@ pub struct HostEnv {
 /// A data packet about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct HostPacket {
-    /// Dense number of the flow (or subflow) among those now active; reused after the flow has
-    /// ended.
+    /// Dense number of the flow (or subflow); reused after the flow has ended.
     pub flow: u32,
     /// Sequence number of the packet in its flow, from 0.
     pub seq: u32,
@@ -57,8 +56,7 @@ pub enum HostLoss {
     Timeout,
     /// Duplicate or selective acknowledgements arrived.
     FastRetransmit,
-    /// A switch trimmed the packet and the receiver reported it; the entropy value of the trimmed
-    /// packet.
+    /// A switch trimmed the packet, as the receiver reported; the entropy value of the packet.
     Trimmed(u16),
 }
 
@@ -69,12 +67,8 @@ pub trait HostBalancer: Send {
     fn entropy(&mut self, cx: &mut Cx<'_>, packet: &HostPacket) -> u16;
 
     /// Handles an acknowledgement.
-    fn on_ack(&mut self, cx: &mut Cx<'_>, feedback: &HostFeedback) {
-        let _ = (cx, feedback);
-    }
+    fn on_ack(&mut self, _cx: &mut Cx<'_>, _feedback: &HostFeedback) {}
 
     /// Handles a detected loss.
-    fn on_loss(&mut self, cx: &mut Cx<'_>, flow: u32, loss: HostLoss) {
-        let _ = (cx, flow, loss);
-    }
+    fn on_loss(&mut self, _cx: &mut Cx<'_>, _flow: u32, _loss: HostLoss) {}
 }

@@ -13,26 +13,17 @@
 //! - Hurts: when many flows begin together, since all take the path that was idle before; flows
 //!   never move afterwards.
 
-use crate::dataplane::common::paths::PathLinks;
-use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
+use crate::dataplane::common::{ALPHA, PathLinks, T_DRE, sensing};
 use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "least-congestion",
-    title: "Least congestion",
-    summary: "Gives each new flow the path whose busiest link is least utilised.",
-    source: "P28 least congestion; F0 section 3.2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "utilisation of every link of a path",
-    platforms: &[Platform::Simulator],
-    params: &[T_DRE, ALPHA],
-    example: "least-congestion",
-    needs: |scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
-    build: Build::Edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) })),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least congestion")
+    .summary("Gives each new flow the path whose busiest link is least utilised.")
+    .source("P28 least congestion; F0 section 3.2")
+    .senses("utilisation of every link of a path")
+    .params(&[T_DRE, ALPHA])
+    .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
+    .edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) }));
 
 struct LeastCongestion {
     links: PathLinks,
@@ -50,8 +41,7 @@ impl EdgeBalancer for LeastCongestion {
             if busiest < least {
                 (best, least, ties) = (*path, busiest, 1);
             } else if busiest == least {
-                // The n-th of equals replaces the current one with probability 1/n, so all are
-                // equally likely.
+                // The n-th of equals replaces the current one with probability 1/n: all are equal.
                 ties += 1;
                 if cx.rng.next_below(ties) == 0 {
                     best = *path;
@@ -92,8 +82,7 @@ mod tests {
         for (path, hop, utilisation) in [(0, 2, 0.9), (1, 1, 0.3), (1, 3, 0.2), (2, 1, 0.5), (3, 2, 0.4)] {
             load(&mut bench, path, hop, utilisation);
         }
-        // Hop 3, down to the destination, is shared by paths through one aggregation switch: 0.2
-        // for 0 and 1.
+        // Hop 3, down to the destination, is shared below one aggregation: 0.2 for 0 and 1.
         assert!((0..50).all(|flow| bench.choose_path(&far(flow), None) == 1));
         assert_eq!(bench.choose_path(&far(1), Some(0)), 0, "flows stay");
         bench.live = vec![0, 2, 3];
@@ -104,8 +93,7 @@ mod tests {
     fn idle_paths_share_new_flows_evenly() {
         let mut bench = bench();
         load(&mut bench, 1, 1, 0.1);
-        let mut hits = [0; 4];
-        (0..3000).for_each(|flow| hits[usize::from(bench.choose_path(&far(flow), None))] += 1);
+        let hits: [u32; 4] = bench.hits((0..3000).map(far));
         assert!(hits[1] == 0 && [0, 2, 3].iter().all(|path| (900..1100).contains(&hits[*path])), "{hits:?}");
     }
 }

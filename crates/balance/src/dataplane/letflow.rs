@@ -21,35 +21,22 @@
 use net::LinkIx;
 
 use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Entry, Granularity};
+use crate::params::Param;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "letflow",
-    title: "LetFlow",
-    summary: "Sends each flowlet to an equal-cost next hop drawn at random.",
-    source: "P17; NSDI 2017",
-    granularity: Granularity::Flowlet,
-    reorders: Reorders::AtMoves,
-    senses: "gaps in flows",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "gap",
-            kind: ParamKind::Scaled,
-            default: "6.25rtt",
-            unit: "",
-            doc: "Idle time that ends a flowlet; published: 500us at 10 Gb/s (here at a base RTT of 80 us).",
-        },
+pub(crate) static ENTRY: Entry = Entry::declare("letflow", "LetFlow")
+    .summary("Sends each flowlet to an equal-cost next hop drawn at random.")
+    .source("P17; NSDI 2017")
+    .granularity(Granularity::Flowlet)
+    .senses("gaps in flows")
+    .params(&[
+        Param::scaled("gap", "6.25rtt")
+            .doc("Idle time that ends a flowlet; published: 500us at 10 Gb/s (here at a base RTT of 80 us)."),
         flowlets::MODE,
         flowlets::ENTRIES,
-    ],
-    example: "letflow",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, params| Box::new(LetFlow { flowlets: Flowlets::from_params(params, &env.scale) })),
-};
+    ])
+    .switch(|env, params| Box::new(LetFlow { flowlets: Flowlets::from_params(params, &env.scale) }));
 
 struct LetFlow {
     /// The link of each flowlet; links keep their numbers when others fail.

@@ -6,7 +6,7 @@
 //! requirements (sensed links, several connections, lossless queues) in [`Needs`].
 
 pub mod clove;
-pub mod common;
+pub(crate) mod common;
 pub mod conga;
 pub mod conweave;
 pub mod detail;
@@ -47,13 +47,12 @@ pub use edge::{
     PathLoss, Paths, Shared,
 };
 pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
-pub use needs::{Connection, Copies, Coupling, Lossless, NO_NEEDS, Needs, Race, Receiving, Sensing, Subflows};
+pub use needs::{Connection, Copies, Coupling, Lossless, Needs, Race, Receiving, Sensing, Subflows};
 
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, RandomStream, Tier, Time};
 
-/// Reference values for scaled parameters, so that a mechanism tuned for one network fits another
-/// (mechanisms.md §11).
+/// Reference values for scaled parameters: tuned for one network, they fit another (§11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
     /// Largest empty-network round-trip time between two hosts for a full-size packet and its ACK.
@@ -81,13 +80,11 @@ pub struct PacketView {
     pub src: HostIx,
     /// The host that receives the packet.
     pub dst: HostIx,
-    /// Destination class: the receiver's first switch, or the receiver itself if it has several
-    /// links.
+    /// Destination class: the receiver's first switch, or the receiver if it has several links.
     pub to: ClassIx,
     /// Whether it carries payload (not a bare ACK).
     pub is_data: bool,
-    /// Whether this payload was sent before; an edge reads this from the sequence numbers of the
-    /// transport.
+    /// Whether this payload was sent before, by the sequence numbers of the transport.
     pub is_retransmission: bool,
     /// Traffic class of the packet, from 0 (least urgent) to 7.
     pub priority: u8,
@@ -98,18 +95,15 @@ pub trait PortTelemetry {
     /// Returns the bytes queued at the egress of `link`, including the packet in transmission.
     fn queued_bytes(&self, link: LinkIx) -> u64;
 
-    /// Returns the bytes that would leave before a packet of this priority queued now (DeTail's
-    /// drain bytes).
-    fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
-        let _ = priority;
+    /// Returns the bytes that leave before a packet of this priority (DeTail's drain bytes).
+    fn drain_bytes(&self, link: LinkIx, _priority: u8) -> u64 {
         self.queued_bytes(link)
     }
 
     /// Returns the utilisation of `link` by its discounting rate estimator: 1 for a link that is
     /// always busy, 0 unless [`Needs::sensing`] is set. The ripple of the estimator may raise it
     /// above 1 for a moment.
-    fn utilisation(&self, link: LinkIx) -> f64 {
-        let _ = link;
+    fn utilisation(&self, _link: LinkIx) -> f64 {
         0.0
     }
 }
@@ -122,8 +116,7 @@ pub struct Cx<'a> {
     pub rng: &'a mut RandomStream,
     /// Properties of the ports of this switch.
     pub ports: &'a dyn PortTelemetry,
-    /// Requests of an edge, apart from its return value: see [`Cx::send`], [`Cx::set_timer`] and
-    /// [`Cx::release`].
+    /// Requests of an edge: see [`Cx::send`], [`Cx::set_timer`] and [`Cx::release`].
     pub commands: &'a mut Commands,
 }
 
@@ -160,8 +153,7 @@ impl Cx<'_> {
 
     /// Forwards the held packets of `flow` to their receiver, in order of arrival. Only for edges.
     ///
-    /// They may overtake a packet that the same call passes; if that packet must leave first,
-    /// request the release from a timer.
+    /// They may overtake a packet that this call passes; to prevent that, release from a timer.
     pub fn release(&mut self, flow: u32) {
         self.commands.releases.push(flow);
     }

@@ -13,44 +13,26 @@
 //!   it.
 
 use crate::dataplane::{Connection, Coupling, Needs, Subflows, ecmp};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind};
+use crate::entry::{Entry, Granularity};
+use crate::params::Param;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "mptcp",
-    title: "MPTCP",
-    summary: "Splits each flow over several subflows with coupled windows, each hashed separately onto a path.",
-    source: "P11; RFC 6356; RFC 8684; SIGCOMM 2011; F2",
-    granularity: Granularity::Subflow,
-    reorders: Reorders::Never,
-    senses: "losses, marks and round-trip times of its subflows",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "subflows",
-            kind: ParamKind::Count { min: 1, max: 8 },
-            default: "8",
-            unit: "",
-            doc: "Number of subflows of a connection; more than the number of paths have no benefit.",
-        },
-        Param {
-            name: "coupling",
-            kind: ParamKind::Choice(&["lia", "olia", "none"]),
-            default: "lia",
-            unit: "",
-            doc: "Coupling of window growth: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
-        },
-        Param {
-            name: "open_after",
-            kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
-            default: "100000",
-            unit: "bytes",
-            doc: "Bytes on the first subflow before the others open; 0 opens all at once, as the papers do.",
-        },
-    ],
-    example: "mptcp:subflows=4,open_after=15000",
-    needs: |_, params| Needs {
+pub(crate) static ENTRY: Entry = Entry::declare("mptcp", "MPTCP")
+    .summary("Splits each flow over several subflows with coupled windows, each hashed separately onto a path.")
+    .source("P11; RFC 6356; RFC 8684; SIGCOMM 2011; F2")
+    .granularity(Granularity::Subflow)
+    .senses("losses, marks and round-trip times of its subflows")
+    .params(&[
+        Param::count("subflows", 1..=8, "8")
+            .doc("Number of subflows of a connection; more than the number of paths have no benefit."),
+        Param::choice("coupling", &["lia", "olia", "none"], "lia").doc(
+            "Coupling of window growth: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
+        ),
+        Param::count("open_after", 0..=1_000_000_000_000, "100000")
+            .unit("bytes")
+            .doc("Bytes on the first subflow before the others open; 0 opens all at once, as the papers do."),
+    ])
+    .example("mptcp:subflows=4,open_after=15000")
+    .needs(|_, params| Needs {
         connection: Connection::Subflows(Subflows {
             count: params.count("subflows") as u8,
             coupling: match params.text("coupling") {
@@ -61,9 +43,8 @@ pub static ENTRY: Entry = Entry {
             open_after_bytes: params.count("open_after"),
         }),
         ..Needs::default()
-    },
-    build: Build::Switch(|env, _| ecmp::by_default(env)),
-};
+    })
+    .switch(|env, _| ecmp::by_default(env));
 
 #[cfg(test)]
 mod tests {

@@ -2,9 +2,6 @@
 
 use net::Time;
 
-use super::Scale;
-use crate::params::Params;
-
 /// All possible requirements; `Default` is none.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Needs {
@@ -17,9 +14,6 @@ pub struct Needs {
     /// Order in which receivers deliver packets.
     pub receiving: Receiving,
 }
-
-/// Constructor of the needs of a mechanism that has none.
-pub const NO_NEEDS: fn(&Scale, &Params) -> Needs = |_, _| Needs::default();
 
 /// A discounting rate estimator on every fabric link (mechanisms.md §1.3): on transmission X grows
 /// by the bytes sent, and every `interval` it shrinks by the factor 1 − `decay`.
@@ -122,8 +116,7 @@ pub enum Receiving {
     Usual,
     /// Resequencing, for parameters that turn a per-flow mechanism into a per-packet one.
     Resequenced,
-    /// Unlimited resequencing without fast retransmit: in lossless networks only the timer
-    /// indicates loss (DeTail).
+    /// Unlimited resequencing, no fast retransmit: if lossless, only the timer means loss (DeTail).
     Patient,
     /// Resequencing that distinguishes loss inside a flowcell from reordering between flowcells
     /// (Presto). A gap within the last flowcell is delivered immediately; a gap at a boundary is

@@ -25,56 +25,28 @@
 
 use net::{RandomStream, Time};
 
-use crate::dataplane::common::flows::FlowTable;
-use crate::dataplane::common::rounds::Rounds;
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::{FlowTable, Rounds};
+use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "plb",
-    title: "PLB",
-    summary: "Hosts draw a new flow label after several congested round trips, earlier if nothing is in flight.",
-    source: "P24; PLB, SIGCOMM 2022; Linux tcp_plb",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "ECN echoes, timeouts",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "threshold",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.5",
-            unit: "",
-            doc: "K: a round is congested when at least this share of its packets were marked.",
-        },
-        Param {
-            name: "idle",
-            kind: ParamKind::Count { min: 0, max: 31 },
-            default: "3",
-            unit: "round trips",
-            doc: "M: congested rounds until a connection with nothing in flight moves; 0 for never.",
-        },
-        Param {
-            name: "forced",
-            kind: ParamKind::Count { min: 1, max: 31 },
-            default: "12",
-            unit: "round trips",
-            doc: "N: congested rounds until any connection moves.",
-        },
-        Param {
-            name: "suspend",
-            kind: ParamKind::Scaled,
-            default: "600000rtt",
-            unit: "",
-            doc: "No moves for congestion for one to two times this after a timeout; Linux: 60s.",
-        },
-    ],
-    example: "plb:forced=4,idle=1",
-    needs: NO_NEEDS,
-    build: Build::Host(|env, params| Box::new(Plb::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
+    .summary("Hosts draw a new flow label after several congested round trips, earlier if nothing is in flight.")
+    .source("P24; PLB, SIGCOMM 2022; Linux tcp_plb")
+    .granularity(Granularity::MovableFlow)
+    .senses("ECN echoes, timeouts")
+    .params(&[
+        Param::number("threshold", 0.0..=1.0, "0.5")
+            .doc("K: a round is congested when at least this share of its packets were marked."),
+        Param::count("idle", 0..=31, "3")
+            .unit("round trips")
+            .doc("M: congested rounds until a connection with nothing in flight moves; 0 for never."),
+        Param::count("forced", 1..=31, "12").unit("round trips").doc("N: congested rounds until any connection moves."),
+        Param::scaled("suspend", "600000rtt")
+            .doc("No moves for congestion for one to two times this after a timeout; Linux: 60s."),
+    ])
+    .example("plb:forced=4,idle=1")
+    .host(|env, params| Box::new(Plb::new(env, params)));
 
 /// Number of entropy values to draw from.
 const LABELS: u64 = 65_535;
@@ -166,8 +138,7 @@ mod tests {
             bench.entropy(1, 0);
             Sender { bench, una: 0 }
         }
-        /// Acknowledges a window with `marked` packets of it marked; returns whether the label
-        /// changed.
+        /// Acknowledges a window, `marked` packets marked; returns whether the label changed.
         fn round(&mut self, marked: u32, in_flight: u32) -> bool {
             let before = self.label();
             for i in 0..WINDOW {

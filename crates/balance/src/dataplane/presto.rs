@@ -1,5 +1,4 @@
-//! Presto: flows are cut into flowcells of 64 KB that rotate through all paths (mechanisms.md P16;
-//! He et al., SIGCOMM 2015).
+//! Presto: 64 KB flowcells rotate through all paths (mechanisms.md P16; He et al., SIGCOMM 2015).
 //!
 //! The edge counts the bytes of each flow. A packet that would take the flowcell above its size
 //! begins the next one: flowcell number and path advance by one. The first path of a flow is drawn
@@ -21,55 +20,37 @@
 //! - Hurts: where weights are wrong, as after a silent failure: flowcells use all paths regardless
 //!   of their state.
 
-use crate::dataplane::common::path_order::PathCycles;
+use crate::dataplane::common::PathCycles;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "presto",
-    title: "Presto",
-    summary: "Rotates flowcells of 64 KB of each flow through all paths, weighted by their rates.",
-    source: "P16; SIGCOMM 2015; F2",
-    granularity: Granularity::Flowcell,
-    reorders: Reorders::Always,
-    senses: "capacities, after failures are detected",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "cell",
-            kind: ParamKind::Count { min: 1, max: 1 << 30 },
-            default: "65536",
-            unit: "bytes",
-            doc: "Size of a flowcell: the largest segment a host hands to its interface.",
-        },
-        Param {
-            name: "patience",
-            kind: ParamKind::Number { min: 0.0, max: 1000.0 },
-            default: "2",
-            unit: "",
-            doc: "Waiting time of receivers for a late flowcell, as a multiple of the average such wait.",
-        },
-    ],
-    example: "presto",
-    needs: |_, params| Needs {
+pub(crate) static ENTRY: Entry = Entry::declare("presto", "Presto")
+    .summary("Rotates flowcells of 64 KB of each flow through all paths, weighted by their rates.")
+    .source("P16; SIGCOMM 2015; F2")
+    .granularity(Granularity::Flowcell)
+    .senses("capacities, after failures are detected")
+    .params(&[
+        Param::count("cell", 1..=1 << 30, "65536")
+            .unit("bytes")
+            .doc("Size of a flowcell: the largest segment a host hands to its interface."),
+        Param::number("patience", 0.0..=1000.0, "2")
+            .doc("Waiting time of receivers for a late flowcell, as a multiple of the average such wait."),
+    ])
+    .needs(|_, params| Needs {
         receiving: Receiving::Flowcells { bytes: params.count("cell") as u32, patience: params.number("patience") },
         ..Needs::default()
-    },
-    build: Build::Edge(|env, params| Box::new(Presto::new(env, params))),
-};
+    })
+    .edge(|env, params| Box::new(Presto::new(env, params)));
 
 struct Presto {
     cell_bytes: u32,
     cycles: PathCycles,
-    /// Indexed by flow number.
     flows: Vec<Flow>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Flow {
-    /// Bytes of the current flowcell.
     bytes: u32,
     /// Number of the flowcell. It continues with the next flow of the same number, which is
     /// harmless: receivers only compare whether two packets are of one flowcell.
@@ -132,8 +113,7 @@ mod tests {
     use crate::dataplane::testing::{Bench, SCALE, packet};
     use crate::registry::Spec;
 
-    /// Returns path and flowcell of each of the next packets of a flow; the bench keeps the last
-    /// path as `current`.
+    /// Returns path and flowcell of the next packets; the bench keeps the last path as `current`.
     fn send(bench: &mut Bench, packet: &PacketView, current: &mut Option<u16>, count: usize) -> Vec<(u16, u32)> {
         let packets = (0..count).map(|_| {
             let path = bench.choose_path(packet, *current);

@@ -9,51 +9,26 @@
 //!   known at the start.
 
 use crate::dataplane::{Connection, Copies, Needs, Race, ecmp};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::Entry;
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "repflow",
-    title: "RepFlow",
-    summary: "Sends short flows over two connections at once and takes the one that completes first.",
-    source: "P19; INFOCOM 2014",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator],
-    params: PARAMS,
-    example: "repflow",
-    needs: |_, params| needs(params, Race::Data),
-    build: Build::Switch(|env, _| ecmp::by_default(env)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("repflow", "RepFlow")
+    .summary("Sends short flows over two connections at once and takes the one that completes first.")
+    .source("P19; INFOCOM 2014")
+    .params(PARAMS)
+    .needs(|_, params| needs(params, Race::Data))
+    .switch(|env, _| ecmp::by_default(env));
 
 /// Parameters of RepFlow and RepSYN.
 pub(super) const PARAMS: &[Param] = &[
-    Param {
-        name: "max_size",
-        kind: ParamKind::Count { min: 1, max: 1_000_000_000_000 },
-        default: "100000",
-        unit: "bytes",
-        doc: "Largest flow that is replicated.",
-    },
-    Param {
-        name: "copies",
-        kind: ParamKind::Count { min: 2, max: 8 },
-        default: "2",
-        unit: "",
-        doc: "Number of connections of a replicated flow.",
-    },
-    Param {
-        name: "force_distinct",
-        kind: ParamKind::Choice(&["no", "yes"]),
-        default: "no",
-        unit: "",
-        doc: "Whether hosts choose ports until the copies leave the first switch on different links, if there are enough of them.",
-    },
+    Param::count("max_size", 1..=1_000_000_000_000, "100000").unit("bytes").doc("Largest flow that is replicated."),
+    Param::count("copies", 2..=8, "2").doc("Number of connections of a replicated flow."),
+    Param::choice("force_distinct", &["no", "yes"], "no").doc(
+        "Whether hosts choose ports until the copies leave the first switch on different links, if there are \
+         enough of them.",
+    ),
 ];
 
-/// Returns the needs of both kinds of replication.
 pub(super) fn needs(params: &Params, race: Race) -> Needs {
     Needs {
         connection: Connection::Copies(Copies {

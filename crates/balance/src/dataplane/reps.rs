@@ -27,61 +27,37 @@
 
 use net::Time;
 
-use crate::dataplane::common::flows::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::FlowTable;
+use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "reps",
-    title: "REPS",
-    summary: "Hosts spray packets over entropy values and reuse those that came back unmarked.",
-    source: "P25; REPS, arXiv 2407.21625",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "ECN echoes per entropy value, timeouts",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "freeze",
-            kind: ParamKind::Scaled,
-            default: "1250rtt",
-            unit: "",
-            doc: "Minimum time a ring stays frozen; published: 10ms, which is this number of base RTTs of 8 us.",
-        },
-        Param {
-            name: "freeze_on",
-            kind: ParamKind::Choice(&["low-rtt-timeout", "timeout", "never"]),
-            default: "low-rtt-timeout",
-            unit: "",
-            doc: "Events that freeze: timeouts that follow a low round trip, all timeouts (networks that trim), or nothing.",
-        },
-        Param {
-            name: "low_rtt",
-            kind: ParamKind::Number { min: 1.0, max: 1000.0 },
-            default: "1.65",
-            unit: "base RTTs",
-            doc: "A round trip below this multiple of the base RTT is low.",
-        },
-        Param {
-            name: "lifetime",
-            kind: ParamKind::Count { min: 1, max: 15 },
-            default: "1",
-            unit: "packets",
-            doc: "Number of packets that may use a recycled value; above 1 for acknowledgements that cover several packets.",
-        },
-    ],
-    example: "reps:freeze=10ms",
-    needs: NO_NEEDS,
-    build: Build::Host(|env, params| Box::new(Reps::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("reps", "REPS")
+    .summary("Hosts spray packets over entropy values and reuse those that came back unmarked.")
+    .source("P25; REPS, arXiv 2407.21625")
+    .granularity(Granularity::Packet)
+    .senses("ECN echoes per entropy value, timeouts")
+    .params(&[
+        Param::scaled("freeze", "1250rtt")
+            .doc("Minimum time a ring stays frozen; published: 10ms, which is this number of base RTTs of 8 us."),
+        Param::choice("freeze_on", &["low-rtt-timeout", "timeout", "never"], "low-rtt-timeout").doc(
+            "Events that freeze: timeouts that follow a low round trip, all timeouts (networks that trim), or \
+             nothing.",
+        ),
+        Param::number("low_rtt", 1.0..=1000.0, "1.65")
+            .unit("base RTTs")
+            .doc("A round trip below this multiple of the base RTT is low."),
+        Param::count("lifetime", 1..=15, "1").unit("packets").doc(
+            "Number of packets that may use a recycled value; above 1 for acknowledgements that cover several \
+             packets.",
+        ),
+    ])
+    .example("reps:freeze=10ms")
+    .host(|env, params| Box::new(Reps::new(env, params)));
 
-/// Number of entropy values to draw from.
 const ENTROPIES: u64 = 65_535;
 const RING: u8 = 8;
 
-/// The events that freeze a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FreezeOn {
     LowRttTimeout,
@@ -102,16 +78,13 @@ struct Reps {
 #[derive(Clone, Copy, Default)]
 struct Ring {
     entropies: [u16; RING as usize],
-    /// If frozen: the microsecond until which it stays frozen. Else: remaining packets on random
-    /// values.
+    /// If frozen: the microsecond until which. Else: remaining packets on random values.
     clock: u32,
     /// One bit per slot: acknowledged and not yet used up.
     fresh: u8,
-    /// Slots written since the ring was last emptied, and uses of the oldest fresh value, 4 bits
-    /// each.
+    /// Slots written since it was empty, and uses of the oldest fresh value, 4 bits each.
     counts: u8,
-    /// Slot written next, and slot used next while frozen, 3 bits each; frozen; last round trip was
-    /// low.
+    /// Slots written next, and used next while frozen, 3 bits each; frozen; last RTT low.
     cursors: u8,
 }
 
@@ -144,8 +117,7 @@ impl Ring {
     /// Stores a value that came back unmarked, in place of the oldest.
     fn put(&mut self, entropy: u16) {
         let head = self.head();
-        // Only the oldest fresh value can be partly used; if its slot is taken, the next one is the
-        // oldest.
+        // Only the oldest fresh value can be partly used; without it the next is the oldest.
         let is_taken = self.fresh & 1 << head != 0;
         self.set_counts((self.filled() + 1).min(RING), if is_taken { 0 } else { self.uses() });
         self.entropies[usize::from(head)] = entropy;
@@ -265,8 +237,7 @@ mod tests {
     use crate::dataplane::testing::{BASE_RTT, Bench};
     use crate::dataplane::{HostFeedback, HostLoss};
 
-    /// Values in acknowledgements of these tests; below them random draws land once in 2,000
-    /// packets or so.
+    /// Values acknowledged in these tests; random draws hit them once in 2,000 packets or so.
     const KNOWN: std::ops::Range<u16> = 10..40;
 
     struct Sender {
@@ -369,8 +340,7 @@ mod tests {
         sender.bench.wait(Time::from_us(1));
         assert_eq!(sender.known(6), 6, "an acknowledgement must say so");
         sender.ack(14);
-        // The bench's window is 83 packets: they have random values, then the one value of the
-        // emptied ring follows.
+        // The window is 83 packets: random values, then the one value of the emptied ring.
         assert_eq!(sender.known(83), 0);
         assert_eq!(sender.next(), 14);
         assert_eq!(sender.known(20), 0);

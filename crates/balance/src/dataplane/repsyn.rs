@@ -9,20 +9,12 @@
 //! - Hurts: where congestion comes after the handshake; it makes every flow begin with one.
 
 use crate::dataplane::{Race, ecmp, repflow};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "repsyn",
-    title: "RepSYN",
-    summary: "Opens two connections for a short flow and sends it over the one whose handshake completes first.",
-    source: "P19; RepNet",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "which handshake completes first",
-    platforms: &[Platform::Simulator],
-    params: repflow::PARAMS,
-    example: "repsyn",
-    needs: |_, params| repflow::needs(params, Race::Handshake),
-    build: Build::Switch(|env, _| ecmp::by_default(env)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("repsyn", "RepSYN")
+    .summary("Opens two connections for a short flow and sends it over the one whose handshake completes first.")
+    .source("P19; RepNet")
+    .senses("which handshake completes first")
+    .params(repflow::PARAMS)
+    .needs(|_, params| repflow::needs(params, Race::Handshake))
+    .switch(|env, _| ecmp::by_default(env));

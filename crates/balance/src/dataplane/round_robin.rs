@@ -1,5 +1,4 @@
-//! Round robin over paths: each new flow takes the next path in circular order (mechanisms.md P28;
-//! F0 section 3.2).
+//! Round robin over paths: each new flow takes the next path (mechanisms.md P28; F0 section 3.2).
 //!
 //! Every edge has one turn for the flows and one for the acknowledgements it sends to a
 //! destination. With one common turn, requests and responses would alternate, and with two paths
@@ -13,28 +12,18 @@
 //! - Hurts: where sizes differ (it counts flows, not bytes) or paths do; edges do not coordinate
 //!   their turns.
 
-use crate::dataplane::common::wrr::{START, deck};
-use crate::dataplane::{Cx, EdgeBalancer, NO_NEEDS, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::common::{START, deck};
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "round-robin",
-    title: "Round robin",
-    summary: "Gives each new flow the next path in circular order.",
-    source: "P28 round robin; F0 section 3.2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator],
-    params: &[START],
-    example: "round-robin",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| {
+pub(crate) static ENTRY: Entry = Entry::declare("round-robin", "Round robin")
+    .summary("Gives each new flow the next path in circular order.")
+    .source("P28 round robin; F0 section 3.2")
+    .params(&[START])
+    .edge(|env, params| {
         let starts_anywhere = params.text("start") == "random";
         Box::new(RoundRobin { starts_anywhere, last: vec![NOT_YET; 2 * env.path_counts.len()] })
-    }),
-};
+    });
 
 const NOT_YET: u16 = u16::MAX;
 

@@ -31,37 +31,24 @@ use std::sync::Arc;
 use net::Time;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::vlans::{Plan, Tagged, Vlans};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, NO_NEEDS, PacketView, PathLoss, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::{Plan, Tagged, Vlans};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, PacketView, PathLoss, Paths};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "spain",
-    title: "SPAIN",
-    summary: "Sends each flow over a random one of several precomputed VLANs, and leaves those that fall silent.",
-    source: "P06; NSDI 2010; F2",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "timeouts",
-    platforms: &[Platform::Simulator],
-    params: &[
+pub(crate) static ENTRY: Entry = Entry::declare("spain", "SPAIN")
+    .summary("Sends each flow over a random one of several precomputed VLANs, and leaves those that fall silent.")
+    .source("P06; NSDI 2010; F2")
+    .granularity(Granularity::MovableFlow)
+    .senses("timeouts")
+    .params(&[
         Plan::K,
         Plan::VLANS,
         Plan::TRIALS,
-        Param {
-            name: "retry",
-            kind: ParamKind::Scaled,
-            default: "1000rtt",
-            unit: "",
-            doc: "Time for which a silent VLAN is not used: 100ms at a base RTT of 100 us.",
-        },
-    ],
-    example: "spain",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(Spain::new(env, params))),
-};
+        Param::scaled("retry", "1000rtt")
+            .doc("Time for which a silent VLAN is not used: 100ms at a base RTT of 100 us."),
+    ])
+    .edge(|env, params| Box::new(Spain::new(env, params)));
 
 struct Spain {
     own: ClassIx,

@@ -5,24 +5,14 @@
 //! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers
 //!   take gaps for losses.
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Entry, Granularity};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "spray",
-    title: "Packet spraying",
-    summary: "Sends every packet to an equal-cost next hop drawn at random.",
-    source: "P03 RPS; INFOCOM 2013; F2, F3",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "nothing",
-    platforms: &[Platform::Simulator],
-    params: &[],
-    example: "spray",
-    needs: NO_NEEDS,
-    build: Build::Switch(|_, _| Box::new(Spray)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
+    .summary("Sends every packet to an equal-cost next hop drawn at random.")
+    .source("P03 RPS; INFOCOM 2013; F2, F3")
+    .granularity(Granularity::Packet)
+    .switch(|_, _| Box::new(Spray));
 
 struct Spray;
 

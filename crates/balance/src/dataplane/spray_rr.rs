@@ -5,30 +5,19 @@
 //!   regularly.
 //! - Hurts: like random spraying where paths differ or receivers take gaps for losses.
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::entry::{Entry, Granularity};
 use crate::hash::{combine, mix};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "spray-rr",
-    title: "Round-robin spraying",
-    summary: "Sends packets for one destination to the equal-cost next hops in turn.",
-    source: "P03 pp-rr",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "nothing",
-    platforms: &[Platform::Simulator],
-    params: &[],
-    example: "spray-rr",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, _| {
-        // Pointers start at random positions; otherwise all switches would serve their ports in
-        // step.
+pub(crate) static ENTRY: Entry = Entry::declare("spray-rr", "Round-robin spraying")
+    .summary("Sends packets for one destination to the equal-cost next hops in turn.")
+    .source("P03 pp-rr")
+    .granularity(Granularity::Packet)
+    .switch(|env, _| {
+        // Random starts: otherwise all switches would serve their ports in step.
         let start = |class: u64| mix(combine(env.seed ^ u64::from(env.switch.0), class)) as u32 % 4096;
         Box::new(SprayRr { next: (0..env.class_count as u64).map(start).collect() })
-    }),
-};
+    });
 
 struct SprayRr {
     next: Vec<u32>,

@@ -1,5 +1,4 @@
-//! Single shortest path: one path per key, chosen once. F2 calls it "TCP", F0 calls it "ECMP"
-//! (mechanisms.md P01).
+//! Single shortest path: one path per key ("TCP" in F2, "ECMP" in F0; mechanisms.md P01).
 //!
 //! The tie-break is essential: `first` sends everything through the lowest-numbered port at every
 //! tie; `dst-tor` gives each destination rack one random tree; `dst-host` gives each destination
@@ -8,32 +7,21 @@
 //! - Helps: as the baseline: the performance of a network without balancing, in perfect order.
 //! - Hurts: wherever there is more than one path: all others to the same destination stay idle.
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, SwitchEnv};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::entry::Entry;
 use crate::hash::{combine, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "spt",
-    title: "SPT",
-    summary: "Sends everything for one destination along one shortest path.",
-    source: "P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst-tor)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[Param {
-        name: "tie",
-        kind: ParamKind::Choice(&["first", "dst-tor", "dst-host"]),
-        default: "first",
-        unit: "",
-        doc: "The key that determines a path: all pairs (lowest port at every tie), the destination rack, or the destination host.",
-    }],
-    example: "spt:tie=dst-tor",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, params| Box::new(Spt::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("spt", "SPT")
+    .summary("Sends everything for one destination along one shortest path.")
+    .source("P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst-tor)")
+    .params(&[Param::choice("tie", &["first", "dst-tor", "dst-host"], "first").doc(
+        "The key that determines a path: all pairs (lowest port at every tie), the destination rack, or the \
+         destination host.",
+    )])
+    .example("spt:tie=dst-tor")
+    .also_as_groups()
+    .switch(|env, params| Box::new(Spt::new(env, params)));
 
 enum Tie {
     First,

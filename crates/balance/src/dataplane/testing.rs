@@ -14,10 +14,8 @@ use crate::entry::Build;
 use crate::hash::flow_key;
 use crate::registry::Spec;
 
-/// Base round-trip time of the bench's network.
 pub(crate) const BASE_RTT: Time = Time::from_us(100);
 
-/// Reference values for scaled parameters on the bench.
 pub(crate) const SCALE: Scale = Scale {
     base_rtt: BASE_RTT,
     hop_delay: Time::from_us(80),
@@ -25,8 +23,7 @@ pub(crate) const SCALE: Scale = Scale {
     host_rate: Bandwidth::from_bps(10_000_000_000),
 };
 
-/// Makes a data packet of flow `flow` from an edge of class 0 to one of class 1; each flow has its
-/// own source port.
+/// Makes a data packet of a flow from class 0 to class 1; each flow has its own source port.
 pub(crate) fn packet(flow: u32) -> PacketView {
     let (src, dst) = (HostIx(0), HostIx(9));
     let hash = flow_key(src, dst, 6, flow as u16, (flow >> 16) as u16);
@@ -43,7 +40,6 @@ pub(crate) fn packet(flow: u32) -> PacketView {
     }
 }
 
-/// Makes the constructor arguments for the edge of class `class` in any network.
 pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv<'_>) -> T) -> T {
     let topology = net::spec::parse(family).unwrap();
     let routes = Routes::intact(&topology);
@@ -64,7 +60,6 @@ pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv
     })
 }
 
-/// Ports with the state the test set.
 #[derive(Default)]
 pub(crate) struct Ports {
     pub(crate) queued: BTreeMap<u32, u64>,
@@ -119,7 +114,6 @@ impl Bench {
             topology,
         }
     }
-    /// Makes a bench for a switch with `ports` candidates.
     pub(crate) fn switch(spec: &str, ports: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Switch(build) = spec.entry.build else { panic!("not a switch mechanism") };
@@ -134,8 +128,7 @@ impl Bench {
         let family = format!("leaf-spine:leaves=4,spines={paths},hosts_per_leaf=4");
         Bench { live: (0..paths).collect(), ..Bench::edge_on(spec, &family, 0) }
     }
-    /// Makes a bench for the edge of class `class` in any network. `live` starts with the paths to
-    /// the next class.
+    /// Makes a bench for an edge in any network; `live` starts with the paths to the next class.
     pub(crate) fn edge_on(spec: &str, family: &str, class: u32) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Edge(build) = spec.entry.build else { panic!("not an edge mechanism") };
@@ -148,18 +141,15 @@ impl Bench {
         bench.call_edge(|edge, cx| edge.on_start(cx));
         bench
     }
-    /// Makes a bench for a host.
     pub(crate) fn host(spec: &str) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Host(build) = spec.entry.build else { panic!("not a host mechanism") };
         let subject = Subject::Host(build(&HostEnv { seed: 1, scale: SCALE, window_packets: 83 }, &spec.params));
         Bench::new(subject, net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap())
     }
-    /// Returns the network of an edge bench.
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
     }
-    /// Advances the time.
     pub(crate) fn wait(&mut self, time: Time) {
         self.now = self.now.saturating_add(time);
     }
@@ -173,7 +163,6 @@ impl Bench {
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
         f(subject.as_mut(), &mut cx)
     }
-    /// Returns the position that the switch picks.
     pub(crate) fn choose(&mut self, packet: &PacketView) -> usize {
         let Subject::Switch(subject) = &mut self.subject else { panic!("not a switch bench") };
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
@@ -181,12 +170,17 @@ impl Bench {
         assert!(choice < self.links.len(), "answer out of range");
         choice
     }
-    /// Returns the link that the switch picks.
     pub(crate) fn choose_link(&mut self, packet: &PacketView) -> LinkIx {
         let choice = self.choose(packet);
         self.links[choice]
     }
-    /// Returns the path that the edge picks.
+    /// Returns how many of these packets, each of a flow without a path, take each path.
+    pub(crate) fn hits<const N: usize>(&mut self, packets: impl Iterator<Item = PacketView>) -> [u32; N] {
+        let mut hits = [0; N];
+        packets.for_each(|packet| hits[usize::from(self.choose_path(&packet, None))] += 1);
+        hits
+    }
+
     pub(crate) fn choose_path(&mut self, packet: &PacketView, current: Option<u16>) -> u16 {
         let (live, weights) = (self.live.clone(), self.weights.clone());
         let choice =
@@ -204,55 +198,43 @@ impl Bench {
         let feedback = PathFeedback { flow, to: ClassIx(1), path, rtt, marked };
         self.call_edge(|edge, cx| edge.on_feedback(cx, &feedback));
     }
-    /// Delivers a loss of a flow to class 1 on `path`.
     pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
         self.call_edge(|edge, cx| edge.on_loss(cx, &PathLoss { flow, to: ClassIx(1), path, loss }));
     }
-    /// Delivers repeated data to a receiver of this edge, host `src`; its acknowledgements take
-    /// `path` to host `dst` of class 1.
+    /// Delivers repeated data to host `src` of this edge; its ACKs take `path` to `dst`, class 1.
     pub(crate) fn duplicate(&mut self, flow: u32, (src, dst): (u32, u32), path: u16) {
         let duplicate = Duplicate { flow, src: HostIx(src), dst: HostIx(dst), to: ClassIx(1), path };
         self.call_edge(|edge, cx| edge.on_duplicate(cx, &duplicate));
     }
-    /// Returns the overlay header of a packet.
     pub(crate) fn encapsulate(&mut self, packet: &PacketView, path: u16) -> u32 {
         self.call_edge(|edge, cx| edge.encapsulate(cx, packet, path))
     }
-    /// Delivers a packet from another edge.
     pub(crate) fn decapsulate(&mut self, packet: &PacketView, arrival: &Arrival) -> Delivery {
         self.call_edge(|edge, cx| edge.decapsulate(cx, packet, arrival))
     }
-    /// Delivers a control packet from another edge.
     pub(crate) fn control(&mut self, control: &ControlArrival) {
         self.call_edge(|edge, cx| edge.on_control(cx, control));
     }
-    /// Delivers a timer.
     pub(crate) fn timer(&mut self, token: u64) {
         self.call_edge(|edge, cx| edge.on_timer(cx, token));
     }
-    /// Returns the detour of a packet.
     pub(crate) fn detour(&mut self, packet: &PacketView) -> Option<ClassIx> {
         self.call_edge(|edge, cx| edge.detour(cx, packet))
     }
-    /// Returns the entropy value of packet `seq` of a flow.
     pub(crate) fn entropy(&mut self, flow: u32, seq: u32) -> u16 {
         let packet = HostPacket { flow, seq, is_first: seq == 0, is_retransmission: false };
         self.call_host(|host, cx| host.entropy(cx, &packet))
     }
-    /// Delivers an acknowledgement to the host.
     pub(crate) fn ack(&mut self, feedback: &HostFeedback) {
         self.call_host(|host, cx| host.on_ack(cx, feedback));
     }
-    /// Delivers a loss to the host.
     pub(crate) fn host_loss(&mut self, flow: u32, loss: HostLoss) {
         self.call_host(|host, cx| host.on_loss(cx, flow, loss));
     }
-    /// Removes a candidate.
     pub(crate) fn remove(&mut self, position: usize) -> LinkIx {
         self.weights.remove(position);
         self.links.remove(position)
     }
-    /// Restores a removed candidate.
     pub(crate) fn restore(&mut self, position: usize, link: LinkIx) {
         self.weights.insert(position, 1);
         self.links.insert(position, link);

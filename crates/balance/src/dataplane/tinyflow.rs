@@ -21,60 +21,34 @@
 
 use net::Time;
 
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, NO_NEEDS, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, Paths};
+use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "tinyflow",
-    title: "TinyFlow",
-    summary: "Moves sampled elephants to another random path every 10 KB and hashes all other flows.",
-    source: "P20; LANMAN 2014; F0",
-    granularity: Granularity::Flowcell,
-    reorders: Reorders::Always,
-    senses: "samples of its hosts' packets",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "p",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.01",
-            unit: "",
-            doc: "Probability that a packet is sampled.",
-        },
-        Param {
-            name: "window",
-            kind: ParamKind::Scaled,
-            default: "6.4hop",
-            unit: "",
-            doc: "Two samples of a flow no further apart make it an elephant; published: 500us, \
-                  as many packet times as that is at 10 Gb/s and 65 packets.",
-        },
-        Param {
-            name: "piece",
-            kind: ParamKind::Count { min: 1, max: 1 << 30 },
-            default: "10000",
-            unit: "bytes",
-            doc: "Bytes after which an elephant moves.",
-        },
-    ],
-    example: "tinyflow",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(TinyFlow::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("tinyflow", "TinyFlow")
+    .summary("Moves sampled elephants to another random path every 10 KB and hashes all other flows.")
+    .source("P20; LANMAN 2014; F0")
+    .granularity(Granularity::Flowcell)
+    .senses("samples of its hosts' packets")
+    .params(&[
+        Param::number("p", 0.0..=1.0, "0.01").doc("Probability that a packet is sampled."),
+        Param::scaled("window", "6.4hop").doc(
+            "Two samples of a flow no further apart make it an elephant; published: 500us, as many packet times \
+             as that is at 10 Gb/s and 65 packets.",
+        ),
+        Param::count("piece", 1..=1 << 30, "10000").unit("bytes").doc("Bytes after which an elephant moves."),
+    ])
+    .edge(|env, params| Box::new(TinyFlow::new(env, params)));
 
 struct TinyFlow {
     seed: u64,
     probability: f64,
     window: Time,
     piece_bytes: u32,
-    /// Indexed by flow number.
     flows: Vec<Flow>,
 }
 
-/// State of a flow at its edge.
 #[derive(Clone, Copy)]
 enum Flow {
     /// The flow has not been sampled yet.
@@ -101,7 +75,6 @@ impl TinyFlow {
     }
 }
 
-/// Returns a random element of `live` other than `current`, if there is one.
 fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
     match current.and_then(|current| live.binary_search(&current).ok()) {
         Some(at) if live.len() > 1 => {
@@ -134,8 +107,7 @@ impl EdgeBalancer for TinyFlow {
                     Flow::Sampled(last) if cx.now.saturating_sub(last) <= self.window => Flow::Elephant(0),
                     _ => Flow::Sampled(cx.now),
                 };
-                // A mouse whose hash now selects another path, because paths died or returned,
-                // follows its hash.
+                // A mouse follows its hash, also when paths died or returned.
                 let stays = matches!(flow, Flow::Elephant(_));
                 (flow, current.filter(|_| stays).unwrap_or_else(by_hash))
             }
@@ -167,8 +139,7 @@ mod tests {
 
     #[test]
     fn two_samples_within_the_window_make_an_elephant() {
-        // Every packet is sampled. Gaps of just above the window never pair up, gaps of the window
-        // do.
+        // Every packet is sampled. Gaps of the window pair up, gaps of just above it never do.
         let mut bench = Bench::edge("tinyflow:p=1,window=500us", 8);
         let apart = send(&mut bench, 1, &mut None, 500, Time::from_ps(500_000_001));
         assert_eq!(moves(&apart), [0usize; 0]);
@@ -180,8 +151,7 @@ mod tests {
     fn an_elephant_moves_with_the_packet_that_exceeds_ten_kilobytes() {
         let mut bench = Bench::edge("tinyflow:p=1", 8);
         let paths = send(&mut bench, 1, &mut None, 2 + 7 * 10, Time::from_us(1));
-        // The second packet makes it an elephant; then six packets are 9000 bytes and the seventh
-        // exceeds 10000.
+        // The second packet makes it an elephant; six packets are 9000 bytes, seven exceed 10000.
         let expected: Vec<usize> = (1..=10).map(|piece| 1 + 7 * piece).collect();
         assert_eq!(moves(&paths), expected, "and never to the path it is on");
     }
@@ -211,8 +181,7 @@ mod tests {
 
     #[test]
     fn one_packet_in_a_hundred_is_sampled() {
-        // A flow without end: the second sample comes after 200 packets on average, then pieces of
-        // 7 packets.
+        // A flow without end: a second sample after 200 packets on average, then pieces of 7 packets.
         let mut bench = Bench::edge("tinyflow:window=1s", 8);
         let flows = 2_000;
         let mut detection = |flow| {

@@ -27,49 +27,26 @@
 //! - Helps: with transports that take packets in any order; pickers with memory avoid slow paths.
 //! - Hurts: under lasting asymmetry with the oblivious picker, which remembers nothing.
 
-use crate::dataplane::common::flows::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, NO_NEEDS};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::dataplane::common::FlowTable;
+use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 use net::RandomStream;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ue-spray",
-    title: "Ultra Ethernet spraying",
-    summary: "Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.",
-    source: "P26; Ultra Ethernet 1.0 (arXiv 2508.08906)",
-    granularity: Granularity::Packet,
-    reorders: Reorders::Always,
-    senses: "ECN echoes and losses per entropy value",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "picker",
-            kind: ParamKind::Choice(&["mixed", "bitmap", "reps", "oblivious"]),
-            default: "mixed",
-            unit: "",
-            doc: "Reuse good values, else skip bad ones; only skip; only reuse; or ignore feedback.",
-        },
-        Param {
-            name: "bits",
-            kind: ParamKind::Count { min: 1, max: 12 },
-            default: "6",
-            unit: "bits",
-            doc: "The set has 2^bits entropy values.",
-        },
-        Param {
-            name: "order",
-            kind: ParamKind::Choice(&["counter", "random"]),
-            default: "counter",
-            unit: "",
-            doc: "Values of the oblivious picker: a counter XORed with a mask that changes each turn, or random ones.",
-        },
-    ],
-    example: "ue-spray:bits=8",
-    needs: NO_NEEDS,
-    build: Build::Host(|env, params| Box::new(UeSpray::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spraying")
+    .summary("Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.")
+    .source("P26; Ultra Ethernet 1.0 (arXiv 2508.08906)")
+    .granularity(Granularity::Packet)
+    .senses("ECN echoes and losses per entropy value")
+    .params(&[
+        Param::choice("picker", &["mixed", "bitmap", "reps", "oblivious"], "mixed")
+            .doc("Reuse good values, else skip bad ones; only skip; only reuse; or ignore feedback."),
+        Param::count("bits", 1..=12, "6").unit("bits").doc("The set has 2^bits entropy values."),
+        Param::choice("order", &["counter", "random"], "counter")
+            .doc("Values of the oblivious picker: a counter XORed with a mask that changes each turn, or random ones."),
+    ])
+    .example("ue-spray:bits=8")
+    .host(|env, params| Box::new(UeSpray::new(env, params)));
 
 const MARK_PENALTY: u8 = 1;
 const LOSS_PENALTY: u8 = 4;
@@ -102,7 +79,6 @@ struct Flow {
     /// Position of the walk, and its XOR mask.
     index: u16,
     xor: u16,
-    /// Lowest unacknowledged packet.
     una: u32,
 }
 
@@ -157,7 +133,6 @@ impl Skips {
     }
 }
 
-/// A bounded queue of values per flow.
 struct Queues {
     /// Capacity per flow, a power of two.
     places: usize,
@@ -225,8 +200,7 @@ impl Sent {
 impl UeSpray {
     fn new(env: &HostEnv, params: &Params) -> UeSpray {
         let size = 1usize << params.count("bits");
-        // Bounds memory on networks with huge windows: older packets only reduce adaptivity a
-        // little.
+        // Bounds memory with huge windows: older packets only reduce adaptivity a little.
         let window = env.window_packets.min(1 << 12) as usize;
         UeSpray {
             picker: match (params.text("picker"), params.text("order")) {
@@ -418,8 +392,7 @@ mod tests {
         let mut sender = Sender::new("ue-spray:picker=bitmap,bits=3");
         let turn = sender.take(8);
         assert_eq!(sorted(turn), (0..8).collect::<Vec<_>>());
-        // All but two values must be skipped once; a pick forgives one, so some are skipped a
-        // second time.
+        // All but two values must be skipped once; a pick forgives one: some are skipped twice.
         (0..6).for_each(|value| sender.marked(value));
         let picks = sender.take(2);
         assert!(picks.iter().all(|value| [6, 7].contains(value)), "{picks:?}");
@@ -495,8 +468,7 @@ mod tests {
         (0..8).filter(|value| *value != 1).for_each(|value| sender.bench.host_loss(1, HostLoss::Trimmed(value)));
         sender.seq = 0;
         assert_eq!(sorted(sender.take(8)), (0..8).collect::<Vec<_>>());
-        // Values of the old flow's packets are forgotten too: the loss is charged to the new flow's
-        // packet 0.
+        // The old flow's packets are forgotten: the loss is charged to the new flow's packet 0.
         sender.seq = 0;
         let first = sender.next();
         sender.bench.host_loss(1, HostLoss::Timeout);

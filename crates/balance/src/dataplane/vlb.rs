@@ -26,43 +26,26 @@ use net::routes::ClassIx;
 use net::{NodeIx, NodeKind, Routes, Topology};
 
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "vlb",
-    title: "Valiant load balancing",
-    summary: "Sends each flow over a random intermediate switch, independent of its destination.",
-    source: "P05; VL2, SIGCOMM 2009; F0, F2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing; dead paths, after failures are detected",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "per",
-            kind: ParamKind::Choice(&["flow", "packet"]),
-            default: "flow",
-            unit: "",
-            doc: "Unit of traffic that draws an intermediate.",
-        },
-        Param {
-            name: "intermediates",
-            kind: ParamKind::Choice(&["auto", "top", "any"]),
-            default: "auto",
-            unit: "",
-            doc: "Intermediates: the highest switches of paths, any edge as a detour, or the choice that suits the network.",
-        },
-    ],
-    example: "vlb",
-    needs: |_, params| Needs {
+pub(crate) static ENTRY: Entry = Entry::declare("vlb", "Valiant load balancing")
+    .summary("Sends each flow over a random intermediate switch, independent of its destination.")
+    .source("P05; VL2, SIGCOMM 2009; F0, F2")
+    .senses("nothing; dead paths, after failures are detected")
+    .params(&[
+        Param::choice("per", &["flow", "packet"], "flow").doc("Unit of traffic that draws an intermediate."),
+        Param::choice("intermediates", &["auto", "top", "any"], "auto").doc(
+            "Intermediates: the highest switches of paths, any edge as a detour, or the choice that suits the \
+             network.",
+        ),
+    ])
+    .needs(|_, params| Needs {
         receiving: if params.text("per") == "packet" { Receiving::Resequenced } else { Receiving::Usual },
         ..Needs::default()
-    },
-    build: Build::Edge(|env, params| Box::new(Vlb::new(env, params))),
-};
+    })
+    .edge(|env, params| Box::new(Vlb::new(env, params)));
 
 /// Number of draws for a live intermediate before any live path is taken.
 const ATTEMPTS: u64 = 8;
@@ -123,8 +106,7 @@ impl Vlb {
     }
 }
 
-/// Returns whether hosts are on switches of the top tier, or forward packets: no tier is left for
-/// intermediates.
+/// Returns whether no tier is left for intermediates: hosts forward or are at the top.
 fn is_direct(topology: &Topology) -> bool {
     let top = topology.top_tier();
     let is_top = |link: &net::LinkIx| topology.node(topology.link(*link).to).tier == top;
@@ -148,7 +130,6 @@ impl Intermediates {
         Intermediates { starts, paths: by_top.into_iter().map(|(_, path)| path).collect() }
     }
 
-    /// Returns a live path for the draw.
     fn choose(&self, draw: u64, live: &[u16]) -> u16 {
         let count = self.starts.len() - 1;
         let is_intact = live.len() == self.paths.len();
@@ -167,8 +148,7 @@ impl Intermediates {
     }
 }
 
-/// Returns the highest switch of every path, in the order of path numbers; the first one of several
-/// equally high ones.
+/// Returns the highest switch of every path, by path number; the first of equally high ones.
 fn collect_tops(
     topology: &Topology,
     routes: &Routes,
@@ -233,7 +213,6 @@ mod tests {
         bench
     }
 
-    /// Returns the highest node of a path.
     fn top(bench: &Bench, class: u32, path: u16) -> NodeIx {
         let routes = Routes::intact(bench.topology());
         let from = routes.class_node(ClassIx(0));
@@ -277,8 +256,7 @@ mod tests {
     #[test]
     fn packets_may_draw_intermediates_separately() {
         let mut bench = towards("vlb:per=packet", "fat-tree:k=4", 7);
-        let mut hits = [0u32; 4];
-        (0..40_000).for_each(|_| hits[usize::from(bench.choose_path(&to(7, 1), None))] += 1);
+        let hits: [u32; 4] = bench.hits((0..40_000).map(|_| to(7, 1)));
         assert!(hits.iter().all(|n| (9_500..10_500).contains(n)), "{hits:?}");
     }
 

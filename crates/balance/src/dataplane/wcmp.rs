@@ -6,32 +6,19 @@
 //! - Hurts: like ECMP with few large flows; nothing is measured, so load and silent failures are
 //!   not detected.
 
-use crate::dataplane::{Cx, NO_NEEDS, NextHops, PacketView, SwitchBalancer, ecmp};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, ecmp};
+use crate::entry::Entry;
 use crate::hash::{mix, reduce};
-use crate::params::{Param, ParamKind};
+use crate::params::Param;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "wcmp",
-    title: "Weighted ECMP",
-    summary: "Hashes each flow onto a next hop in proportion to the capacity reachable through it.",
-    source: "P02 weighted; WCMP, EuroSys 2014",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "capacities, after failures are detected",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[Param {
-        name: "seeds",
-        kind: ParamKind::Choice(&["per-switch", "none"]),
-        default: "per-switch",
-        unit: "",
-        doc: "Independent hash seeds per switch, or the same hash everywhere.",
-    }],
-    example: "wcmp",
-    needs: NO_NEEDS,
-    build: Build::Switch(|env, params| Box::new(Wcmp { seed: ecmp::seed(env, params) })),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("wcmp", "Weighted ECMP")
+    .summary("Hashes each flow onto a next hop in proportion to the capacity reachable through it.")
+    .source("P02 weighted; WCMP, EuroSys 2014")
+    .senses("capacities, after failures are detected")
+    .params(&[Param::choice("seeds", &["per-switch", "none"], "per-switch")
+        .doc("Independent hash seeds per switch, or the same hash everywhere.")])
+    .also_as_groups()
+    .switch(|env, params| Box::new(Wcmp { seed: ecmp::seed(env, params) }));
 
 struct Wcmp {
     seed: u64,

@@ -8,29 +8,19 @@
 //! - Helps: where flows are alike and path rates differ in a way that routing knows.
 //! - Hurts: where sizes differ; it ignores load, so a busy path is used like an idle one.
 
-use crate::dataplane::common::paths::PathIndex;
-use crate::dataplane::common::wrr::{START, SmoothWrr};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, NO_NEEDS, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::dataplane::common::{PathIndex, START, SmoothWrr};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, PacketView, Paths};
+use crate::entry::Entry;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "weighted-round-robin",
-    title: "Weighted round robin",
-    summary: "Gives new flows to the paths in turn, in proportion to capacity.",
-    source: "P28 weighted round robin; F0 section 3.2",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "capacities, after failures are detected",
-    platforms: &[Platform::Simulator],
-    params: &[START],
-    example: "weighted-round-robin",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| {
+pub(crate) static ENTRY: Entry = Entry::declare("weighted-round-robin", "Weighted round robin")
+    .summary("Gives new flows to the paths in turn, in proportion to capacity.")
+    .source("P28 weighted round robin; F0 section 3.2")
+    .senses("capacities, after failures are detected")
+    .params(&[START])
+    .edge(|env, params| {
         let turns = SmoothWrr::new(PathIndex::outward(env), params.text("start") == "random");
         Box::new(WeightedRoundRobin { turns })
-    }),
-};
+    });
 
 struct WeightedRoundRobin {
     turns: SmoothWrr,
@@ -75,8 +65,7 @@ mod tests {
     #[test]
     fn shares_follow_the_weights_from_any_start() {
         let mut bench = bench("weighted-round-robin");
-        let mut hits = [0; 3];
-        (0..7000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        let hits: [u32; 3] = bench.hits((0..7000).map(packet));
         assert!((4998..=5002).contains(&hits[0]) && (998..=1002).contains(&hits[1]), "{hits:?}");
     }
 
@@ -87,8 +76,7 @@ mod tests {
             bench.choose_path(&packet(flow), None);
         });
         (bench.live, bench.weights) = (vec![0, 2], vec![1, 3]);
-        let mut hits = [0; 3];
-        (10..410).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        let hits: [u32; 3] = bench.hits((10..410).map(packet));
         assert_eq!(hits[1], 0);
         // Earlier credit is kept, hence some slack: at most the six shares of a former round.
         assert!((294..=306).contains(&hits[2]), "{hits:?}");

@@ -18,44 +18,24 @@ use std::collections::BTreeMap;
 
 use net::{FiveTuple, Time};
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst, least};
+use crate::entry::Entry;
+use crate::params::{Param, Params};
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-const LOAD: Param = Param {
-    name: "load",
-    kind: ParamKind::Choice(&["bytes", "rate", "inflight"]),
-    default: "bytes",
-    unit: "",
-    doc: "Measure of load: counted bytes, their rate, or bytes including those still expected.",
-};
+const LOAD: Param = Param::choice("load", &["bytes", "rate", "inflight"], "bytes")
+    .doc("Measure of load: counted bytes, their rate, or bytes including those still expected.");
 
-const SIZE: Param = Param {
-    name: "size",
-    kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
-    default: "1000000",
-    unit: "B",
-    doc: "Bytes expected of a connection of unknown size, until one has ended (inflight); then their mean.",
-};
+const SIZE: Param = Param::count("size", 0..=1_000_000_000_000, "1000000")
+    .unit("B")
+    .doc("Bytes expected of a connection of unknown size, until one has ended (inflight); then their mean.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "division-load",
-    title: "Division by load",
-    summary: "Gives each request to the member with the fewest bytes per weight so far.",
-    source: "S03 Load; F4",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "bytes of each member as counted",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, LOAD, SIZE],
-    example: "division-load",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Division::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("division-load", "Division by load")
+    .summary("Gives each request to the member with the fewest bytes per weight so far.")
+    .source("S03 Load; F4")
+    .senses("bytes of each member as counted")
+    .params(&[PATH, HTP, DIRECTION, LOAD, SIZE])
+    .server(|_, params| ServerFirst::boxed(Division::new(params), params));
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
@@ -64,16 +44,13 @@ enum Load {
     Inflight,
 }
 
-/// State of a member.
 #[derive(Clone, Default)]
 struct Record {
     /// Time and value of the last count of bytes.
     last: Option<(Time, u64)>,
     /// Bytes per second between the last two counts.
     rate: f64,
-    /// Bytes of ended connections.
     ended: u64,
-    /// Bytes expected of running connections.
     running: BTreeMap<FiveTuple, u64>,
     expected: u64,
 }
@@ -169,15 +146,13 @@ mod tests {
 
     use crate::server::testing::Bench;
 
-    /// Delivers counters of a member.
     fn count(bench: &mut Bench, id: u32, bytes: u64) {
         bench.count(id, bytes);
     }
 
     #[test]
     fn all_requests_go_to_first_member_without_statistics() {
-        // experiments.md F4, E4.3 round 1: 5 simultaneous connections, statistics refreshed every
-        // 20 s. Load = No.
+        // experiments.md F4, E4.3 round 1: 5 simultaneous connections, refreshed every 20 s. Load = No.
         let mut bench = Bench::new("division-load", &[1, 1, 1]);
         assert_eq!(bench.picks(5), [1; 5]);
         bench.wait(Time::from_s(20));

@@ -1,33 +1,19 @@
-//! Traffic division disabled: every connection goes to the first member (mechanisms.md S03, No;
-//! F4).
+//! Traffic division disabled: every connection goes to the first member (mechanisms.md S03; F4).
 //!
-//! F4 uses it for comparison. The next member is used while the first is draining, down or
-//! unreachable.
+//! F4's comparison. The next member is used while the first is draining, down or unreachable.
 //!
 //! - Helps: as the baseline: one member serves alone, the next takes over when it fails.
 //! - Hurts: wherever one member is not enough.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::entry::Entry;
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
 use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "division-no",
-    title: "No division",
-    summary: "Gives every request to the first member of the pool: F4's baseline.",
-    source: "S03 No; F4",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "division-no",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(First, params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("division-no", "No division")
+    .summary("Gives every request to the first member of the pool: F4's baseline.")
+    .source("S03 No; F4")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| ServerFirst::boxed(First, params));
 
 struct First;
 

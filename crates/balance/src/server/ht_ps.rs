@@ -3,9 +3,6 @@
 //!
 //! Ties: fewer hops, then the lower number. Readings of throughput: see `common/path.rs`.
 //!
-//! Pitfall: with `htp=available` and rarely refreshed counters, all connections between two
-//! refreshes take the same path.
-//!
 //! - Helps: with large responses over paths of different widths.
 //! - Hurts: where counters are refreshed rarely: with `htp=available` all connections in between
 //!   take the same path; busy processors are ignored.
@@ -16,29 +13,19 @@ use net::Bandwidth;
 use net::paths::Metric;
 
 use crate::central::{NetworkView, Path};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::params::Params;
-use crate::server::common::path::{DIRECTION, HTP, Throughput};
+use crate::server::common::{DIRECTION, HTP, Throughput};
 use crate::server::{
     Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
 };
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ht-ps",
-    title: "HT-PS",
-    summary: "Picks server and path together: the member whose widest path offers the most throughput.",
-    source: "S01 HT-PS; F1 (MALOB algorithm 2)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "capacities and load of links",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[HTP, DIRECTION],
-    example: "ht-ps",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| Box::new(HtPs::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("ht-ps", "HT-PS")
+    .summary("Picks server and path together: the member whose widest path offers the most throughput.")
+    .source("S01 HT-PS; F1 (MALOB algorithm 2)")
+    .senses("capacities and load of links")
+    .params(&[HTP, DIRECTION])
+    .server(|_, params| Box::new(HtPs::new(params)));
 
 struct HtPs {
     throughput: Throughput,
@@ -59,8 +46,7 @@ impl ServerBalancer for HtPs {
         let edge = request.edge_in(view)?;
         let offered = |link| self.throughput.of(view, link);
         let widths = network::widths(view, edge, offered);
-        // The width of the path to each member, and the maximum; then the fewest hops over links of
-        // at least that width.
+        // The maximum width of a path to any member; then the fewest hops over such links.
         let mut routes: Vec<(Reverse<Bandwidth>, MemberRoute<'_>, MemberId)> = Vec::new();
         for member in pool.candidates(edge, view) {
             let Some(route) = MemberRoute::to(view, edge, member.place) else { continue };

@@ -15,38 +15,24 @@
 //!   proactive rules.
 //! - Hurts: with few or unequal requests: it ignores load.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::hash;
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::keys::{KEY, Key, Shares, position, shares};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::params::{Param, Params};
+use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Picker, ServerFirst, Shares, position, shares};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-const SIZE: Param = Param {
-    name: "size",
-    kind: ParamKind::Count { min: 2, max: 5_000_000 },
-    default: "65537",
-    unit: "",
-    doc: "Number of slots of the table, raised to the next prime; at least 100 for each member.",
-};
+const SIZE: Param = Param::count("size", 2..=5_000_000, "65537")
+    .doc("Number of slots of the table, raised to the next prime; at least 100 for each member.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "maglev",
-    title: "Maglev",
-    summary: "Hashes requests to members by a table with nearly equal shares, in which few slots change when a member is removed.",
-    source: "S06; Maglev, NSDI 2016",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "weights",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, SIZE, KEY],
-    example: "maglev",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Maglev::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("maglev", "Maglev")
+    .summary(
+        "Hashes requests to members by a table with nearly equal shares, in which few slots change when a \
+         member is removed.",
+    )
+    .source("S06; Maglev, NSDI 2016")
+    .senses("weights")
+    .params(&[PATH, HTP, DIRECTION, SIZE, KEY])
+    .server(|_, params| ServerFirst::boxed(Maglev::new(params), params));
 
 struct Maglev {
     key: Key,
@@ -140,7 +126,6 @@ fn table(shares: &[(MemberId, u32)], size: u64) -> Vec<u32> {
     }
 }
 
-/// Returns the smallest prime from `from` on.
 fn next_prime(from: u64) -> u64 {
     let is_prime = |n: &u64| *n >= 2 && (2..).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d));
     (from..).find(is_prime).unwrap_or(from)
@@ -182,8 +167,7 @@ mod tests {
                 let number = |owner: u32| owner + u32::from(owner >= gone);
                 let moved = |(old, new): (&u32, &u32)| *old != gone && *old != number(*new);
                 let extra = before.iter().zip(&after).filter(|pair| moved(*pair)).count();
-                // The paper has a few percent with a hundred times as many slots as members, and
-                // less with more.
+                // The paper has a few percent with 100 slots per member, and less with more.
                 assert!((extra as f64) < 0.05 * SIZE as f64, "{extra} slots of others moved");
             }
         }
@@ -201,8 +185,7 @@ mod tests {
                 assert!((1..=count).all(|id| (least..=most).contains(&hits(id))), "{count} members, {slots} slots");
                 let after = divide(&shares[1..], slots);
                 let moved = before.iter().zip(&after).filter(|(old, new)| old.0 != 1 && old != new).count();
-                // Such a small table moves more than a large one: at most a quarter of the slots
-                // that could stay.
+                // A small table moves more than a large one: at most a quarter of the slots.
                 assert!(count == 1 || moved * 4 <= slots, "{moved} of {slots} slots moved, {count} members");
             }
         }

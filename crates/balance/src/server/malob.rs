@@ -11,8 +11,7 @@
 //! previous request; the default is meant. The table is the one of the document: HTTP by SL-PS, FTP
 //! by HT-PS, the CPU-bound service by least CPU.
 //!
-//! Pitfall: an algorithm added later starts with the reported statistics, and does not know earlier
-//! connections.
+//! Pitfall: an algorithm added later knows reported statistics, but no earlier connections.
 //!
 //! - Helps: with services of different kinds on the same servers: an algorithm for each port.
 //! - Hurts: where one port carries requests of different kinds.
@@ -20,38 +19,25 @@
 use std::collections::BTreeMap;
 
 use crate::central::{NetworkView, Path};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Build, Entry};
+use crate::params::{Param, Params};
 use crate::registry::Spec;
 use crate::server::{
     Choice, Ended, Member, NoServices, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerNeeds, Services,
 };
 
-const SERVICES: Param = Param {
-    name: "services",
-    kind: ParamKind::Services,
-    default: "20=ht-ps;21=ht-ps;80=sl-ps;6789=server-cpu;default=sl-ps",
-    unit: "",
-    doc: "Algorithm for each service port, and for all others: `80=sl-ps;21=server-rr:path=htp+htp=capacity;default=sl-ps`. \
-          F1's numbers 1, 2, 3 stand for sl-ps, ht-ps, server-cpu.",
-};
+const SERVICES: Param = Param::services("services", "20=ht-ps;21=ht-ps;80=sl-ps;6789=server-cpu;default=sl-ps").doc(
+    "Algorithm for each service port, and for all others: \
+     `80=sl-ps;21=server-rr:path=htp+htp=capacity;default=sl-ps`. F1's numbers 1, 2, 3 stand for sl-ps, \
+     ht-ps, server-cpu.",
+);
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "malob",
-    title: "MALOB",
-    summary: "Picks server and path by the algorithm of a table by service port; the table can be changed at run time.",
-    source: "S01 MALOB; F1",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "the signals of the algorithms in its table",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[SERVICES],
-    example: "malob",
-    needs: NO_NEEDS,
-    build: Build::Server(|env, params| Box::new(Malob::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("malob", "MALOB")
+    .summary("Picks server and path by the algorithm of a table by service port; the table can be changed at run time.")
+    .source("S01 MALOB; F1")
+    .senses("the signals of the algorithms in its table")
+    .params(&[SERVICES])
+    .server(|env, params| Box::new(Malob::new(env, params)));
 
 struct Malob {
     env: ServerEnv,

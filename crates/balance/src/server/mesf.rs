@@ -23,61 +23,28 @@ use std::collections::BTreeMap;
 
 use net::Time;
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::connections::Connections;
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst, least};
+use crate::entry::Entry;
+use crate::params::{Param, Params};
+use crate::server::common::{Connections, DIRECTION, HTP, PATH, Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-const IDLE_W: Param = Param {
-    name: "idle_w",
-    kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
-    default: "100",
-    unit: "W",
-    doc: "Power of an idle server.",
-};
+const IDLE_W: Param = Param::number("idle_w", 0.0..=100_000.0, "100").unit("W").doc("Power of an idle server.");
 
-const CORE_W: Param = Param {
-    name: "core_w",
-    kind: ParamKind::Number { min: 0.0, max: 100_000.0 },
-    default: "25",
-    unit: "W",
-    doc: "Additional power of a fully used core.",
-};
+const CORE_W: Param =
+    Param::number("core_w", 0.0..=100_000.0, "25").unit("W").doc("Additional power of a fully used core.");
 
-const SLOTS: Param = Param {
-    name: "slots",
-    kind: ParamKind::Count { min: 1, max: 1_000_000 },
-    default: "8",
-    unit: "",
-    doc: "Simultaneous requests per core at which the server is saturated.",
-};
+const SLOTS: Param =
+    Param::count("slots", 1..=1_000_000, "8").doc("Simultaneous requests per core at which the server is saturated.");
 
-const DEADLINE: Param = Param {
-    name: "deadline",
-    kind: ParamKind::Duration,
-    default: "0s",
-    unit: "",
-    doc: "Servers expected to take longer are skipped; 0 for no deadline.",
-};
+const DEADLINE: Param =
+    Param::duration("deadline", "0s").doc("Servers expected to take longer are skipped; 0 for no deadline.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "mesf",
-    title: "MESF",
-    summary: "Fills servers one after the other, the most energy-efficient first, up to their saturation.",
-    source: "S05 most efficient server first",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "connections it placed, corrected by reports; cores",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE],
-    example: "mesf",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Mesf::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("mesf", "MESF")
+    .summary("Fills servers one after the other, the most energy-efficient first, up to their saturation.")
+    .source("S05 most efficient server first")
+    .senses("connections it placed, corrected by reports; cores")
+    .params(&[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE])
+    .server(|_, params| ServerFirst::boxed(Mesf::new(params), params));
 
 /// The power model of a server.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -89,8 +56,7 @@ pub struct PowerModel {
 }
 
 impl PowerModel {
-    /// Returns the power of a server with `cores` cores at utilisation `u`, 0 to 1, in watts:
-    /// `P_idle + (P_max - P_idle) u`.
+    /// Returns watts with `cores` cores at utilisation `u`, 0 to 1: `P_idle + (P_max - P_idle) u`.
     pub fn power_w(&self, cores: f64, u: f64) -> f64 {
         self.idle_w + cores * self.core_w * u
     }
@@ -214,8 +180,7 @@ mod tests {
     fn larger_server_comes_first_and_full_pool_still_accepts() {
         let mut bench = with_cores("mesf:slots=2", &[1, 4]);
         assert_eq!(bench.picks(10), [2, 2, 2, 2, 2, 2, 2, 2, 1, 1]);
-        // All are saturated: the lowest utilisation, 8 of 8 and 2 of 2, ties to the first; then 3
-        // of 2 against 8 of 8.
+        // All are saturated: lowest utilisation, 8 of 8 and 2 of 2, first wins; then 3 of 2.
         assert_eq!(bench.picks(3), [1, 2, 2]);
     }
 

@@ -2,14 +2,14 @@
 //!
 //! [`ServerBalancer::pick`] is called once per new connection; later calls report the outcome of
 //! that connection. It returns a member and, if the policy considers paths, a path from the
-//! client's edge switch to the member's. The controller rewrites addresses, installs rules, answers
-//! ARP requests and checks health. One instance serves one pool, so its state is that pool's.
-//! Random draws come from the stream passed in.
+//! client's edge switch to the member's. The controller rewrites addresses, installs rules,
+//! replies to ARP requests and checks health. One instance serves one pool, so its state
+//! is that pool's. Random draws come from the stream passed in.
 //!
 //! A member is a server, or an outgoing link of a site with several ([`MemberLocation::Uplink`]):
 //! the same policies then distribute traffic over links, as in F4.
 
-pub mod common;
+pub(crate) mod common;
 pub(crate) mod network;
 mod pool;
 mod server_stats;
@@ -165,16 +165,13 @@ pub trait ServerBalancer: Send {
     /// Records the end of a connection, regardless of the component that placed it.
     fn on_ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// Handles a new report of a member, or the expiry of its last one; its reported statistics are
-    /// then `None`.
+    /// Handles a new report of a member, or its expiry; reported statistics are then `None`.
     fn on_report(&mut self, _member: &Member) {}
 
-    /// Handles new counters of a member's rules ([`ServerStats::bytes`]). Its reported statistics
-    /// are unchanged.
+    /// Handles new counters of a member's rules ([`ServerStats::bytes`]).
     fn on_counters(&mut self, _member: &Member) {}
 
-    /// Handles added or removed members, and changes of weight or availability. Called once before
-    /// the first request.
+    /// Handles changes of members, weight or availability; called once before any request.
     fn on_pool_changed(&mut self, _pool: &Pool) {}
 
     /// Assigns client slots (a power of two, at least 2) to these members by weights alone, and
@@ -191,9 +188,6 @@ pub trait ServerBalancer: Send {
     }
 
     /// Replaces its table of services. Placed connections keep their members.
-    ///
-    /// # Errors
-    /// Returns an error if the balancer has no such table.
     fn set_services(&mut self, _services: Services) -> Result<(), NoServices> {
         Err(NoServices)
     }

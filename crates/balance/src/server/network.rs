@@ -15,8 +15,7 @@ pub fn available(view: &NetworkView<'_>, link: LinkIx) -> Bandwidth {
     Bandwidth::from_bps(view.topology.link(link).rate.as_bps().saturating_sub(load.as_bps()))
 }
 
-/// The paths from one switch to one member. Searches end at the member's switch, or at the near end
-/// of an uplink.
+/// The paths from a switch to a member's switch, or to the near end of an uplink.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberRoute<'a> {
     view: &'a NetworkView<'a>,
@@ -29,8 +28,7 @@ pub struct MemberRoute<'a> {
 }
 
 impl<'a> MemberRoute<'a> {
-    /// Makes the route; returns `None` if the member's link is dead, or a node is not in the
-    /// network.
+    /// Makes the route; `None` if the member's link is dead or a node is unknown.
     pub fn to(view: &'a NetworkView<'a>, from: NodeIx, place: MemberLocation) -> Option<MemberRoute<'a>> {
         let topology = view.topology;
         let is_known = |node: NodeIx| node.ix() < topology.nodes().len();
@@ -60,16 +58,14 @@ impl<'a> MemberRoute<'a> {
         if self.from == self.to {
             return true;
         }
-        // The routing tables are sufficient, unless a far end must be avoided or the switch has no
-        // hosts.
+        // The routing tables suffice, unless a far end must be avoided or the switch has no hosts.
         match self.view.routes.class_at(self.to) {
             Some(class) if self.tail.is_none() => self.view.routes.path_count(self.from, class) > 0,
             _ => self.shortest(Metric::Hops, |_| true).is_some(),
         }
     }
 
-    /// Returns the shortest path over accepted links: by hops, or by latency and then hops; then
-    /// lowest ports.
+    /// Returns the shortest accepted path: by hops, or latency then hops; then lowest ports.
     pub fn shortest(&self, metric: Metric, is_wanted: impl Fn(LinkIx) -> bool) -> Option<Vec<LinkIx>> {
         let may_take = |link| self.may_take(link) && is_wanted(link);
         let path = paths::shortest(self.view.topology, self.from, self.to, metric, may_take)?;
@@ -103,8 +99,7 @@ impl<'a> MemberRoute<'a> {
 pub(crate) struct Reach<C>(Vec<Option<C>>);
 
 impl<C: Copy + Ord> Reach<C> {
-    /// Runs Dijkstra's algorithm: the lowest cost to every node, for costs that never decrease
-    /// along a path.
+    /// Runs Dijkstra's algorithm for costs that never decrease along a path.
     fn new(view: &NetworkView<'_>, from: NodeIx, start: C, extend: impl Fn(C, LinkIx) -> Option<C>) -> Reach<C> {
         let topology = view.topology;
         let mut best: Vec<Option<C>> = vec![None; topology.nodes().len()];
@@ -150,7 +145,6 @@ pub(crate) fn widths(
     Reach::new(view, from, unlimited, |width, link| Some(width.max(Reverse(offered(link)))))
 }
 
-/// Computes the fewest hops over accepted links.
 pub(crate) fn hops(view: &NetworkView<'_>, from: NodeIx, is_wanted: impl Fn(LinkIx) -> bool) -> Reach<usize> {
     Reach::new(view, from, 0, |hops, link| is_wanted(link).then_some(hops + 1))
 }

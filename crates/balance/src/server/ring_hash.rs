@@ -11,45 +11,30 @@
 //! - Helps: where members are added and removed: only requests of a removed member move.
 //! - Hurts: with few points, where shares are uneven; it ignores load.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::hash;
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::keys::{KEY, Key, Shares, position, shares};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::params::{Param, Params};
+use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Picker, ServerFirst, Shares, position, shares};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-const POINTS: Param = Param {
-    name: "points",
-    kind: ParamKind::Count { min: 1, max: 10_000 },
-    default: "100",
-    unit: "",
-    doc: "Number of points of the heaviest member on the ring.",
-};
+const POINTS: Param =
+    Param::count("points", 1..=10_000, "100").doc("Number of points of the heaviest member on the ring.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ring-hash",
-    title: "Ring hash",
-    summary: "Hashes requests to the next of many points of the members on a ring; a removed member moves only its requests.",
-    source: "S06 ring; Karger et al., STOC 1997",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "weights",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, POINTS, KEY],
-    example: "ring-hash",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Ring::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("ring-hash", "Ring hash")
+    .summary(
+        "Hashes requests to the next of many points of the members on a ring; a removed member moves only \
+         its requests.",
+    )
+    .source("S06 ring; Karger et al., STOC 1997")
+    .senses("weights")
+    .params(&[PATH, HTP, DIRECTION, POINTS, KEY])
+    .server(|_, params| ServerFirst::boxed(Ring::new(params), params));
 
 struct Ring {
     key: Key,
     points: u64,
     /// The weights the ring was made from.
     shares: Shares,
-    /// Points and their members, in order.
     ring: Vec<(u64, MemberId)>,
 }
 

@@ -17,39 +17,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst, least};
+use crate::entry::Entry;
+use crate::params::{Param, Params};
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, least};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-const IMPACT: Param = Param {
-    name: "impact",
-    kind: ParamKind::Number { min: 0.0, max: 100.0 },
-    default: "0.5",
-    unit: "%",
-    doc: "Assumed CPU of one request, in percent of the whole member, until the first report.",
-};
+const IMPACT: Param = Param::number("impact", 0.0..=100.0, "0.5")
+    .unit("%")
+    .doc("Assumed CPU of one request, in percent of the whole member, until the first report.");
 
 /// Share of CPU below which F1 does not compute the impact of a connection.
 const BUSY: f64 = 0.01;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-cpu",
-    title: "Least CPU",
-    summary: "Gives each request to the member with the least CPU in use, counting requests since the last report.",
-    source: "S01 CPU; F1 (MALOB algorithm 3)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "reported CPU and connections",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, IMPACT],
-    example: "server-cpu",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(LeastCpu::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-cpu", "Least CPU")
+    .summary("Gives each request to the member with the least CPU in use, counting requests since the last report.")
+    .source("S01 CPU; F1 (MALOB algorithm 3)")
+    .senses("reported CPU and connections")
+    .params(&[PATH, HTP, DIRECTION, IMPACT])
+    .server(|_, params| ServerFirst::boxed(LeastCpu::new(params), params));
 
 #[derive(Clone, Copy)]
 struct Estimate {
@@ -151,8 +136,7 @@ mod tests {
         report(&mut bench, 3, 0.70, 50);
         assert_eq!(bench.pick(), 1);
         bench.report(1, |stats| *stats = ServerStats::default());
-        // 60 % now: the member of a failed agent gets neither all requests, nor does its idle past
-        // count.
+        // 60 % now: a failed agent's member gets neither all requests nor credit for its idle past.
         assert_eq!(bench.picks(3), [2, 2, 2]);
         for id in [2, 3] {
             bench.report(id, |stats| *stats = ServerStats::default());

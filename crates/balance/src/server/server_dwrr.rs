@@ -8,55 +8,28 @@
 //! - Helps: with servers of unknown strength whose agents report load.
 //! - Hurts: where load changes faster than the period.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
-use crate::server::common::smooth_wrr::SmoothWrr;
+use crate::entry::Entry;
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, SmoothWrr};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, ServerStats};
 use net::Time;
 use std::collections::BTreeMap;
 
-const PERIOD: Param = Param {
-    name: "period",
-    kind: ParamKind::Duration,
-    default: "5s",
-    unit: "",
-    doc: "Time between updates of the weights; F1's agents report every 5 s.",
-};
+const PERIOD: Param =
+    Param::duration("period", "5s").doc("Time between updates of the weights; F1's agents report every 5 s.");
 
-const LOAD: Param = Param {
-    name: "load",
-    kind: ParamKind::Choice(&["cpu", "connections", "response"]),
-    default: "cpu",
-    unit: "",
-    doc: "Measure of load: share of CPU, connections per core, or response time.",
-};
+const LOAD: Param = Param::choice("load", &["cpu", "connections", "response"], "cpu")
+    .doc("Measure of load: share of CPU, connections per core, or response time.");
 
-const FLOOR: Param = Param {
-    name: "floor",
-    kind: ParamKind::Number { min: 0.001, max: 1.0 },
-    default: "0.1",
-    unit: "",
-    doc: "Minimum load that counts, as a share of the maximum in the pool.",
-};
+const FLOOR: Param =
+    Param::number("floor", 0.001..=1.0, "0.1").doc("Minimum load that counts, as a share of the maximum in the pool.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-dwrr",
-    title: "Dynamic weighted round robin (servers)",
-    summary: "Weighted round robin whose weights fall with the load that members report.",
-    source: "S04 DWRR",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "reported CPU, connections or response times",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR],
-    example: "server-dwrr",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Dynamic::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-dwrr", "Dynamic weighted round robin (servers)")
+    .summary("Weighted round robin whose weights fall with the load that members report.")
+    .source("S04 DWRR")
+    .senses("reported CPU, connections or response times")
+    .params(&[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR])
+    .server(|_, params| ServerFirst::boxed(Dynamic::new(params), params));
 
 #[derive(Clone, Copy)]
 enum Load {

@@ -5,33 +5,19 @@
 //! weight`, which is the shortest expected delay; with equal weights that is plain LC. Ties: lowest
 //! number, as in F1.
 //!
-//! Pitfall: connections cause different loads.
-//!
 //! - Helps: with long connections of different duration.
 //! - Hurts: where similar connections cause different loads.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::connections::{ByConnections, Connections, Counting};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::least;
+use crate::entry::Entry;
+use crate::server::common::{ByConnections, Connections, Counting, DIRECTION, HTP, PATH, least};
 use crate::server::{Member, ServerCx};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-lc",
-    title: "Least connections",
-    summary: "Gives each request to the member with the fewest connections per weight.",
-    source: "S01 LC, S04; F1",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "connections it placed, corrected by reports",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "server-lc",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| Counting::boxed(LeastConnections, params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-lc", "Least connections")
+    .summary("Gives each request to the member with the fewest connections per weight.")
+    .source("S01 LC, S04; F1")
+    .senses("connections it placed, corrected by reports")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| Counting::boxed(LeastConnections, params));
 
 struct LeastConnections;
 

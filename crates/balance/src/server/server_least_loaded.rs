@@ -10,37 +10,20 @@
 //! - Helps: with servers of unequal size whose cores (or response times) are known.
 //! - Hurts: where cores do not predict the duration of a request, as with large files.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::connections::{ByConnections, Connections, Counting};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::least;
+use crate::entry::Entry;
+use crate::params::{Param, Params};
+use crate::server::common::{ByConnections, Connections, Counting, DIRECTION, HTP, PATH, least};
 use crate::server::{Member, ServerCx};
 
-const BY: Param = Param {
-    name: "by",
-    kind: ParamKind::Choice(&["cores", "time"]),
-    default: "cores",
-    unit: "",
-    doc: "Measure of load: connections per core, or connections times response time.",
-};
+const BY: Param = Param::choice("by", &["cores", "time"], "cores")
+    .doc("Measure of load: connections per core, or connections times response time.");
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-least-loaded",
-    title: "Least loaded",
-    summary: "Gives each request to the member with the fewest connections per core, or the shortest expected time.",
-    source: "S04 least loaded",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "connections, cores or response times",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION, BY],
-    example: "server-least-loaded",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| Counting::boxed(LeastLoaded::new(params), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-least-loaded", "Least loaded")
+    .summary("Gives each request to the member with the fewest connections per core, or the shortest expected time.")
+    .source("S04 least loaded")
+    .senses("connections, cores or response times")
+    .params(&[PATH, HTP, DIRECTION, BY])
+    .server(|_, params| Counting::boxed(LeastLoaded::new(params), params));
 
 struct LeastLoaded {
     is_by_time: bool,

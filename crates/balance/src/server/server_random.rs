@@ -4,27 +4,16 @@
 //! - Helps: with many requests; it is stateless, so several controllers need no coordination.
 //! - Hurts: with few requests: random draws give some servers more than others for a while.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::entry::Entry;
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, maglev};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-random",
-    title: "Random (servers)",
-    summary: "Draws a member for every request, in proportion to weights.",
-    source: "S04 Random; Floodlight's WRR",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "weights",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "server-random",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Random, params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-random", "Random (servers)")
+    .summary("Draws a member for every request, in proportion to weights.")
+    .source("S04 Random; Floodlight's WRR")
+    .senses("weights")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| ServerFirst::boxed(Random, params));
 
 struct Random;
 

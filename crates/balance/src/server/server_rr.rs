@@ -5,32 +5,18 @@
 //! members, and skips no member when others are added or removed. Weights count only in that a
 //! member with 0 gets nothing; `server-wrr` uses weights.
 //!
-//! Pitfall: it counts connections, not their load.
-//!
 //! - Helps: with equal servers and requests of equal load.
 //! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
+use crate::entry::Entry;
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
 use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-rr",
-    title: "Round robin (servers)",
-    summary: "Gives requests to the members of a pool in turn.",
-    source: "S04, S03 Round robin; F1 (RR), F4",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "nothing",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "server-rr",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(RoundRobin { last: None }, params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (servers)")
+    .summary("Gives requests to the members of a pool in turn.")
+    .source("S04, S03 Round robin; F1 (RR), F4")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| ServerFirst::boxed(RoundRobin { last: None }, params));
 
 struct RoundRobin {
     last: Option<MemberId>,

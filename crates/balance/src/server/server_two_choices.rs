@@ -7,27 +7,16 @@
 //! - Helps: nearly as even as least connections, with only two members compared.
 //! - Hurts: where connections cause different loads.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::connections::{ByConnections, Connections, Counting};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
+use crate::entry::Entry;
+use crate::server::common::{ByConnections, Connections, Counting, DIRECTION, HTP, PATH};
 use crate::server::{Member, ServerCx};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-two-choices",
-    title: "Two choices (servers)",
-    summary: "Draws two members and takes the one with fewer connections per weight.",
-    source: "S04 power of two choices; Mitzenmacher, IEEE TPDS 2001",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "connections it placed, corrected by reports",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "server-two-choices",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| Counting::boxed(TwoChoices, params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-two-choices", "Two choices (servers)")
+    .summary("Draws two members and takes the one with fewer connections per weight.")
+    .source("S04 power of two choices; Mitzenmacher, IEEE TPDS 2001")
+    .senses("connections it placed, corrected by reports")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| Counting::boxed(TwoChoices, params));
 
 struct TwoChoices;
 

@@ -6,28 +6,16 @@
 //! - Helps: with servers of known, unequal strength.
 //! - Hurts: where strengths are unknown or change, or requests differ in cost.
 
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::server::common::path::{DIRECTION, HTP, PATH};
-use crate::server::common::server_first::{Picker, ServerFirst};
-use crate::server::common::smooth_wrr::SmoothWrr;
+use crate::entry::Entry;
+use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, SmoothWrr};
 use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "server-wrr",
-    title: "Weighted round robin (servers)",
-    summary: "Gives requests to the members in turn, in proportion to their weights.",
-    source: "S04 WRR (smooth, as nginx has it); S03 Round robin, weighted",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "weights",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATH, HTP, DIRECTION],
-    example: "server-wrr",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| ServerFirst::boxed(Weighted(SmoothWrr::default()), params)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("server-wrr", "Weighted round robin (servers)")
+    .summary("Gives requests to the members in turn, in proportion to their weights.")
+    .source("S04 WRR (smooth, as nginx has it); S03 Round robin, weighted")
+    .senses("weights")
+    .params(&[PATH, HTP, DIRECTION])
+    .server(|_, params| ServerFirst::boxed(Weighted(SmoothWrr::default()), params));
 
 struct Weighted(SmoothWrr);
 

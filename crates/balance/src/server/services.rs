@@ -22,39 +22,25 @@ pub struct Services {
     default: Spec,
 }
 
-/// Error of a table of services.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum ServicesError {
-    /// A piece has no `=`.
     #[error("`{0}` is not of the form port=algorithm, such as 80=sl-ps")]
     Form(String),
-    /// The port is not a valid number.
     #[error("`{0}` is not a valid port: it must be a whole number from 0 to 65535, or `default`")]
     Port(String),
-    /// A port occurs twice.
     #[error("`{0}` occurs twice")]
     Twice(String),
-    /// The table has no default.
     #[error("the table has no default; add default=ALGORITHM, such as default=sl-ps")]
     NoDefault,
-    /// The algorithm or one of its parameters is unknown.
     #[error(transparent)]
     Algorithm(#[from] SpecError),
-    /// The balancer does not pick servers, or has a table itself.
     #[error("`{name}` does not pick servers for a service; {hint}")]
-    NotServer {
-        /// The name of the balancer.
-        name: &'static str,
-        /// The names of accepted balancers.
-        hint: String,
-    },
+    NotServer { name: &'static str, hint: String },
 }
 
 impl Services {
     /// Makes a table with one algorithm for every port.
-    ///
-    /// # Errors
-    /// Returns an error if the balancer does not pick servers, or has a table itself.
     pub fn new(default: Spec) -> Result<Services, ServicesError> {
         Ok(Services { by_port: BTreeMap::new(), default: checked(default)? })
     }
@@ -94,9 +80,6 @@ impl Services {
     }
 
     /// Parses an algorithm in the format of a table.
-    ///
-    /// # Errors
-    /// Returns an error if it is unknown, or does not pick servers.
     pub fn algorithm(text: &str) -> Result<Spec, ServicesError> {
         let text = text.trim();
         let name = NUMBERS.iter().find(|(number, _)| *number == text).map_or(text, |(_, name)| name);

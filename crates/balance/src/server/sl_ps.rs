@@ -10,27 +10,16 @@ use net::Time;
 use net::paths::{self, Metric};
 
 use crate::central::{NetworkView, Path};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::Entry;
 use crate::server::{
     Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
 };
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "sl-ps",
-    title: "SL-PS",
-    summary: "Picks server and path together: the member with the lowest latency over its lowest-latency path.",
-    source: "S01 SL-PS; F1 (MALOB algorithm 1)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "latencies of links",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[],
-    example: "sl-ps",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, _| Box::new(SlPs)),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("sl-ps", "SL-PS")
+    .summary("Picks server and path together: the member with the lowest latency over its lowest-latency path.")
+    .source("S01 SL-PS; F1 (MALOB algorithm 1)")
+    .senses("latencies of links")
+    .server(|_, _| Box::new(SlPs));
 
 struct SlPs;
 

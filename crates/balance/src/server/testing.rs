@@ -11,21 +11,18 @@ use crate::central::testing::TestNetwork;
 use crate::entry::Build;
 use crate::registry::Spec;
 
-/// Makes a balancer from its specification.
 pub fn balancer(spec: &str) -> Box<dyn ServerBalancer> {
     let spec = Spec::parse(spec).unwrap_or_else(|error| panic!("{error}"));
     let Build::Server(build) = spec.entry.build else { panic!("{} does not pick servers", spec.entry.name) };
     build(&ServerEnv { seed: 1 }, &spec.params)
 }
 
-/// Makes a member behind its switch in the topology.
 pub fn server(network: &TestNetwork, id: u32, host: u32) -> Member {
     let node = network.topology.host(HostIx(host));
     let edge = network.topology.link(network.topology.out_links(node)[0]).to;
     member(id, MemberLocation::Host { host: HostIx(host), edge })
 }
 
-/// Makes a member of an outgoing link.
 pub fn uplink(id: u32, link: LinkIx) -> Member {
     member(id, MemberLocation::Uplink { link })
 }
@@ -64,7 +61,6 @@ impl Bench {
         Bench { network, pool, balancer, edge, port: 80, size: None, rng: RandomStream::new(1, "server"), requests: 0 }
     }
 
-    /// Returns a new, unique request.
     pub fn request(&mut self) -> Request {
         self.requests += 1;
         let src = Ipv4Addr::from(0x0b00_0000 + self.requests / 50_000);
@@ -89,13 +85,11 @@ impl Bench {
         (0..count).map(|_| self.pick()).collect()
     }
 
-    /// Changes a member and notifies the balancer.
     pub fn change(&mut self, id: u32, change: impl FnOnce(&mut Member)) {
         change(self.pool.get_mut(MemberId(id)).expect("a member"));
         self.balancer.on_pool_changed(&self.pool);
     }
 
-    /// Delivers a report of a member.
     pub fn report(&mut self, id: u32, change: impl FnOnce(&mut ServerStats)) {
         let now = self.network.now;
         let member = self.pool.get_mut(MemberId(id)).expect("a member");
@@ -104,7 +98,6 @@ impl Bench {
         self.balancer.on_report(member);
     }
 
-    /// Delivers counters of a member.
     pub fn count(&mut self, id: u32, bytes: u64) {
         let now = self.network.now;
         let member = self.pool.get_mut(MemberId(id)).expect("a member");

@@ -1,7 +1,6 @@
 //! `anabranch bench`: speed of the simulator, compared with a reference program in the same run;
 //! for controllers see `bench_controller`.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,19 +17,19 @@ use crate::error::CliError;
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    target: Target,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Target {
     Sim(SimArgs),
     Controller(bench_controller::Args),
 }
 
 /// Packet-hops per CPU second on the scenarios that `benches/peers/` runs in other simulators
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "With the ns-3 peer, built as benches/peers/ns3/README.md says:\n  anabranch bench sim \
-                        --scenarios S1,S3,S4 --peer benches/peers/ns3/peer")]
+#[command(after_help = "With the ns-3 program, built as benches/peers/ns3/README.md says:\n  anabranch bench sim \
+                        --scenarios S1,S3,S4 --reference benches/peers/ns3/peer")]
 struct SimArgs {
     /// Scenarios, in order; those ending in L are the long versions
     #[arg(long, value_name = "IDS", default_value = "S1,S2,S3,S4", value_delimiter = ',')]
@@ -40,10 +39,10 @@ struct SimArgs {
     repeat: u32,
     /// Program of `benches/peers/ns3` to run next to the simulator, once per scenario
     #[arg(long, value_name = "PROGRAM")]
-    peer: Option<PathBuf>,
+    reference: Option<PathBuf>,
     /// Balancers instead of those of the scenarios, each compared with the first one; they take
     /// turns, run by run
-    #[arg(long, value_name = "SPECS", conflicts_with = "peer")]
+    #[arg(long, value_name = "SPECS", conflicts_with = "reference")]
     balancers: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -69,9 +68,9 @@ impl Figures {
 
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    let args = match &args.what {
-        What::Sim(args) => args,
-        What::Controller(args) => return bench_controller::execute(args),
+    let args = match &args.target {
+        Target::Sim(args) => args,
+        Target::Controller(args) => return bench_controller::execute(args),
     };
     match &args.one {
         Some(id) => run_one(id, args.balancers.as_deref()),
@@ -82,7 +81,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
 
 fn scenario(id: &str) -> Result<BenchmarkScenario, CliError> {
     benchmark_scenarios::scenario(id).map_err(|error| CliError::of(&error))?.ok_or_else(|| {
-        CliError::new(format!("there is no scenario `{id}`"))
+        CliError::new(format!("unknown scenario `{id}`"))
             .with_hint(format!("they are {}", benchmark_scenarios::IDS.join(", ")))
     })
 }
@@ -114,34 +113,36 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
     for id in &args.scenarios {
         let id = id.trim();
         let title = scenario(id)?.title;
-        let mut runs = (0..args.repeat).map(|_| ours(id, None)).collect::<Result<Vec<_>, _>>()?;
+        let mut runs = (0..args.repeat).map(|_| measure(id, None)).collect::<Result<Vec<_>, _>>()?;
         runs.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
-        let ours = runs[runs.len() / 2];
-        let peer = args.peer.as_deref().map(|program| peer(program, id)).transpose()?.flatten();
-        rows.push((id.to_owned(), title, ours, peer));
+        let own = runs[runs.len() / 2];
+        let reference = args.reference.as_deref().map(|program| measure_reference(program, id)).transpose()?.flatten();
+        rows.push((id.to_owned(), title, own, reference));
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        let entry = |(id, title, ours, peer): &(String, String, Figures, Option<Figures>)| {
-            json!({"scenario": id, "title": title, "anabranch": as_json(ours), "peer": peer.as_ref().map(as_json),
-                   "ratio": peer.map(|peer| ours.rate() / peer.rate())})
+        let entry = |(id, title, own, reference): &(String, String, Figures, Option<Figures>)| {
+            json!({"scenario": id, "title": title, "anabranch": as_json(own), "reference": reference.as_ref().map(as_json),
+                   "ratio": reference.map(|reference| own.rate() / reference.rate())})
         };
         let all: Vec<Value> = rows.iter().map(entry).collect();
         return Ok(writeln!(out, "{:#}", Value::Array(all))?);
     }
     let mut table = Table::new();
     let mut header = vec!["scenario", "packet-hops", "CPU s", "M hops / CPU s", "peak memory"];
-    if args.peer.is_some() {
-        header.extend(["peer CPU s", "peer M hops / CPU s", "peer memory", "ratio"]);
+    if args.reference.is_some() {
+        header.extend(["reference CPU s", "reference M hops / CPU s", "reference memory", "ratio"]);
     }
     table.set_header(header);
-    for (id, _, ours, peer) in &rows {
-        let mut row = cells(ours);
+    for (id, _, own, reference) in &rows {
+        let mut row = cells(own);
         row.insert(0, id.clone());
-        row.insert(1, format!("{:.2} M", ours.packet_hops as f64 / 1e6));
-        if args.peer.is_some() {
-            row.extend(peer.as_ref().map_or_else(|| vec!["—".to_owned(); 3], cells));
-            row.push(peer.as_ref().map_or_else(|| "—".to_owned(), |peer| format!("{:.1}×", ours.rate() / peer.rate())));
+        row.insert(1, format!("{:.2} M", own.packet_hops as f64 / 1e6));
+        if args.reference.is_some() {
+            row.extend(reference.as_ref().map_or_else(|| vec!["—".to_owned(); 3], cells));
+            row.push(
+                reference.as_ref().map_or_else(|| "—".to_owned(), |other| format!("{:.1}×", own.rate() / other.rate())),
+            );
         }
         table.add_row(row);
     }
@@ -158,9 +159,8 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
     let text = args.balancers.as_deref().unwrap_or_default();
     let specs = balance::Spec::parse_list(text).map_err(|error| CliError::of(&error))?;
     if specs.is_empty() {
-        return Err(
-            CliError::new("--balancers names none").with_hint("list at least one, such as --balancers ecmp,conga")
-        );
+        return Err(CliError::new("the list --balancers is empty")
+            .with_hint("list at least one, such as --balancers ecmp,conga"));
     }
     let mut entries = Vec::new();
     for id in args.scenarios.iter().map(|id| id.trim()) {
@@ -168,7 +168,7 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
         let mut runs = vec![Vec::new(); specs.len()];
         for _ in 0..args.repeat {
             for (spec, runs) in specs.iter().zip(&mut runs) {
-                runs.push(ours(id, Some(&spec.label()))?);
+                runs.push(measure(id, Some(&spec.label()))?);
             }
         }
         let median = |runs: &mut Vec<Figures>| {
@@ -210,7 +210,7 @@ fn as_json(figures: &Figures) -> Value {
            "peak_rss_bytes": figures.peak_rss_bytes})
 }
 
-fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
+fn measure(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(["bench", "sim", "--one", id]);
@@ -226,7 +226,7 @@ fn ours(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
 }
 
 /// Runs the reference program; `None` if it does not know the scenario.
-fn peer(program: &Path, id: &str) -> Result<Option<Figures>, CliError> {
+fn measure_reference(program: &Path, id: &str) -> Result<Option<Figures>, CliError> {
     let (base, long) = match id {
         "S1" | "S3" | "S4" => (id, None),
         "S1L" => ("S1", Some(["--packets", "100000"])),
@@ -242,7 +242,7 @@ fn peer(program: &Path, id: &str) -> Result<Option<Figures>, CliError> {
     let field = |name: &str| {
         let at = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         at.and_then(|number| number.parse::<f64>().ok())
-            .ok_or_else(|| CliError::new(format!("the peer printed no `{name}=`")).caused_by(&text))
+            .ok_or_else(|| CliError::new(format!("the reference program printed no `{name}=`")).caused_by(&text))
     };
     Ok(Some(Figures {
         packet_hops: field("packet_hops")? as u64,
@@ -255,19 +255,14 @@ fn output(command: &mut Command) -> Result<String, CliError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| CliError::new(format!("cannot run `{name}`")).caused_by(error))?;
     if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(CliError::new(format!("`{name}` ended with {}", output.status)).caused_by(words.trim()));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(CliError::new(format!("`{name}` ended with {}", output.status)).caused_by(text.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns the user and system time of this process, seconds.
 fn cpu_seconds() -> Result<f64, CliError> {
-    let stat = fs::read_to_string("/proc/self/stat")
-        .map_err(|error| CliError::new("CPU time needs /proc, which this system lacks").caused_by(error))?;
-    // Field 3 follows the command in parentheses; user and system time are fields 14 and 15, in
-    // ticks of 1/100 s.
-    let rest = stat.rsplit(')').next().unwrap_or("");
-    let ticks = rest.split_ascii_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
-    Ok(ticks.sum::<u64>() as f64 / 100.0)
+    let time = ofload::process::cpu_s(std::process::id());
+    time.ok_or_else(|| CliError::new("CPU time needs /proc, which this system lacks"))
 }

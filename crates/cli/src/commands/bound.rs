@@ -36,7 +36,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     if !(0.001..=1.0).contains(&args.eps) {
         let failure = CliError::new(format!("--eps {}: must be from 0.001 to 1", args.eps));

@@ -25,7 +25,6 @@ pub struct Args {
     print_config: bool,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let overrides = super::run::overrides(&args.set)?;
     let mut out = std::io::stdout().lock();

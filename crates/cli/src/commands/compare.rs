@@ -41,7 +41,7 @@ pub struct Args {
     transport: String,
     /// Fault, such as link-down:leaf0->spine1, link-rate:20%,fraction=0.2,
     /// random-drop:any,probability=0.02, blackhole:spine0,fraction=0.5 or switch-down:any, each
-    /// with at=, until=, detection= or pick= (may be repeated; see failure in `list keys`)
+    /// with at=, until=, detection_delay= or selection_seed= (may be repeated; see failure in `list keys`)
     #[arg(long = "failure", value_name = "SPEC")]
     failures: Vec<String>,
     /// Set any key of an experiment file
@@ -51,7 +51,6 @@ pub struct Args {
     run: RunArgs,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     results::run(&experiment(args)?, &args.run)
 }

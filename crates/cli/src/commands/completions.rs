@@ -13,7 +13,6 @@ pub struct Args {
     shell: clap_complete::Shell,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     // The text is written in one call, because the generator panics on a closed pipe.
     let mut text = Vec::new();

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use config::keys::Key;
+use config::keys::{Key, Layout};
+use experiment::claims::{METRICS, MetricInfo, Unit};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
@@ -25,6 +26,9 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print the JSON Schema of the file, for editors: of keys, settings, indexes
+    #[arg(long, conflicts_with_all = ["json", "names"])]
+    schema: bool,
     /// Folder of experiment files, for `list experiments`
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     folder: PathBuf,
@@ -40,13 +44,16 @@ enum What {
     Collectives,
     Transports,
     Experiments,
+    /// Metrics of claims, reproductions and validations
+    Metrics,
     /// Keys of experiment files
     Keys,
     /// Keys of configuration files of `anabranch serve`
     Settings,
+    /// Keys of indexes of reproductions (`reproduce.toml`)
+    Indexes,
 }
 
-/// One item of a list.
 struct Item {
     name: String,
     /// Of balancers: where they decide.
@@ -54,7 +61,6 @@ struct Item {
     summary: String,
     source: String,
     parameters: Vec<Parameter>,
-    /// Further JSON fields.
     more: Vec<(&'static str, Value)>,
 }
 
@@ -66,8 +72,11 @@ struct Parameter {
     takes: Option<String>,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
+    if args.schema {
+        let schema = schema(args.what)?;
+        return Ok(writeln!(std::io::stdout(), "{schema:#}")?);
+    }
     let items = match args.what {
         What::Balancers => balancers(),
         What::Topologies => topologies(),
@@ -77,15 +86,16 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         What::Collectives => collectives(),
         What::Transports => transports(),
         What::Experiments => experiments(&args.folder)?,
-        What::Keys => keys(),
-        What::Settings => settings(),
+        What::Metrics => metrics(),
+        What::Keys => key_items(&experiment::input::LAYOUT),
+        What::Settings => key_items(&daemon::config::LAYOUT),
+        What::Indexes => key_items(&experiment::reproduction::LAYOUT),
     };
     let items = named(items, &args.names)?;
     let text = if args.json { to_json(&items) } else { to_text(&items) + explanation(args.what) };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// Returns the items with these names; all items if there are no names.
 fn named(mut items: Vec<Item>, names: &[String]) -> Result<Vec<Item>, CliError> {
     for name in names {
         if !items.iter().any(|item| item.name == *name) {
@@ -119,7 +129,10 @@ fn explanation(what: What) -> &'static str {
         What::Settings => {
             "\n`section.key`, what it means (what it takes) [default]; `anabranch serve --config FILE.toml` reads them.\n"
         }
-        What::Experiments => "",
+        What::Indexes => {
+            "\n`section.key`, what it means (what it takes) [default]; `anabranch reproduce` reads indexes.\n"
+        }
+        What::Experiments | What::Metrics => "",
     }
 }
 
@@ -188,14 +201,14 @@ fn balancers() -> Vec<Item> {
             ..parameter(p.name, p.default, p.unit, p.doc)
         };
         let parameters = entry.params.iter().map(of).collect();
-        let worlds: Vec<&str> = entry.platforms.iter().map(|platform| platform.describe()).collect();
+        let platforms: Vec<&str> = entry.platforms().iter().map(|platform| platform.describe()).collect();
         let more = vec![
             ("title", json!(entry.title)),
             ("decides", json!(entry.decides())),
             ("unit", json!(entry.granularity.describe())),
-            ("reorders", json!(entry.reorders.describe())),
+            ("reorders", json!(entry.reorders().describe())),
             ("senses", json!(entry.senses)),
-            ("worlds", json!(worlds)),
+            ("platforms", json!(platforms)),
             ("example", json!(entry.example)),
         ];
         Item { kind: Some(entry.kind()), more, ..item(entry.name, entry.summary, entry.source, parameters) }
@@ -238,23 +251,15 @@ fn collectives() -> Vec<Item> {
 
 fn transports() -> Vec<Item> {
     let keys = |names: &[&str]| {
-        let known =
-            experiment::input::KEYS.iter().filter(|key| key.section == "transport" && names.contains(&key.name));
+        let known = experiment::input::LAYOUT.of("transport").filter(|key| names.contains(&key.name));
         known.map(|key| parameter(key.name, key.default, "", key.doc)).collect()
     };
     let tcp = ["initial_window", "min_rto", "sack", "dup_ack_threshold", "ack_every", "handshake"];
     let spray = ["target_delay", "reorder_packets", "packet_timeout", "handshake"];
-    let rdma = [
-        "recovery",
-        "packet_timeout",
-        "gain",
-        "notify_interval",
-        "alpha_timer",
-        "rate_timer",
-        "byte_counter",
-        "additive_increase",
-        "hyper_increase",
-    ];
+    let rdma: Vec<&str> = "recovery packet_timeout gain notify_interval alpha_timer rate_timer byte_counter \
+        additive_increase hyper_increase"
+        .split(' ')
+        .collect();
     let dctcp: Vec<&str> = ["gain"].into_iter().chain(tcp).collect();
     vec![
         item("dctcp", "DCTCP: reduces in proportion to the share of ECN-marked bytes", "RFC 8257", keys(&dctcp)),
@@ -276,28 +281,43 @@ fn transports() -> Vec<Item> {
     ]
 }
 
-fn keys() -> Vec<Item> {
-    key_items(experiment::input::KEYS, experiment::input::REPEATED)
+fn metrics() -> Vec<Item> {
+    let unit = |unit| match unit {
+        Unit::Time => "us",
+        Unit::Share => "share, 0 to 1",
+        Unit::BytesPerS => "bytes per second",
+        Unit::Plain => "number",
+    };
+    let of = |metric: &MetricInfo| Item {
+        more: vec![("unit", json!(unit(metric.unit)))],
+        ..item(metric.name, &format!("{} ({})", metric.doc, unit(metric.unit)), "", Vec::new())
+    };
+    METRICS.iter().map(of).collect()
 }
 
-fn settings() -> Vec<Item> {
-    key_items(daemon::config::KEYS, daemon::config::REPEATED)
+fn schema(what: What) -> Result<Value, CliError> {
+    match what {
+        What::Keys => Ok(config::schema::schema(&experiment::input::LAYOUT, "An experiment of anabranch")),
+        What::Settings => Ok(daemon::config::schema()),
+        What::Indexes => Ok(config::schema::schema(&experiment::reproduction::LAYOUT, "An index of a reproduction")),
+        _ => Err(CliError::new("only files have a schema").with_hint("use it with `keys`, `settings` or `indexes`")),
+    }
 }
 
 /// Returns the keys of a file, including those of sections that may be repeated.
-fn key_items(keys: &[Key], repeated: &[&str]) -> Vec<Item> {
+fn key_items(layout: &Layout) -> Vec<Item> {
     let of = |key: &Key| {
         let dot = if key.section.is_empty() { "" } else { "." };
         let more = vec![
-            ("takes", json!(key.takes)),
+            ("takes", json!(key.kind.to_string())),
             ("default", json!(key.default)),
             ("doc", json!(key.doc)),
-            ("is_repeated", json!(repeated.contains(&key.section))),
+            ("is_repeated", json!(layout.repeated.contains(&key.section))),
         ];
-        let summary = format!("{} ({}) [{}]", key.doc, key.takes, key.default);
+        let summary = format!("{} ({}) [{}]", key.doc, key.kind, key.default);
         Item { more, ..item(&format!("{}{dot}{}", key.section, key.name), &summary, "", Vec::new()) }
     };
-    keys.iter().map(of).collect()
+    layout.keys.iter().map(of).collect()
 }
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, CliError> {
@@ -313,7 +333,6 @@ fn experiments(folder: &Path) -> Result<Vec<Item>, CliError> {
     Ok(items)
 }
 
-/// Returns the experiment files below a folder, ordered by name.
 pub fn experiment_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     collect(folder, &mut files)

@@ -11,7 +11,7 @@ use crate::results::{self, RunArgs};
 
 /// Compare balancers over a folder of experiments
 ///
-/// The `[table]` section of each experiment file selects a representative part. Each experiment has
+/// The `[matrix]` section of each experiment file selects a representative part. Each experiment has
 /// a separate results folder; next to these folders, matrix.json, matrix.csv, matrix.md and
 /// report.html hold balancers × scenarios. Existing runs are not repeated, so an interrupted matrix
 /// resumes.
@@ -30,9 +30,9 @@ pub struct Args {
     /// Set a key of every file, such as traffic.flows=500
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Run the experiments in full and ignore their `[table]` sections
+    /// Run the experiments in full and ignore their `[matrix]` sections
     #[arg(long)]
-    whole: bool,
+    full: bool,
     /// Folder for the results [default: results/NAME of the folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -48,10 +48,9 @@ pub struct Args {
     flows: bool,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let overrides = overrides(args)?;
-    let load = if args.whole { Experiment::load } else { Experiment::load_for_matrix };
+    let load = if args.full { Experiment::load } else { Experiment::load_for_matrix };
     // Every file is checked first: the first experiment may run for minutes.
     let files = files(&args.paths)?;
     let experiments: Vec<Experiment> = files.iter().map(|file| load(file, &overrides)).collect::<Result<_, _>>()?;
@@ -87,7 +86,6 @@ fn overrides(args: &Args) -> Result<Vec<Override>, CliError> {
     Ok(overrides)
 }
 
-/// Returns the experiment files of folders, ordered by name, and single files as given.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let mut files = Vec::new();
     for path in paths {
@@ -109,7 +107,6 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
-/// Returns the name of the one folder; `matrix` for several paths.
 fn name(paths: &[PathBuf]) -> String {
     let folder = match paths {
         [only] if only.is_dir() => only.canonicalize().ok(),

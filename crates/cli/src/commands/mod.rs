@@ -1,7 +1,6 @@
 //! One file per command.
 
 pub mod agent;
-pub mod agree;
 pub mod bench;
 pub mod bench_controller;
 pub mod bound;
@@ -14,6 +13,7 @@ pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod serve;
-pub mod storm;
+pub mod simtest;
 pub mod testbed;
 pub mod topology;
+pub mod validate;

@@ -14,7 +14,6 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     if args.folder.join("matrix.json").is_file() {
         let path = experiment::matrix::Matrix::load(&args.folder)?.write(&args.folder)?;

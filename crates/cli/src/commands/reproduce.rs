@@ -36,7 +36,7 @@ pub struct Args {
     what: String,
     /// Platform; on the testbed, results of real switches are compared with the simulator
     #[arg(long, value_enum, default_value = "sim")]
-    world: Where,
+    platform: Platform,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results/reproduce")]
     out: PathBuf,
@@ -55,26 +55,24 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-enum Where {
+enum Platform {
     /// The packet simulator.
     Sim,
     /// Mininet and Open vSwitch; needs root.
     Testbed,
 }
 
-/// A document with the selected experiments.
 struct Asked {
     index: Index,
     ids: Vec<String>,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let asked = asked(args)?;
-    match (args.list, args.world) {
+    match (args.list, args.platform) {
         (true, _) => list(&asked),
-        (false, Where::Sim) => simulate(args, &asked),
-        (false, Where::Testbed) => emulate(args, &asked),
+        (false, Platform::Sim) => simulate(args, &asked),
+        (false, Platform::Testbed) => emulate(args, &asked),
     }
 }
 
@@ -157,7 +155,6 @@ fn run_args(args: &Args) -> RunArgs {
     RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: true, write_flow_lists: false }
 }
 
-/// Returns the results folder of a run.
 fn folder(args: &Args, index: &Index, name: &str) -> PathBuf {
     args.out.join(index.document.to_lowercase()).join(name)
 }
@@ -203,9 +200,8 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
     Ok(stdout.flush()?)
 }
 
-/// Returns a table of the experiments, each with its main number.
 fn entries(reproduction: &Reproduction) -> Table {
-    let mut table = table(&["id", "question: number that decides", "printed", "ours", "bound", "verdict", "why"]);
+    let mut table = table(&["id", "question: number that decides", "printed", "measured", "bound", "verdict", "why"]);
     for entry in reproduction.entries() {
         // The number that decides the verdict, otherwise the first one.
         let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
@@ -214,7 +210,7 @@ fn entries(reproduction: &Reproduction) -> Table {
             Cell::new(&entry.id).add_attribute(Attribute::Bold),
             Cell::new(format!("{}\n{}", entry.question, number.what)),
             Cell::new(&number.printed),
-            Cell::new(&number.ours),
+            Cell::new(&number.measured),
             Cell::new(&number.bound),
             verdict(entry.verdict),
             Cell::new(&entry.reason),
@@ -223,14 +219,13 @@ fn entries(reproduction: &Reproduction) -> Table {
     table
 }
 
-/// Returns a table of all numbers of an experiment.
 fn numbers(entry: &EntryResult) -> Table {
-    let mut table = table(&["number", "printed", "ours", "asked", "bound", "verdict"]);
+    let mut table = table(&["number", "printed", "measured", "expected", "bound", "verdict"]);
     for number in &entry.numbers {
         table.add_row([
             Cell::new(&number.what),
             Cell::new(&number.printed),
-            Cell::new(&number.ours),
+            Cell::new(&number.measured),
             Cell::new(&number.band),
             Cell::new(&number.bound),
             number.verdict.map_or_else(|| Cell::new("–"), verdict),
@@ -269,21 +264,21 @@ fn emulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
         return Err(failure.with_hint("`anabranch reproduce all --list` says what does"));
     }
     let testbed = super::testbed::testbed()?;
-    let done = both_worlds(args, asked, &testbed, &is_asked);
+    let done = both_platforms(args, asked, &testbed, &is_asked);
     // The network is removed before results are reported, so that a failure leaves a clean machine.
     let closed = testbed.close().map_err(|error| CliError::of(&error));
     let rows = done.and_then(|rows| closed.map(|()| rows))?;
     let result = ValidationResult::new(rows);
     let report = result.write(&args.out)?;
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", worlds(&result))?;
+    writeln!(stdout, "{}", validation_table(&result))?;
     if !args.quiet {
         writeln!(stdout, "report: {}", report.display())?;
     }
     Ok(stdout.flush()?)
 }
 
-fn both_worlds(
+fn both_platforms(
     args: &Args,
     asked: &[Asked],
     testbed: &dyn Runner,
@@ -293,9 +288,9 @@ fn both_worlds(
     let mut rows = Vec::new();
     for Asked { index, ids } in asked {
         for run in index.testbed.iter().filter(|run| is_asked(ids, run)) {
-            let at = |world: &str| folder(args, index, &run.name).join(world);
-            let both = |world: &dyn Runner, experiment: &Experiment, name: &str| {
-                results::execute_in(world, experiment, &at(name), &run_args)
+            let at = |platform: &str| folder(args, index, &run.name).join(platform);
+            let both = |platform: &dyn Runner, experiment: &Experiment, name: &str| {
+                results::execute_in(platform, experiment, &at(name), &run_args)
             };
             let simulated = both(&Simulator, &run.simulated, "sim")?;
             let emulated = both(testbed, &run.emulated, "testbed")?;
@@ -305,7 +300,7 @@ fn both_worlds(
     Ok(rows)
 }
 
-fn worlds(result: &ValidationResult) -> Table {
+fn validation_table(result: &ValidationResult) -> Table {
     let mut table = table(&["ids", "file", "verdict", "why"]);
     for row in &result.rows {
         let verdict = Cell::new(row.verdict.as_str());
@@ -331,21 +326,21 @@ mod tests {
 
     const FILE: &str = "name = \"two\"\nbalancers = [\"spt\", \"ecmp\"]\n[topology]\n\
         spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"\n[traffic]\nworkload = \"fixed:size=10KB\"\n\
-        load = [0.1]\nflows = 20\n[agree]\nmetrics = [\"fct_mean_us\"]\n";
+        load = [0.1]\nflows = 20\n[validation]\nmetrics = [\"fct_mean_us\"]\n";
     const INDEX: &str = "document = \"D1\"\ntitle = \"t\"\nsource = \"s\"\n[[experiment]]\nid = \"E1\"\nquestion = \"q\"\n\
         section = \"1\"\n[[run]]\nfile = \"two.toml\"\n[[testbed]]\nfile = \"two.toml\"\nids = [\"E1\"]\nseeds = 1\n\
         [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
 
     /// The simulator replaces the testbed: both platforms run, are stored separately and compared.
     #[test]
-    fn two_worlds_are_run_into_folders_of_their_own_and_compared() {
+    fn both_platforms_are_run_into_separate_folders_and_compared() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("two.toml"), FILE).expect("the folder is writable");
         std::fs::write(folder.path().join("reproduce.toml"), INDEX).expect("the folder is writable");
         let index = Index::load(&folder.path().join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
         let args = Args {
             what: "all".to_owned(),
-            world: Where::Testbed,
+            platform: Platform::Testbed,
             out: folder.path().join("out"),
             list: false,
             folder: folder.path().to_owned(),
@@ -354,12 +349,12 @@ mod tests {
         };
         let asked = [Asked { ids: index.ids_of("all"), index }];
         let is_asked = |ids: &[String], run: &reproduction::TestbedRun| run.ids.iter().any(|id| ids.contains(id));
-        let rows = both_worlds(&args, &asked, &Simulator, &is_asked).unwrap_or_else(|failure| panic!("{failure}"));
+        let rows = both_platforms(&args, &asked, &Simulator, &is_asked).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(rows[0].verdict, ValidationVerdict::Reproduced);
-        assert_eq!(rows[0].agreement.rows.len(), 2, "one figure of each balancer, from the seed both have");
-        assert!(rows[0].agreement.rows.iter().all(|row| row.seeds == 1 && row.difference == 0.0));
-        for world in ["sim", "testbed"] {
-            assert!(args.out.join("d1/two").join(world).join("summary.json").is_file(), "{world}");
+        assert_eq!(rows[0].validation.rows.len(), 2, "one figure of each balancer, from the seed both have");
+        assert!(rows[0].validation.rows.iter().all(|row| row.seeds == 1 && row.difference == 0.0));
+        for platform in ["sim", "testbed"] {
+            assert!(args.out.join("d1/two").join(platform).join("summary.json").is_file(), "{platform}");
         }
 
         // Shown on a separate page, and on the simulator's page if it exists, in either order of
@@ -368,7 +363,7 @@ mod tests {
         let (title, figure) = ("What the founding documents printed", "href=\"d1/two/testbed/report.html\"");
         ValidationResult::new(rows.clone()).write(&args.out).expect("the folder is writable");
         assert!(!page().contains(title) && page().contains(figure));
-        let sim = Args { world: Where::Sim, ..args };
+        let sim = Args { platform: Platform::Sim, ..args };
         simulate(&sim, &asked).unwrap_or_else(|failure| panic!("{failure}"));
         let page = || std::fs::read_to_string(sim.out.join("report.html")).expect("a page");
         let both = page();

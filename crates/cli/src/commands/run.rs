@@ -24,14 +24,14 @@ pub struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Platform: `sim`; for real switches see `anabranch testbed run`
-    #[arg(long, value_parser = world, default_value = "sim")]
-    world: String,
+    #[arg(long, value_parser = platform, default_value = "sim")]
+    platform: String,
     #[command(flatten)]
     run: RunArgs,
 }
 
-/// Parses `--world`, which has one value here.
-fn world(text: &str) -> Result<String, String> {
+/// Parses `--platform`, which has one value here.
+fn platform(text: &str) -> Result<String, String> {
     match text {
         "sim" => Ok(text.to_owned()),
         "testbed" => Err("real switches are another command: anabranch testbed run FILE.toml".to_owned()),
@@ -39,7 +39,6 @@ fn world(text: &str) -> Result<String, String> {
     }
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let mut overrides = overrides(&args.set)?;
     if let Some(seeds) = &args.seeds {
@@ -55,13 +54,11 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     experiments.iter().try_for_each(|experiment| results::run(experiment, &args.run))
 }
 
-/// Returns the override of `--seeds N`.
 pub fn seeds(count: &str) -> Override {
     let argument = format!("--seeds {count}");
     Override { key: "seeds".to_owned(), value: count.to_owned(), argument, is_text: false }
 }
 
-/// Parses `KEY=VALUE` options.
 pub fn overrides(set: &[String]) -> Result<Vec<Override>, CliError> {
     let apart = |text: &String| match text.split_once('=') {
         Some((key, value)) => {

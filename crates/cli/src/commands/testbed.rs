@@ -26,7 +26,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Run(RunFile),
-    Agree(super::agree::Args),
+    Validate(super::validate::Args),
     Up(UpFile),
     Down(Down),
     #[command(hide = true)]
@@ -73,7 +73,7 @@ struct Jobs {
     cores: u32,
     /// Share of a processor that each core has
     #[arg(long, value_name = "SHARE", value_parser = share)]
-    core: f64,
+    core_share: f64,
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,11 +103,10 @@ impl What {
     }
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     match &args.command {
         Command::Run(args) => run(args),
-        Command::Agree(args) => super::agree::execute(args),
+        Command::Validate(args) => super::validate::execute(args),
         Command::Up(args) => up(args),
         Command::Down(_) => down(),
         Command::Jobs(args) => jobs(args),
@@ -148,12 +147,11 @@ fn down() -> Result<(), CliError> {
 }
 
 fn jobs(args: &Jobs) -> Result<(), CliError> {
-    let Jobs { listen, name, cores, core } = args;
-    let server = JobServer { at: *listen, name: name.clone(), cores: *cores, core: *core };
+    let Jobs { listen, name, cores, core_share } = args;
+    let server = JobServer { at: *listen, name: name.clone(), cores: *cores, core: *core_share };
     server.serve().map_err(|cause| CliError::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
 }
 
-/// Returns the testbed whose controller is this program.
 pub fn testbed() -> Result<Testbed, CliError> {
     let program = std::env::current_exe().map_err(|cause| {
         CliError::new("cannot find the program itself, which is the controller too").caused_by(cause)

@@ -53,7 +53,6 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// Reads a topology from a specification or a file.
 pub fn read(network: &str) -> Result<Topology, CliError> {
     if !is_file(network) {
         return net::spec::parse(network).map_err(|error| {
@@ -72,7 +71,6 @@ pub fn read(network: &str) -> Result<Topology, CliError> {
     Ok(imported.topology)
 }
 
-/// Properties of a network.
 struct Facts {
     name: String,
     hosts: usize,

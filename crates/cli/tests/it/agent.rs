@@ -96,8 +96,8 @@ fn measurements_with_token_arrive_and_others_are_rejected() {
         agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1", "--http", &port]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let agents = served.agents();
-    let (status, stats) = (&agents[0], &agents[0]["facts"]);
-    assert_eq!((&status["host"], &status["is_fresh"]), (&Value::from("10.0.0.1"), &Value::from(true)), "{agents}");
+    let (status, stats) = (&agents[0], &agents[0]["stats"]);
+    assert_eq!((&status["host"], &status["is_current"]), (&Value::from("10.0.0.1"), &Value::from(true)), "{agents}");
     assert!(stats["cpu"].as_f64().is_some_and(|cpu| (0.0..=1.0).contains(&cpu)), "{stats}");
     assert_eq!(stats["connections"], 1, "{stats}");
     assert!(stats["response_ms"].as_f64().is_some_and(|ms| (30.0..5_000.0).contains(&ms)), "{stats}");

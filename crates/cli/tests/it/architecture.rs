@@ -120,7 +120,6 @@ fn forbidden_words_are_found_outside_comments() {
     assert_eq!(found("// Instant::now is forbidden\nlet rustc_hash = FxMap::default();"), Vec::<&str>::new());
 }
 
-/// Returns the forbidden words outside comments.
 fn found(text: &str) -> Vec<&'static str> {
     let code = |line: &&str| !line.trim_start().starts_with("//");
     let mentions = |word: &&&str| text.lines().filter(code).any(|line| line.contains(**word));

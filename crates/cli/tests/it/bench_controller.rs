@@ -29,8 +29,8 @@ fn invalid_options_are_rejected() {
         (&["--controller", "127.0.0.1:1", "--window", "0"], "--window"),
         (&["--controller", "127.0.0.1:1", "--rate=-3"], "--rate"),
         (&["--controller", "127.0.0.1:1", "--topology", "fat-tre:k=4"], "fat-tree"),
-        (&["--peer", "ryu-manager"], "only ovs-testcontroller can be started"),
-        (&["--peer", "/nonexistent/ovs-testcontroller", "--no-pin"], "openvswitch-testcontroller"),
+        (&["--reference", "ryu-manager"], "only ovs-testcontroller can be started"),
+        (&["--reference", "/nonexistent/ovs-testcontroller", "--no-pin"], "openvswitch-testcontroller"),
     ];
     for (args, expected) in cases {
         let output = bench(args).code(2).get_output().clone();
@@ -50,10 +50,10 @@ fn reference_controller_is_started_measured_and_written_to_json() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("figures.json");
     let args = ["--switches", "2", "--hosts", "3", "--loops", "1", "--warm-up", "0", "--seconds", "0.3", "--no-pin"];
-    let file_args = ["--json", file.to_str().unwrap(), "--peer", &program];
+    let file_args = ["--json", file.to_str().unwrap(), "--reference", &program];
     let output = bench(&[&args[..], &file_args].concat()).success().get_output().clone();
     let text = text_of(&output.stdout);
-    assert!(text.contains("ovs-testcontroller") && text.contains("an answer is the packet-out"), "{text}");
+    assert!(text.contains("ovs-testcontroller") && text.contains("a response is the packet-out"), "{text}");
     let figures: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     for (at, load) in ["1 outstanding per switch", "64 outstanding per switch"].iter().enumerate() {
         let report = &figures["measurements"][at][0];

@@ -4,7 +4,6 @@
 //! machine without other load.
 
 mod agent;
-mod agree;
 mod architecture;
 mod bench_controller;
 mod cli;
@@ -12,5 +11,7 @@ mod common;
 mod examples;
 mod messages;
 mod reproduce;
+mod schema;
 mod serve;
 mod store;
+mod validate;

@@ -112,7 +112,7 @@ fn check_does_not_listen() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("serve.toml");
     let text =
-        "listen = \"127.0.0.1:6653\"\nbalancer = \"wcmp\"\n[[link]]\nswitch = \"a1\"\nport = 1\ncapacity = \"1Gbps\"\n";
+        "listen = \"127.0.0.1:6653\"\nbalancer = \"wcmp\"\n[[link]]\ndpid = \"a1\"\nport = 1\ncapacity = \"1Gbps\"\n";
     std::fs::write(&file, text).expect("a file");
     let output = Command::new(cargo_bin("anabranch"))
         .args(["serve", "--check", "--config"])

@@ -1,5 +1,5 @@
 //! An experiment file with services on both platforms: `anabranch run`, `anabranch testbed run`,
-//! `anabranch testbed agree`.
+//! `anabranch testbed validate`.
 
 use std::path::Path;
 
@@ -9,77 +9,7 @@ use serde_json::Value;
 /// Pages by nginx, files by vsftpd and jobs by the compute server, for the built-in clients and for
 /// wget. Requests are so slow that they rarely overlap: the speed of both platforms then depends
 /// only on rates and core time.
-const FILE: &str = r#"
-name = "served"
-seeds = 1
-balancers = ["server-rr"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=3,host_rate=20Mbps,fabric_rate=20Mbps,host_delay=10us,fabric_delay=10us"
-[[server]]
-host = "h2"
-cores = 2
-[[server]]
-host = "h3"
-cores = 2
-[[service]]
-name = "pages"
-address = "10.100.0.1"
-port = 80
-member_port = 8080
-[[service]]
-name = "files"
-address = "10.100.0.1"
-port = 21
-[[service]]
-name = "work"
-address = "10.100.0.2"
-port = 6789
-[[requests]]
-service = "pages"
-count = 24
-size = "200KB"
-pages = 2
-start = "1s"
-over = "8s"
-[[requests]]
-service = "files"
-clients = ["h0", "h4"]
-count = 8
-size = "800KB"
-arrivals = "gap"
-gap = "1s"
-start = "1s"
-[[requests]]
-service = "work"
-clients = ["h1", "h5"]
-count = 8
-request = "20KB"
-size = "1KB"
-cpu = "1500ms"
-arrivals = "gap"
-gap = "1s"
-start = "1500ms"
-[agents]
-pause = "500ms"
-sampling = "500ms"
-[control]
-poll = "1s"
-base = "sdn-spt"
-[transport]
-kind = "cubic"
-handshake = true
-[stop]
-until = "30s"
-[testbed]
-jobs = ["work"]
-core = 0.1
-proof = "500ms"
-[sweep]
-"testbed.client" = ["own", "wget"]
-[agree]
-metrics = ["completed_share", "response_p90"]
-tolerance = 0.1
-"#;
+const FILE: &str = include_str!("../data/services.toml");
 
 fn anabranch(folder: &Path, arguments: &[&str]) {
     let done = Command::new(assert_cmd::cargo::cargo_bin!("anabranch")).args(arguments).current_dir(folder).output();
@@ -89,8 +19,8 @@ fn anabranch(folder: &Path, arguments: &[&str]) {
     println!("{output}");
 }
 
-fn runs(folder: &Path, world: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(folder.join(world).join("summary.json")).expect("results");
+fn runs(folder: &Path, platform: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(folder.join(platform).join("summary.json")).expect("results");
     let summary: Value = serde_json::from_str(&text).expect("JSON");
     summary["runs"].as_array().expect("runs").clone()
 }
@@ -105,10 +35,10 @@ fn services_run_and_agree_on_both_platforms() {
     anabranch(folder, &["testbed", "run", "served.toml", "--quiet", "--out", "real"]);
     let runs = runs(folder, "real");
     assert_eq!(runs.len(), 2);
-    for (run, client) in runs.iter().zip(["own", "wget"]) {
+    for (run, client) in runs.iter().zip(["builtin", "wget"]) {
         let (requests, testbed) = (&run["requests"], &run["testbed"]);
         println!("{client}: {requests}; {testbed}");
-        assert_eq!((&run["world"], &testbed["source"]), (&"testbed".into(), &client.into()));
+        assert_eq!((&run["platform"], &testbed["source"]), (&"testbed".into(), &client.into()));
         for (class, wanted) in requests["classes"].as_array().expect("classes").iter().zip([24, 8, 8]) {
             let pages = if class["class"] == "pages" { 2 * wanted } else { wanted };
             assert_eq!((&class["completed"], &class["failed"]), (&wanted.into(), &0.into()), "{class}");
@@ -116,12 +46,12 @@ fn services_run_and_agree_on_both_platforms() {
             assert_eq!(class["pages"], serde_json::json!([pages / 2, pages / 2]), "{class}");
         }
         let connections = &requests["connections"];
-        assert_eq!((&connections["opened"], &connections["answered"]), (&64.into(), &64.into()), "{connections}");
+        assert_eq!((&connections["opened"], &connections["completed"]), (&64.into(), &64.into()), "{connections}");
         // The work is really done: 12 s of core time on both servers within the run.
         let busy =
             |server: &Value| server["busy_share"].as_f64().unwrap_or(0.0) * 2.0 * run["end_us"].as_f64().unwrap_or(0.0);
         let busy: f64 = requests["servers"].as_array().expect("servers").iter().map(busy).sum();
         assert!(busy > 11.5e6, "{busy} us of cores");
     }
-    anabranch(folder, &["testbed", "agree", "sim", "real"]);
+    anabranch(folder, &["testbed", "validate", "sim", "real"]);
 }

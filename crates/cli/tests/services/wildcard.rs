@@ -42,7 +42,7 @@ impl Scene {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
             let service = self.controller.http().get("/v1/services/web").unwrap_or_default();
-            if service["buckets_moving"] == json!(0) {
+            if service["client_slots_migrating"] == json!(0) {
                 return;
             }
             assert!(Instant::now() < until, "client slots still migrate: {service}");

@@ -11,9 +11,7 @@ use std::{env, fs};
 use crate::rules::{Finding, RATCHETS, ratchet_findings};
 use crate::tree::{Tree, changed_lines, group, workspace};
 
-/// Maximum number of places in one message.
 const PLACES_MAX: usize = 20;
-/// The committed numbers, below the workspace.
 const FILE: &str = "crates/cli/tests/tidy/ratchet.tsv";
 /// The command that lowers the committed numbers.
 const UPDATE: &str = "UPDATE_TIDY=1 cargo test -p anabranch --test tidy";
@@ -98,7 +96,6 @@ pub fn lowered(committed: Option<&Counts>, measured: &Counts) -> Counts {
     lower.collect()
 }
 
-/// A crate or folder whose number of findings is not the committed one.
 #[derive(Debug, PartialEq)]
 pub struct Difference {
     /// The crate or folder, as [`group`] returns it.
@@ -109,7 +106,6 @@ pub struct Difference {
     pub measured: usize,
 }
 
-/// Compares the numbers of one rule.
 pub fn differences(rule: &str, committed: &Counts, measured: &Counts) -> Vec<Difference> {
     let keys = committed.keys().chain(measured.keys()).filter(|(name, _)| name == rule);
     let groups: BTreeSet<_> = keys.collect();

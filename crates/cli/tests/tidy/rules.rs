@@ -21,7 +21,6 @@ const SHORT_DOC_WORDS_MAX: usize = 4;
 /// The rules whose findings are counted in `ratchet.tsv`, in the order of [`ratchet_findings`].
 pub const RATCHETS: [&str; 5] = ["banned-words", "long-lines", "long-functions", "long-files", "short-docs"];
 
-/// A place that violates a rule.
 #[derive(Debug)]
 pub struct Finding {
     /// The path below the workspace.
@@ -30,7 +29,6 @@ pub struct Finding {
     pub line: usize,
     /// The last line of the place; equals `line` except for functions and files.
     pub last_line: usize,
-    /// The fault, with the offending text.
     pub problem: String,
     /// The replacement, or a description of it.
     pub instead: String,
@@ -61,7 +59,6 @@ pub fn expect_none(rule: &str, findings: Vec<Finding>) {
     assert!(places.is_empty(), "rule {rule}, findings: {}\n{}", places.len(), places.join("\n"));
 }
 
-/// The banned words and the exemptions from them.
 pub struct Glossary {
     set: RegexSet,
     banned: Vec<(Regex, String)>,
@@ -116,7 +113,6 @@ impl Glossary {
     }
 }
 
-/// Compiles a pattern, or panics with the pattern and the error.
 fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap_or_else(|error| panic!("`{pattern}` is not a valid regular expression: {error}"))
 }
@@ -150,7 +146,6 @@ pub fn long_lines(file: &Source) -> Vec<Finding> {
     rows.into_iter().map(finding).collect()
 }
 
-/// Finds functions over [`FUNCTION_LINES_MAX`] lines.
 pub fn long_functions(file: &Source) -> Vec<Finding> {
     let instead = format!("functions of at most {FUNCTION_LINES_MAX} lines, one per step");
     let long = functions(&file.code).into_iter().filter(|(_, first, last)| last - first >= FUNCTION_LINES_MAX);
@@ -207,7 +202,6 @@ fn body_end(signature: &[char]) -> Option<usize> {
     None
 }
 
-/// Finds Rust files over [`FILE_LINES_MAX`] lines.
 pub fn long_files(file: &Source) -> Vec<Finding> {
     let lines = file.text.lines().count();
     if !file.is("rs") || lines <= FILE_LINES_MAX {

@@ -4,7 +4,6 @@
 pub struct Source {
     /// The path below the workspace, with `/` as separator.
     pub path: String,
-    /// The text as it is in the file.
     pub text: String,
     /// Rust code without comments; a string literal is `""` if empty and `"_"` otherwise. Line breaks are kept.
     pub code: String,
@@ -15,11 +14,9 @@ pub struct Source {
 /// One line of a comment, of a string literal or of a document.
 #[derive(Debug, PartialEq)]
 pub struct Prose {
-    /// The line number, from 1.
     pub line: usize,
     /// The syntax that contains the text.
     pub kind: Kind,
-    /// The text without comment markers and surrounding spaces.
     pub text: String,
     /// Whether the line belongs to a fenced code block.
     pub fenced: bool,

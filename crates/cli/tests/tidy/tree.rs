@@ -11,7 +11,6 @@ use crate::source::Source;
 
 /// Every text file of the workspace.
 pub struct Tree {
-    /// The files, sorted by path.
     pub files: Vec<Source>,
 }
 
@@ -37,7 +36,6 @@ impl Tree {
     }
 }
 
-/// Returns the root of the workspace.
 pub fn workspace() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/cli is two folders deep");
     root.to_owned()

@@ -30,7 +30,7 @@ impl Controller {
         self.report_all_flows();
         let wants_first = self.needs.flows == FlowSource::FirstPackets;
         if wants_first != (before.flows == FlowSource::FirstPackets) {
-            self.ports.set_first_packets(self.compiler, wants_first, &self.network, &mut self.fabric);
+            self.ports.set_first_packets(wants_first, &self.network, &mut self.fabric);
         }
         if self.needs.counters != before.counters {
             self.update_needs(had_ports);
@@ -59,7 +59,7 @@ impl Controller {
     fn exchange_flows(&mut self) {
         let (network, fabric) = (&self.network, &mut self.fabric);
         let (source, is_counted) = (self.needs.flows, self.needs.counters);
-        for facts in self.flows.set_source(self.compiler, source, is_counted, network, fabric) {
+        for facts in self.flows.set_source(source, is_counted, network, fabric) {
             self.rate_limits_sent.remove(&facts.tuple);
             self.unpin(facts.tuple);
         }

@@ -48,12 +48,12 @@ impl Controller {
         if std::mem::take(&mut self.hosts_changed) {
             self.ports_changed = true;
             let before = self.fabric.tickets();
-            let left = self.default_routes.set_hosts(self.compiler, &self.network, &self.ports, &mut self.fabric);
+            let left = self.default_routes.set_hosts(&self.network, &self.ports, &mut self.fabric);
             self.vips.hosts_left(&left);
             left.iter().for_each(|address| self.pairs.close(*address, &mut self.fabric));
             let waiting = self.fabric.tickets_since(&before);
             left.into_iter().for_each(|address| self.default_routes.moves.wait(self.now, address, waiting.clone()));
-            let lost = self.flows.set_hosts(self.compiler, &self.network, &mut self.fabric);
+            let lost = self.flows.set_hosts(&self.network, &mut self.fabric);
             self.pending_triggers.extend(lost.into_iter().map(DecisionTrigger::FlowEnded));
             self.mark_splits(|_| true);
             self.network_changed = true;
@@ -62,7 +62,7 @@ impl Controller {
         if std::mem::take(&mut self.ports_changed) {
             let wants_first = self.needs.flows == FlowSource::FirstPackets;
             let (network, discovery) = (&self.network, &self.discovery);
-            self.ports.write_rules(self.now, self.compiler, wants_first, network, discovery, &mut self.fabric);
+            self.ports.write_rules(self.now, wants_first, network, discovery, &mut self.fabric);
         }
         self.update_services(has_changed);
         if std::mem::take(&mut self.network_changed) {
@@ -110,12 +110,12 @@ impl Controller {
             load: if self.needs.counters { &self.load } else { &[] },
             flows: &self.flows.table,
         };
-        let mut cx = CentralCx { rng: &mut self.rng };
-        self.balancer.decide(&mut cx, &view, why, &mut self.placements);
+        let mut cx = CentralCx { rng: &mut self.rng, view: &view };
+        self.balancer.decide(&mut cx, why, &mut self.placements);
         self.tally.decisions += 1;
         if let DecisionTrigger::FlowEnded(flow) = why {
             self.apply_placements();
-            if let Some(facts) = self.flows.forget(self.compiler, flow, &mut self.fabric) {
+            if let Some(facts) = self.flows.forget(flow, &mut self.fabric) {
                 self.placements.release(flow);
                 self.rate_limits_sent.remove(&facts.tuple);
                 self.unpin(facts.tuple);
@@ -159,7 +159,6 @@ impl Controller {
         }
     }
 
-    /// Removes the pin of a flow that has ended.
     pub(super) fn unpin(&mut self, tuple: FiveTuple) {
         if self.vips.is_pinned(&tuple) {
             return;
@@ -182,7 +181,6 @@ impl Controller {
         self.pins.want(back, path, ends.map(|(src, dst)| (dst, src)), false);
     }
 
-    /// Advances all changes that take several steps.
     fn advance(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
         self.update_host_moves();
@@ -192,7 +190,7 @@ impl Controller {
             self.mark_splits(|_| true);
             self.pins.retry_unplaced();
         }
-        self.default_routes.advance(now, compiler, &self.network, &mut self.fabric);
+        self.default_routes.advance(now, &self.network, &mut self.fabric);
         let (network, fabric) = (&self.network, &mut self.fabric);
         let pairs = self.pairs.advance(now, compiler, &self.placements, network, &self.default_routes, fabric);
         let around =
@@ -210,7 +208,6 @@ impl Controller {
         self.release_packets();
     }
 
-    /// Advances the moves of hosts that have left a switch.
     fn update_host_moves(&mut self) {
         let (now, compiler) = (self.now, self.compiler);
         for address in self.default_routes.moves.take_first_step_done(now, &self.fabric) {
@@ -226,7 +223,7 @@ impl Controller {
             let waiting = self.fabric.tickets_since(&before);
             self.default_routes.moves.wait_for_last_step(now, address, waiting);
         }
-        let edges = self.default_routes.arrive(now, compiler, &self.network, &mut self.fabric);
+        let edges = self.default_routes.arrive(now, &self.network, &mut self.fabric);
         if edges.is_empty() {
             return;
         }
@@ -293,7 +290,6 @@ impl Controller {
     }
 }
 
-/// Returns the reverse of a path.
 fn reverse(path: &Path) -> Path {
     path.iter().rev().map(|link| link.reverse()).collect()
 }

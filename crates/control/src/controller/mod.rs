@@ -43,7 +43,6 @@ const READ_BACKS_AT_ONCE: usize = 4;
 /// more later.
 const OUTPUTS_KEPT: usize = 2_048;
 
-/// The controller.
 pub struct Controller {
     pub(crate) config: Config,
     balancer: Box<dyn CentralBalancer>,
@@ -83,9 +82,7 @@ pub struct Controller {
     pairs: TrafficSplits,
     pub(crate) pins: Pins,
     placements: Placements,
-    /// Rate limits that agents have received.
     rate_limits_sent: BTreeMap<FiveTuple, Bandwidth>,
-    /// The report threshold agents received last.
     last_report_threshold: Option<u64>,
     outputs: VecDeque<Output>,
     pub(crate) pending_triggers: VecDeque<DecisionTrigger>,
@@ -167,7 +164,6 @@ impl Controller {
         }
     }
 
-    /// Handles input from a channel.
     pub fn handle(&mut self, now: Time, input: ToController) {
         self.wake(now);
         match input {
@@ -188,15 +184,14 @@ impl Controller {
         self.message(connection, envelope);
     }
 
-    /// Handles a report of an agent on a host.
     pub fn handle_agent_report(&mut self, now: Time, handle_agent_report: AgentReport) {
         self.wake(now);
         match handle_agent_report {
             AgentReport::Started { tuple, .. } if self.is_full(&tuple) => {}
             AgentReport::Started { tuple, bytes, size } => {
                 let is_counted = self.needs.counters;
-                let (compiler, network, fabric) = (self.compiler, &self.network, &mut self.fabric);
-                let flow = self.flows.reported(now, compiler, tuple, bytes, size, is_counted, network, fabric);
+                let (network, fabric) = (&self.network, &mut self.fabric);
+                let flow = self.flows.reported(now, tuple, bytes, size, is_counted, network, fabric);
                 self.pending_triggers.extend(flow.map(DecisionTrigger::FlowStarted));
             }
             AgentReport::Ended { tuple, bytes } => {
@@ -209,7 +204,6 @@ impl Controller {
         }
     }
 
-    /// Returns the next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         if self.outputs.is_empty() && self.needs_decision {
             self.process_changes();
@@ -240,7 +234,6 @@ impl Controller {
         timers.into_iter().flatten().chain(self.next_timer()).min()
     }
 
-    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.wake(now);
         self.run_timers();
@@ -251,11 +244,9 @@ impl Controller {
     pub fn topology(&self) -> &Topology {
         self.network.topology()
     }
-    /// Returns for each directed link whether it is alive.
     pub fn alive(&self) -> &[bool] {
         self.network.alive()
     }
-    /// Returns the placements of the balancer.
     pub fn placements(&self) -> &Placements {
         &self.placements
     }
@@ -278,7 +269,6 @@ impl Controller {
         let switch = node.and_then(|node| self.fabric.switches.get(&node));
         switch.map_or_else(Vec::new, crate::rules::store::Installer::entries)
     }
-    /// Returns the groups of a settled switch, by number.
     pub fn desired_groups(&self, datapath: DatapathId) -> Vec<openflow::GroupDescription> {
         let node = self.network.node_of(datapath);
         let switch = node.and_then(|node| self.fabric.switches.get(&node));
@@ -288,11 +278,10 @@ impl Controller {
     pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
         self.connections.get(&datapath).copied()
     }
-    /// Returns the overhead of the controller.
     pub fn tally(&self) -> ControllerStats {
         ControllerStats {
             stale_samples: self.tally.stale_samples + self.flows.stale,
-            questions_dropped: self.arp.requests_suppressed,
+            arp_requests_suppressed: self.arp.requests_suppressed,
             ..self.tally
         }
     }
@@ -380,7 +369,6 @@ impl Controller {
         victim == connection
     }
 
-    /// Closes a connection.
     pub(crate) fn close(&mut self, connection: ConnectionId) {
         if self.sessions.contains_key(&connection) {
             self.outputs.push_back(Output::Channel(FromController::Close(connection)));
@@ -530,7 +518,6 @@ pub(crate) fn tuple_of_packet(headers: &openflow::Headers) -> FiveTuple {
     }
 }
 
-/// Converts news from counters into a decision trigger.
 pub(crate) fn trigger_for(news: News) -> DecisionTrigger {
     match news {
         News::Started(flow) => DecisionTrigger::FlowStarted(flow),

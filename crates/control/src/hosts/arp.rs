@@ -47,7 +47,6 @@ const HELD_PER_PORT: usize = 512;
 /// full; packets may still arrive.
 const HELD: Time = Time::from_ms(500);
 
-/// Action on an ARP packet.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum ArpAction {
     Nothing,
@@ -60,16 +59,12 @@ pub(crate) enum ArpAction {
 /// An ARP reply that waits for rules between two hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct PendingArpReply {
-    /// Attachment of the receiver.
     pub(crate) to: SwitchPort,
-    /// Address of the receiver.
     pub(crate) requester: Ipv4Addr,
-    /// Requested address.
     pub(crate) target: Ipv4Addr,
     pub(crate) frame: Vec<u8>,
 }
 
-/// Pending replies, each with its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct PendingArpReplies(BTreeMap<(SwitchPort, Ipv4Addr, Ipv4Addr), (Vec<u8>, Time)>);
 
@@ -84,11 +79,9 @@ impl PendingArpReplies {
             self.0.entry((held.to, held.requester, held.target)).or_insert((held.frame, until));
         }
     }
-    /// Returns the earliest deadline.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.0.values().map(|(_, until)| *until).min()
     }
-    /// Removes and returns the replies for which `can_go` holds or the deadline has passed.
     pub(crate) fn take(
         &mut self,
         now: Time,
@@ -102,20 +95,15 @@ impl PendingArpReplies {
     }
 }
 
-/// State of ARP requests.
 #[derive(Debug, Default)]
 pub(crate) struct Arp {
-    /// Requests relayed for hosts.
     relayed: RecentRequests,
-    /// Requests of the controller itself.
     probed: RecentRequests,
-    /// Rate limiters of relayed requests, by port.
     rate_limiters: BTreeMap<SwitchPort, ArpRateLimiter>,
     /// Number of requests for unknown hosts that were not relayed.
     pub(crate) requests_suppressed: u64,
 }
 
-/// Targets of recent requests.
 #[derive(Debug, Default)]
 struct RecentRequests {
     targets: BTreeMap<Ipv4Addr, Time>,
@@ -165,7 +153,6 @@ impl ArpRateLimiter {
 }
 
 impl Arp {
-    /// Handles an ARP packet received at `at`.
     pub(crate) fn packet(
         &mut self,
         now: Time,
@@ -222,7 +209,6 @@ impl Arp {
         }
         may
     }
-    /// Forgets a port that no longer exists.
     pub(crate) fn forget_port(&mut self, end: SwitchPort) {
         self.rate_limiters.remove(&end);
     }

@@ -15,7 +15,6 @@ use crate::network::SwitchPort;
 #[derive(Debug, Default)]
 pub(crate) struct HostCandidates {
     hosts: BTreeMap<Ipv4Addr, (KnownHost, Time)>,
-    /// Number of candidates at each port.
     at: BTreeMap<SwitchPort, usize>,
 }
 
@@ -45,7 +44,6 @@ impl HostCandidates {
         }
         Some(known)
     }
-    /// Returns when the next candidate can be accepted.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.hosts.values().map(|(_, due)| *due).min()
     }

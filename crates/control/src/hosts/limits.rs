@@ -33,7 +33,6 @@ pub(crate) struct HostLimits {
 }
 
 impl HostLimits {
-    /// Forgets a port that no longer exists.
     pub(crate) fn forget_port(&mut self, end: SwitchPort) {
         self.liveness_probes.remove(&Some(end));
         self.reported_full.remove(&Some(end));
@@ -72,7 +71,6 @@ impl Controller {
         }
     }
 
-    /// Returns the scope whose limit a host exceeds.
     fn full_place(&self, known: &KnownHost) -> Option<Place> {
         if self.network.is_configured(known.ipv4) {
             return None;

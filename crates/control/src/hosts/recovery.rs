@@ -23,7 +23,6 @@ use crate::switches::discovery::is_physical;
 const AGAIN: Time = Time::from_ms(120);
 const PROBES: u8 = 3;
 
-/// Hosts to probe, by port.
 #[derive(Debug, Default)]
 pub(crate) struct HostRecovery {
     at: BTreeMap<SwitchPort, PendingProbes>,
@@ -49,7 +48,6 @@ impl HostRecovery {
 }
 
 impl Controller {
-    /// Records the hosts that the rules found on a switch lead to.
     pub(crate) fn record_installed_hosts(&mut self, datapath: DatapathId, rules: &[FlowStats]) {
         let (hosts_max, per_port) = (self.config.hosts_max, self.config.hosts_per_port);
         let cookie = self.compiler.cookie(Purpose::Base);
@@ -93,7 +91,6 @@ impl Controller {
     }
 }
 
-/// Returns the host and port of a last-hop rule.
 fn last_hop(rule: &FlowStats) -> Option<(Ipv4Addr, openflow::PortNo)> {
     let key = crate::rules::store::RuleKey {
         table: rule.table,

@@ -49,15 +49,12 @@ use openflow::{Action, Bucket, GroupId, Instructions, Masked, Match, PortNo, Set
 
 use crate::rules::store::{DesiredRule, RuleKey};
 
-/// Table of classification and counting.
 pub(crate) const CLASSIFY: TableId = TableId(0);
-/// Table of forwarding.
 pub(crate) const FORWARD: TableId = TableId(1);
 
 /// Priorities of pinned flows. New paths get lower ones than the old (mechanisms.md P10.3), so they
 /// descend.
 pub(crate) const PINS: std::ops::RangeInclusive<u16> = 50_000..=59_999;
-/// Priorities of pinned pairs of hosts.
 pub(crate) const PAIR_PINS: std::ops::RangeInclusive<u16> = 40_000..=49_999;
 const LABELLED: u16 = 10_000;
 const DIVIDED: u16 = 5_000;
@@ -81,25 +78,20 @@ pub(crate) enum Purpose {
     ClientSlot = 7,
 }
 
-/// Bits of a cookie with owner and purpose.
 pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
 
-/// Compiler of rules for one owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {
     pub(crate) owner: u16,
 }
 
-/// A rule with its key.
 pub(crate) type Entry = (RuleKey, DesiredRule);
 
 impl Compiler {
-    /// Returns the cookie of a purpose.
     pub(crate) fn cookie(self, purpose: Purpose) -> u64 {
         u64::from(self.owner) << 48 | (purpose as u64) << 40
     }
 
-    /// Returns the rules of every switch.
     pub(crate) fn always(self) -> [Entry; 3] {
         let of_type = |eth_type| Match { eth_type: Some(eth_type), ..Match::default() };
         let to_controller = || Instructions::apply(vec![Action::to_controller()]);
@@ -110,7 +102,6 @@ impl Compiler {
         ]
     }
 
-    /// Returns the rules of a port with a host, with or without copies of first packets.
     pub(crate) fn host_port(self, port: PortNo, wants_first_packets: bool) -> Vec<Entry> {
         let from = Match { in_port: Some(port), ..ipv4() };
         let mut entries = vec![self.classify(100, from, from_host(Vec::new()))];
@@ -128,7 +119,6 @@ impl Compiler {
         })
     }
 
-    /// Returns the rule of a port with an unknown peer.
     pub(crate) fn unknown_port(self, port: PortNo) -> Entry {
         let from = Match { in_port: Some(port), ..ipv4() };
         self.classify(20, from, from_host(vec![Action::to_controller()]))
@@ -185,7 +175,6 @@ impl Compiler {
         }
     }
 
-    /// Returns the rule that forwards a labelled packet.
     pub(crate) fn labelled(self, label: u16, host: Ipv4Addr, port: PortNo) -> Entry {
         let match_ = Match { vlan: Some(VlanMatch::Id(label)), ..to(host) };
         self.forward(Purpose::Divide, key(FORWARD, LABELLED, match_), vec![Action::output(port)])
@@ -207,13 +196,11 @@ impl Compiler {
         self.through_group(Purpose::Divide, key(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
     }
 
-    /// Returns the rule of a pinned flow.
     pub(crate) fn pin(self, tuple: &FiveTuple, priority: u16, port: PortNo) -> Entry {
         self.forward(Purpose::Pin, pin_key(tuple, priority), vec![Action::output(port)])
     }
 }
 
-/// Returns the key of the default route of a destination.
 pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
     key(FORWARD, BASE, to(host))
 }
@@ -221,20 +208,16 @@ pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
 pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
     key(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
 }
-/// Returns whether a rule forwards packets to a host.
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
     key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
 }
-/// Returns the destination address of a forwarding rule.
 pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
     let to = key.match_.ipv4_dst.filter(|to| key.table == FORWARD && *to == Masked::<Ipv4Addr>::exact(to.value))?;
     Some(to.value)
 }
-/// Returns the key of the rule of a pinned flow.
 pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
     key(FORWARD, priority, tuple_match(tuple))
 }
-/// Returns the priorities a pinned flow may have.
 pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16> {
     if tuple.protocol == 0 { PAIR_PINS } else { PINS }
 }
@@ -265,7 +248,6 @@ pub(crate) fn tuple_match(tuple: &FiveTuple) -> Match {
     }
 }
 
-/// Returns the flow of a counting rule.
 pub(crate) fn tuple_of(match_: &Match) -> Option<FiveTuple> {
     let (src, dst) = (match_.ipv4_src?.value, match_.ipv4_dst?.value);
     let protocol = match_.ip_proto.unwrap_or(0);

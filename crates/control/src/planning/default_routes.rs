@@ -10,7 +10,7 @@ use net::{HostIx, NodeIx, Time};
 use openflow::PortNo;
 
 use crate::network::{Network, PortPeer};
-use crate::planning::compile::{Compiler, default_route_key, last_hop_key};
+use crate::planning::compile::{default_route_key, last_hop_key};
 use crate::planning::host_moves::HostMoves;
 use crate::planning::staged_update::{Slot, StagedUpdate};
 use crate::planning::update_order::{self, Graph};
@@ -25,10 +25,8 @@ const PAUSE_MAX: Time = Time::from_ms(500);
 /// Node that represents unknown switches in graphs of next hops.
 const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
 
-/// The default routes being installed.
 #[derive(Debug, Default)]
 pub(crate) struct DefaultRoutes {
-    /// Desired next hops.
     hops: BTreeMap<Slot, Arc<[NextHop]>>,
     /// Replaced next hops that may still be in effect, until the switch confirms the ticket.
     replaced: BTreeMap<(NodeIx, u64), Replaced>,
@@ -48,13 +46,11 @@ pub(crate) struct DefaultRoutes {
     draining: Vec<(Time, Replaced)>,
     /// Number of switches on the longest path of a packet before the latest change.
     longest_path: u32,
-    /// Hosts with rules.
     hosts: BTreeMap<HostIx, HostAttachment>,
     by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
     pub(crate) moves: HostMoves,
 }
 
-/// Former next hops.
 type Replaced = Vec<(Slot, Arc<[NextHop]>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +61,6 @@ pub(crate) struct HostAttachment {
 }
 
 impl DefaultRoutes {
-    /// Returns whether every stage is done.
     pub(crate) fn is_settled(&self) -> bool {
         self.repairs.is_empty() && self.improvements.is_empty() && !self.has_more && self.moves.is_empty()
     }
@@ -88,7 +83,6 @@ impl DefaultRoutes {
         graph
     }
 
-    /// Returns the next hops that may be in effect.
     fn effective(&self) -> impl Iterator<Item = (&Slot, &Arc<[NextHop]>)> {
         self.hops.iter().chain(self.replaced.values().flatten().map(|(slot, hops)| (slot, hops)))
     }
@@ -102,13 +96,7 @@ impl DefaultRoutes {
 
     /// Updates the hosts and their ports: a switch rejects rules for ports it does not have.
     /// Returns the addresses that have left a switch; the caller begins [`HostMoves`] for them.
-    pub(crate) fn set_hosts(
-        &mut self,
-        compiler: Compiler,
-        network: &Network,
-        ports: &Ports,
-        fabric: &mut Installers,
-    ) -> Vec<Ipv4Addr> {
+    pub(crate) fn set_hosts(&mut self, network: &Network, ports: &Ports, fabric: &mut Installers) -> Vec<Ipv4Addr> {
         let place = |(host, facts): (HostIx, &crate::network::HostRecord)| {
             (host, HostAttachment { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
@@ -118,8 +106,7 @@ impl DefaultRoutes {
         let wanted: BTreeMap<HostIx, HostAttachment> = network.current_hosts().filter(has_port).map(place).collect();
         let is_gone = |(host, place): &(&HostIx, &HostAttachment)| wanted.get(host) != Some(*place);
         let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();
-        let gone: Vec<Ipv4Addr> =
-            gone.into_iter().filter_map(|host| self.remove_host(compiler, host, fabric)).collect();
+        let gone: Vec<Ipv4Addr> = gone.into_iter().filter_map(|host| self.remove_host(host, fabric)).collect();
         for address in &gone {
             self.moves.begin(*address);
         }
@@ -127,18 +114,18 @@ impl DefaultRoutes {
         self.moves.clear_new_attachments(is_here);
         for (host, place) in wanted {
             if !self.hosts.contains_key(&host) && !self.moves.set_new_attachment(place.address, Some((host, place))) {
-                self.add_host(compiler, host, place, network, fabric);
+                self.add_host(host, place, network, fabric);
             }
         }
         gone
     }
 
-    fn remove_host(&mut self, compiler: Compiler, host: HostIx, fabric: &mut Installers) -> Option<Ipv4Addr> {
+    fn remove_host(&mut self, host: HostIx, fabric: &mut Installers) -> Option<Ipv4Addr> {
         let place = self.hosts.remove(&host)?;
         if let Some(addresses) = self.by_edge.get_mut(&place.edge) {
             addresses.remove(&place.address);
         }
-        for (key, _) in compiler.last_hop(place.address, place.port) {
+        for (key, _) in fabric.compiler.last_hop(place.address, place.port) {
             fabric.set((place.edge, key, None));
         }
         for (node, _) in self.hops.keys().filter(|(_, to)| *to == place.edge) {
@@ -147,31 +134,22 @@ impl DefaultRoutes {
         Some(place.address)
     }
 
-    fn add_host(
-        &mut self,
-        compiler: Compiler,
-        host: HostIx,
-        place: HostAttachment,
-        network: &Network,
-        fabric: &mut Installers,
-    ) {
+    fn add_host(&mut self, host: HostIx, place: HostAttachment, network: &Network, fabric: &mut Installers) {
         self.hosts.insert(host, place);
         self.is_stale = true;
         self.by_edge.entry(place.edge).or_default().insert(place.address);
-        for (key, wanted) in compiler.last_hop(place.address, place.port) {
+        for (key, wanted) in fabric.compiler.last_hop(place.address, place.port) {
             fabric.set((place.edge, key, Some(wanted)));
         }
         for ((node, _), hops) in self.hops.iter().filter(|((_, to), _)| *to == place.edge) {
-            let entry = compiler.default_route(place.address, &ports(network, hops));
+            let entry = fabric.compiler.default_route(place.address, &ports(network, hops));
             fabric.set((*node, default_route_key(place.address), entry.map(|(_, wanted)| wanted)));
         }
     }
 
-    /// Notes that links have changed.
     pub(crate) fn network_changed(&mut self) {
         self.is_stale = true;
     }
-    /// Sets the next hops of the balancer.
     pub(crate) fn set_wanted(&mut self, wanted: &Arc<HopTable>) {
         self.wanted = wanted.clone();
         self.is_stale = true;
@@ -415,16 +393,10 @@ impl DefaultRoutes {
 
     /// Installs rules for hosts whose old rules are gone everywhere. Returns the switches of these
     /// hosts.
-    pub(crate) fn arrive(
-        &mut self,
-        now: Time,
-        compiler: Compiler,
-        network: &Network,
-        fabric: &mut Installers,
-    ) -> BTreeSet<NodeIx> {
+    pub(crate) fn arrive(&mut self, now: Time, network: &Network, fabric: &mut Installers) -> BTreeSet<NodeIx> {
         let mut edges = BTreeSet::new();
         for (host, place) in self.moves.take_done(now, fabric).into_iter().flatten() {
-            self.add_host(compiler, host, place, network, fabric);
+            self.add_host(host, place, network, fabric);
             edges.insert(place.edge);
         }
         edges
@@ -443,40 +415,34 @@ impl DefaultRoutes {
     }
 
     /// Continues the change as far as confirmations allow. Returns whether anything changed.
-    pub(crate) fn advance(
-        &mut self,
-        now: Time,
-        compiler: Compiler,
-        network: &Network,
-        fabric: &mut Installers,
-    ) -> bool {
+    pub(crate) fn advance(&mut self, now: Time, network: &Network, fabric: &mut Installers) -> bool {
         let mut has_changed = false;
         self.retire_replaced(now, network, fabric);
         while let Some(stage) = self.repairs.next_repair(now, fabric) {
-            self.apply(&stage, compiler, network, fabric);
+            self.apply(&stage, network, fabric);
             self.repairs.stage_sent(&stage, fabric);
             has_changed = true;
         }
         if self.has_more && self.repairs.is_over(fabric) {
             let target = self.target.clone();
             self.set_target(now, &target, network, fabric);
-            return self.advance(now, compiler, network, fabric) || has_changed;
+            return self.advance(now, network, fabric) || has_changed;
         }
         while let Some(stage) = self.improvements.next_improvement(now, fabric) {
-            self.apply(&stage, compiler, network, fabric);
+            self.apply(&stage, network, fabric);
             self.improvements.stage_sent(&stage, fabric);
             has_changed = true;
         }
         has_changed
     }
 
-    fn apply(&mut self, stage: &[Slot], compiler: Compiler, network: &Network, fabric: &mut Installers) {
+    fn apply(&mut self, stage: &[Slot], network: &Network, fabric: &mut Installers) {
         for (node, to) in stage {
             let slot = (*node, *to);
             let hops = self.target.0.get(&slot).filter(|hops| !hops.is_empty()).cloned();
             let ports = ports(network, hops.as_deref().unwrap_or_default());
             for address in self.by_edge.get(to).into_iter().flatten() {
-                let wanted = compiler.default_route(*address, &ports).map(|(_, wanted)| wanted);
+                let wanted = fabric.compiler.default_route(*address, &ports).map(|(_, wanted)| wanted);
                 fabric.set((*node, default_route_key(*address), wanted));
             }
             let before = match hops {
@@ -495,7 +461,6 @@ fn longest(depths: BTreeMap<NodeIx, u32>) -> u32 {
     depths.into_values().max().unwrap_or(0)
 }
 
-/// Returns next hops by destination, as graphs.
 fn graphs<'a>(
     network: &Network,
     hops: impl Iterator<Item = (&'a Slot, &'a Arc<[NextHop]>)>,

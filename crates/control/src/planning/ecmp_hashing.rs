@@ -23,10 +23,8 @@ use crate::EcmpHashing;
 
 /// Minimum and maximum number of buckets of a shuffled group.
 const SHUFFLED: std::ops::RangeInclusive<usize> = 16..=64;
-/// Manufacturer string of Open vSwitch.
 pub(crate) const OPEN_VSWITCH: &str = "Nicira, Inc.";
 
-/// Hashing method of one switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum HashingMethod {
     /// Plain groups with the switch's hash.
@@ -34,18 +32,15 @@ pub(crate) enum HashingMethod {
     Group,
     /// Bundles with this basis if possible, otherwise shuffled groups.
     Bundle(DatapathId),
-    /// Shuffled groups.
     Shuffled(DatapathId),
 }
 
-/// Realisation of a select group in a rule.
 pub(crate) enum GroupForm {
     Group(Arc<[Bucket]>),
     Action(Action),
 }
 
 impl HashingMethod {
-    /// Returns the method for a switch with this manufacturer, if it reported one.
     pub(crate) fn of(spread: EcmpHashing, datapath: DatapathId, manufacturer: Option<&str>) -> HashingMethod {
         match spread {
             EcmpHashing::Native => HashingMethod::Group,
@@ -54,16 +49,14 @@ impl HashingMethod {
         }
     }
 
-    /// Returns a human-readable name.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            HashingMethod::Group => "groups",
-            HashingMethod::Bundle(_) => "bundles",
-            HashingMethod::Shuffled(_) => "shuffled-groups",
+            HashingMethod::Group => "native",
+            HashingMethod::Bundle(_) => "bundle",
+            HashingMethod::Shuffled(_) => "shuffled",
         }
     }
 
-    /// Returns the realisation of the buckets of a select group.
     pub(crate) fn realise(self, buckets: &Arc<[Bucket]>) -> GroupForm {
         match self {
             HashingMethod::Group => GroupForm::Group(buckets.clone()),
@@ -76,7 +69,6 @@ impl HashingMethod {
     }
 }
 
-/// Returns the weights in lowest terms.
 fn shares(buckets: &[Bucket]) -> Vec<usize> {
     let common = buckets.iter().fold(0, |common, bucket| gcd(common, bucket.weight)).max(1);
     buckets.iter().map(|bucket| usize::from(bucket.weight / common)).collect()

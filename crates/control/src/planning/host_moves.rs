@@ -31,7 +31,6 @@ struct Move {
     waiting: Vec<(NodeIx, u64)>,
     /// As for stages: a switch that does not confirm does not delay the others indefinitely.
     deadline: Time,
-    /// Current attachment of the host.
     then: Option<(HostIx, HostAttachment)>,
 }
 
@@ -47,7 +46,6 @@ impl HostMoves {
         self.0.values().map(|one| one.deadline).min()
     }
 
-    /// Begins the move of an address that has left its switch.
     pub(crate) fn begin(&mut self, address: Ipv4Addr) {
         self.0.insert(address, Move { is_last: false, waiting: Vec::new(), deadline: Time::ZERO, then: None });
     }

@@ -15,7 +15,6 @@ const LABEL_MAX: usize = 4094;
 /// Next hop and number of paths through each switch.
 type Tree = BTreeMap<NodeIx, (LinkIx, u32)>;
 
-/// Labels in use, by destination.
 #[derive(Debug, Default)]
 pub(crate) struct Labels(BTreeMap<NodeIx, Vec<Tree>>);
 
@@ -43,7 +42,6 @@ impl Labels {
         Some(position as u16 + 1)
     }
 
-    /// Releases the label of a path.
     pub(crate) fn release(&mut self, to: NodeIx, label: u16, hops: &Hops) {
         let Some(tree) = self.0.get_mut(&to).and_then(|trees| trees.get_mut(usize::from(label) - 1)) else {
             return;

@@ -40,7 +40,6 @@ use crate::planning::traffic_splits::TrafficSplits;
 use crate::planning::update_order::{self, Graph};
 use crate::rules::installers::{Change, Installers, Progress, Step, Task};
 
-/// Result of the change of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PinOutcome {
     /// The flow uses the desired path.
@@ -50,7 +49,6 @@ pub(crate) enum PinOutcome {
     Refused(FiveTuple),
 }
 
-/// Pinned flows.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     flows: BTreeMap<FiveTuple, Pinned>,
@@ -66,7 +64,6 @@ struct Pinned {
     now: Option<(Path, u16)>,
     wanted: Option<Path>,
     task: Option<(Task, Option<(Path, u16)>)>,
-    /// Edge switches of the flow.
     ends: Option<(NodeIx, NodeIx)>,
     /// A rejected path, to be retried when other flows have released paths.
     unplaced: Option<Path>,
@@ -74,7 +71,6 @@ struct Pinned {
     is_move: bool,
 }
 
-/// Context of the installation of pins.
 pub(crate) struct PinContext<'a> {
     pub(crate) compiler: Compiler,
     pub(crate) network: &'a Network,
@@ -83,7 +79,6 @@ pub(crate) struct PinContext<'a> {
 }
 
 impl Pins {
-    /// Returns whether every change is done.
     pub(crate) fn is_settled(&self) -> bool {
         self.active.is_empty()
     }
@@ -278,7 +273,6 @@ impl Pinned {
         }
     }
 
-    /// Returns the changes between the default routes and a path, in stages.
     fn staged(&self, path: &Path, changes: Vec<Change>, direction: Direction, around: &PinContext<'_>) -> Vec<Step> {
         let Some(sink) = path.last().and_then(|link| around.network.far_end(*link)) else { return Vec::new() };
         let mut base = around.default_routes.graph(around.network, sink);
@@ -336,7 +330,6 @@ pub(crate) fn cutover(old: &[(NodeIx, LinkIx)], new: &[(NodeIx, LinkIx)]) -> Vec
     new.iter().rev().filter(differs).map(|(node, _)| *node).collect()
 }
 
-/// Returns the steps from one path to another, and the priority of the new rules.
 fn migration(
     tuple: &FiveTuple,
     old: &Path,

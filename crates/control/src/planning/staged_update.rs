@@ -18,7 +18,6 @@ pub(crate) const CONFIRM_TIMEOUT: Time = Time::from_ms(1000);
 /// A switch and a destination switch.
 pub(crate) type Slot = (NodeIx, NodeIx);
 
-/// Remaining stages, and the condition of the next one.
 #[derive(Debug, Default)]
 pub(crate) struct StagedUpdate {
     stages: VecDeque<Vec<Slot>>,
@@ -30,7 +29,6 @@ pub(crate) struct StagedUpdate {
     deadline: Option<Time>,
     /// Time packets forwarded by old next hops may be in flight. Only improvements wait for it.
     drain: Time,
-    /// Whether there are such packets.
     has_to_drain: bool,
     resume_at: Option<Time>,
 }
@@ -39,15 +37,12 @@ impl StagedUpdate {
     pub(crate) fn is_empty(&self) -> bool {
         self.stages.is_empty()
     }
-    /// Returns whether the last stage is sent and confirmed.
     pub(crate) fn is_over(&self, fabric: &Installers) -> bool {
         self.is_empty() && self.waiting.iter().all(|(node, ticket)| fabric.is_confirmed(*node, *ticket))
     }
-    /// Returns the slots still to change.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.stages.iter().flatten().copied()
     }
-    /// Adds slots to a stage.
     pub(crate) fn put(&mut self, stage: usize, slots: impl IntoIterator<Item = Slot>) {
         if self.stages.len() <= stage {
             self.stages.resize(stage + 1, Vec::new());
@@ -71,7 +66,6 @@ impl StagedUpdate {
         self.deadline.into_iter().chain(self.resume_at).min().filter(|_| !self.is_empty())
     }
 
-    /// Returns the next stage of repairs, if it may be sent now.
     pub(crate) fn next_repair(&mut self, now: Time, fabric: &Installers) -> Option<Vec<Slot>> {
         self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
         let is_waiting = !self.waiting.is_empty() && self.deadline.is_some_and(|deadline| now < deadline);
@@ -85,7 +79,6 @@ impl StagedUpdate {
         self.deadline = Some(now.saturating_add(CONFIRM_TIMEOUT));
         Some(stage)
     }
-    /// Returns the next stage of improvements, if it may be sent now.
     pub(crate) fn next_improvement(&mut self, now: Time, fabric: &Installers) -> Option<Vec<Slot>> {
         self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
         if !self.waiting.is_empty() || self.stages.is_empty() {

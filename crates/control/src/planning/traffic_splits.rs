@@ -25,7 +25,6 @@ use crate::rules::store::{DesiredRule, RuleKey};
 type Pair = (NodeIx, NodeIx);
 type Rules = BTreeMap<(NodeIx, RuleKey), DesiredRule>;
 
-/// Traffic splits being installed.
 #[derive(Debug, Default)]
 pub(crate) struct TrafficSplits {
     now: BTreeMap<Pair, TrafficSplit>,
@@ -44,9 +43,7 @@ pub(crate) struct TrafficSplits {
 #[derive(Clone, Debug, Default)]
 struct TrafficSplit {
     paths: Vec<Labelled>,
-    /// Rules at the source.
     source: Rules,
-    /// Rules on the path.
     transit: Rules,
 }
 
@@ -58,7 +55,6 @@ struct Labelled {
 }
 
 impl TrafficSplits {
-    /// Returns whether every change is done.
     pub(crate) fn is_settled(&self) -> bool {
         self.tasks.is_empty() && self.pending.is_empty() && self.draining.is_empty()
     }
@@ -66,7 +62,6 @@ impl TrafficSplits {
     pub(crate) fn mark(&mut self, pairs: impl IntoIterator<Item = Pair>) {
         self.pending.extend(pairs);
     }
-    /// Returns the pairs with an installed split or one in progress.
     pub(crate) fn known(&self) -> impl Iterator<Item = Pair> {
         self.now.keys().chain(self.tasks.keys()).copied()
     }
@@ -146,7 +141,6 @@ impl TrafficSplits {
         self.release(pair, &new);
     }
 
-    /// Removes the splits towards a host that has left.
     pub(crate) fn close(&mut self, address: Ipv4Addr, fabric: &mut Installers) {
         for division in self.now.values_mut().chain(self.tasks.values_mut().map(|(_, old)| old)) {
             for ((node, key), _) in division.source.extract_if(.., |(_, key), _| is_to(key, address)) {
@@ -220,7 +214,6 @@ impl TrafficSplits {
         }
     }
 
-    /// Releases the labels of a deleted split.
     fn release(&mut self, (_, to): Pair, old: &TrafficSplit) {
         for labelled in &old.paths {
             if let Some(label) = labelled.label {

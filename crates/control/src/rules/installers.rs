@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use net::{NodeIx, Time};
 
+use crate::planning::compile::Compiler;
 use crate::rules::store::{DesiredRule, Installer, RuleKey};
 
 /// A change of a rule on a switch; `None` deletes it.
 pub(crate) type Change = (NodeIx, RuleKey, Option<DesiredRule>);
 
-/// The installers of all switches.
 #[derive(Debug)]
 pub(crate) struct Installers {
-    owner: u16,
+    pub(crate) compiler: Compiler,
     pub(crate) switches: BTreeMap<NodeIx, Installer>,
     /// Switches that may need messages.
     touched: BTreeSet<NodeIx>,
@@ -21,12 +21,12 @@ pub(crate) struct Installers {
 
 impl Installers {
     pub(crate) fn new(owner: u16) -> Installers {
-        Installers { owner, switches: BTreeMap::new(), touched: BTreeSet::new() }
+        Installers { compiler: Compiler { owner }, switches: BTreeMap::new(), touched: BTreeSet::new() }
     }
     /// Returns the installer of a switch. A new switch is assumed to be empty.
     pub(crate) fn switch(&mut self, node: NodeIx) -> &mut Installer {
         self.touched.insert(node);
-        self.switches.entry(node).or_insert_with(|| Installer::new(self.owner))
+        self.switches.entry(node).or_insert_with(|| Installer::new(self.compiler.owner))
     }
     /// Returns the switches touched since the last call.
     pub(crate) fn take_touched(&mut self) -> BTreeSet<NodeIx> {
@@ -38,7 +38,6 @@ impl Installers {
     pub(crate) fn ticket(&self, node: NodeIx) -> u64 {
         self.switches.get(&node).map_or(0, Installer::ticket)
     }
-    /// Returns the unconfirmed switches.
     pub(crate) fn unconfirmed(&self, now: Time) -> BTreeSet<NodeIx> {
         self.switches.iter().filter(|(_, switch)| switch.is_unconfirmed(now)).map(|(node, _)| *node).collect()
     }
@@ -46,7 +45,6 @@ impl Installers {
     pub(crate) fn next_late(&self, now: Time) -> Option<Time> {
         self.switches.values().filter_map(Installer::late_from).filter(|at| *at > now).min()
     }
-    /// Returns the tickets of all switches.
     pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
         self.switches.iter().map(|(node, switch)| (*node, switch.ticket())).collect()
     }
@@ -59,7 +57,6 @@ impl Installers {
     }
 }
 
-/// One step of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Step {
     /// Pause between the confirmation of the previous step and this one.
@@ -67,7 +64,6 @@ pub(crate) struct Step {
     pub(crate) changes: Vec<Change>,
 }
 
-/// Progress of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
     /// Waits for confirmations, or until this time.
@@ -78,7 +74,6 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// Steps to execute in sequence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Task {
     steps: VecDeque<Step>,
@@ -89,7 +84,6 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns a task of these steps.
     pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Task {
         Task {
             steps: steps.into_iter().filter(|step| !step.changes.is_empty() || step.pause > Time::ZERO).collect(),
@@ -97,12 +91,10 @@ impl Task {
         }
     }
 
-    /// Removes pending changes that match.
     pub(crate) fn remove_changes(&mut self, is_meant: impl Fn(&RuleKey) -> bool) {
         self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
     }
 
-    /// Removes all pauses.
     pub(crate) fn skip_pauses(&mut self) {
         self.resume_at = None;
         self.steps.iter_mut().for_each(|step| step.pause = Time::ZERO);
@@ -118,7 +110,6 @@ impl Task {
         })
     }
 
-    /// Executes as many steps as confirmations allow.
     pub(crate) fn advance(&mut self, now: Time, fabric: &mut Installers) -> Progress {
         loop {
             self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));

@@ -21,12 +21,10 @@ use openflow::{
 use crate::planning::compile::Compiler;
 use crate::rules::store::{Installer, RuleKey, Sent};
 
-/// Maximum number of changes in a batch.
 pub(crate) const BATCH: usize = 256;
 /// Maximum number of unanswered barriers before more is sent.
 const BATCHES_OUT: usize = 4;
 
-/// An item of a batch.
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all values are of the large variant; a box would add an allocation to each"
@@ -34,7 +32,6 @@ const BATCHES_OUT: usize = 4;
 pub(crate) enum Item {
     /// A change, with the data to revert it if the switch rejects it.
     Change(Message, Sent),
-    /// End of a part.
     Barrier,
     /// Not sent: a foreign rule occupies the match and priority.
     Occupied(RuleKey, ErrorKind),
@@ -109,7 +106,6 @@ fn change_group(switch: &mut Installer, group: GroupId) -> Item {
     Item::Change(message, Sent::Group(group, before))
 }
 
-/// Returns whether a rule waits for its group.
 fn has_waiting(switch: &Installer) -> bool {
     let wanted = switch.dirty.iter().filter_map(|key| switch.desired.get(key));
     wanted.into_iter().any(|rule| rule.is_waiting_for_group(switch))

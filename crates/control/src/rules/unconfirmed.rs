@@ -27,7 +27,6 @@ use net::{LinkIx, NodeIx};
 use crate::network::Network;
 use crate::planning::update_order::Graph;
 
-/// Next hops towards one switch.
 pub(crate) type Hops = BTreeMap<NodeIx, Arc<[NextHop]>>;
 
 /// Returns next hops towards `to` that cannot loop with those of unconfirmed switches (`old`), or

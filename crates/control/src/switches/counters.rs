@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use balance::central::{DecisionTrigger, FlowId, FlowInfo, FlowSource};
 use net::{Bandwidth, FiveTuple, HostIx, NodeIx, Time};
 use openflow::{
-    BufferId, ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowStats, Headers, Match,
-    Message, PortNo, Xid,
+    BufferId, ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowRemoved, FlowStats, Headers, Match, Message,
+    PortNo, Xid,
 };
 
 use crate::controller::{Controller, tuple_of_packet};
@@ -35,12 +35,9 @@ const UNCOUNTABLE_MAX: usize = 16_384;
 /// rejected.
 const SENT_MAX: usize = 512;
 
-/// State of the counting of a flow.
 #[derive(Clone, Copy, Debug)]
 struct CounterState {
-    /// Switch of its source.
     edge: NodeIx,
-    /// Number of the poll that found it last.
     poll: u32,
     /// When its rule was sent last.
     sent: Time,
@@ -59,7 +56,6 @@ enum State {
     Ended,
 }
 
-/// A poll of counting rules in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingPoll {
     /// Transaction number of the request; `None` if its reply is incomplete, or has ended.
@@ -119,7 +115,6 @@ impl UncountableFlows {
 /// Flows counted by switch-owned rules.
 #[derive(Debug, Default)]
 pub(crate) struct FlowCounters {
-    /// By flow number.
     marks: Vec<CounterState>,
     uncountable: UncountableFlows,
     /// Ports with counting rules of a previous controller instance. Hosts are behind them, unless a
@@ -142,7 +137,6 @@ impl FlowCounters {
     fn end(&mut self, flow: FlowId) -> bool {
         self.mark(flow).map(|mark| mark.state = State::Ended).is_some()
     }
-    /// Adds a flow that a rule of a connection counts.
     pub(crate) fn begin_connected(&mut self, flow: FlowId, edge: NodeIx, now: Time) {
         self.begin(flow, CounterState { edge, poll: 0, sent: now, sample: None, state: State::Connected });
     }
@@ -224,7 +218,7 @@ impl Controller {
                 _ => return,
             },
             None if self.flows.switch_owned.uncountable.has(now, &tuple) => return,
-            None if self.flows.table.len() >= self.config.flows_max => self.tally.flows_untold += 1,
+            None if self.flows.table.len() >= self.config.flows_max => self.tally.flows_over_limit += 1,
             None => {
                 self.track_flow(FlowInfo { tuple, src, dst, started: now, bytes: 0, rate: None, size: None }, 0, None)
             }
@@ -235,7 +229,6 @@ impl Controller {
         self.send_counter(connection, at.1, tuple);
     }
 
-    /// Starts to track an unknown flow.
     fn track_flow(&mut self, facts: FlowInfo, poll: u32, sample: Option<Sample>) {
         let Some(edge) = self.network.host(facts.src).map(|host| host.edge) else { return };
         let flow = self.flows.table.insert(facts);
@@ -258,12 +251,7 @@ impl Controller {
     fn send_counter(&mut self, connection: ConnectionId, port: PortNo, tuple: FiveTuple) {
         let (key, wanted) = self.compiler.counter_at(&tuple, port, self.config.flow_idle_timeout_s);
         let Some(session) = self.sessions.get_mut(&connection) else { return };
-        let envelope = session.seal(Message::FlowMod(FlowMod {
-            cookie: wanted.cookie,
-            idle_timeout_s: wanted.idle_timeout_s,
-            flags: SEND_FLOW_REM,
-            ..FlowMod::add(key.table, key.priority.0, key.match_, wanted.instructions)
-        }));
+        let envelope = session.seal(Message::FlowMod(wanted.into_switch_owned(key)));
         session.recent.note(envelope.xid, tuple);
         self.tally.flow_mods += 1;
         self.push(connection, envelope);
@@ -382,9 +370,7 @@ impl Controller {
         self.is_by_first_packets()
             && rule.idle_timeout_s > 0
             && !self.discovery.is_link((datapath, port))
-            && (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
-            && (rule.cookie, rule.idle_timeout_s) == (wanted.cookie, wanted.idle_timeout_s)
-            && (rule.hard_timeout_s, rule.flags, &rule.instructions) == (0, SEND_FLOW_REM, &wanted.instructions)
+            && wanted.is_switch_owned(&key, rule)
     }
 
     /// Returns the running flows known by their first packet, with the switch that counts them.
@@ -429,16 +415,6 @@ impl Controller {
     }
 }
 
-/// The flag that makes a switch report the removal of a rule.
-pub(crate) const SEND_FLOW_REM: FlowModFlags = FlowModFlags {
-    send_flow_removed: true,
-    check_overlap: false,
-    reset_counts: false,
-    no_packet_counts: false,
-    no_byte_counts: false,
-};
-
-/// The latest counters of a flow or a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) bytes: u64,
@@ -448,24 +424,19 @@ pub(crate) struct Sample {
     pub(crate) moved_at_ns: u64,
 }
 
-/// Result of a new sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reading {
     /// There is no earlier sample, or the counters were reset.
     First,
-    /// The switch has not refreshed its counters.
     Stale,
-    /// Rate between the two samples.
     Rate(Bandwidth),
 }
 
 impl Sample {
-    /// Returns the first sample.
     pub(crate) fn first(bytes: u64, duration_ns: u64) -> Sample {
         Sample { bytes, duration_ns, moved_at_ns: duration_ns }
     }
 
-    /// Replaces the sample by the next one.
     pub(crate) fn next(&mut self, bytes: u64, duration_ns: u64) -> Reading {
         if bytes < self.bytes || duration_ns < self.duration_ns {
             *self = Sample::first(bytes, duration_ns);

@@ -23,18 +23,14 @@ const REUSE_AT: Time = Time::from_s(2);
 /// Maximum penalty: a suppression ends at most 18 s after the port last went down.
 const PENALTY_MAX: Time = Time::from_s(20);
 
-/// Ports with a penalty.
 #[derive(Debug, Default)]
 pub(crate) struct Damping {
     ports: BTreeMap<SwitchPort, Flapping>,
 }
 
-/// State of a port with a penalty.
 #[derive(Clone, Copy, Debug)]
 struct Flapping {
-    /// When the penalty has decayed.
     clean_at: Time,
-    /// Whether the switch reports the port as live.
     is_live: bool,
     is_suppressed: bool,
 }

@@ -25,7 +25,6 @@ use crate::network::{CONTROLLER_MAC, SwitchPort};
 pub(crate) const EDGE_AFTER: Time = Time::from_ms(500);
 /// Time between two probes of a link that the latest round has not confirmed.
 const ASK_AGAIN: Time = Time::from_ms(1000);
-/// Maximum number of probes of a port in flight.
 const PROBES_OUT: usize = 4;
 /// Lifetime of a probe; later arrivals are ignored, so that probes cannot be stored and replayed.
 const PROBE_LIFETIME: Time = Time::from_s(5);
@@ -39,11 +38,9 @@ pub(crate) struct Status {
     pub(crate) since: Time,
 }
 
-/// State of link discovery.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     key: [u8; 16],
-    /// Number of probes so far.
     probe_count: u64,
     ports: BTreeMap<SwitchPort, Port>,
     links: BTreeMap<(SwitchPort, SwitchPort), Confirmed>,
@@ -56,9 +53,7 @@ pub(crate) struct Discovery {
 /// again every [`ASK_AGAIN`], long before links expire.
 #[derive(Clone, Copy, Debug)]
 struct Rounds {
-    /// When a port is due next.
     next: Time,
-    /// When all ports are probed next.
     next_full: Time,
     /// When all ports were probed last.
     since: Time,
@@ -88,29 +83,24 @@ struct Confirmed {
     is_up: bool,
 }
 
-/// Result of a returned probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Heard {
-    /// A link.
     Link(Found),
     /// No link yet: hosts are known at one end, and a probe in the other direction, out of this
     /// port, must arrive first.
     OneWay(SwitchPort),
 }
 
-/// A link that a probe crossed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) from: SwitchPort,
     pub(crate) to: SwitchPort,
     /// Whether the link was unknown or down.
     pub(crate) is_new: bool,
-    /// Previous peer of the port.
     pub(crate) instead_of: Option<SwitchPort>,
 }
 
 impl Discovery {
-    /// Returns the initial state with a key.
     pub(crate) fn new(key: [u8; 16]) -> Discovery {
         let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO, again: Time::ZERO };
         Discovery { key, probe_count: 0, ports: BTreeMap::new(), links: BTreeMap::new(), rounds, has_measured: false }
@@ -136,7 +126,6 @@ impl Discovery {
         self.rounds.next_full = self.rounds.next_full.min(at);
         self.rounds.again = self.rounds.again.max(at);
     }
-    /// Returns the ports to probe now, of the given live ports.
     pub(crate) fn round(
         &mut self,
         now: Time,
@@ -163,7 +152,6 @@ impl Discovery {
         late
     }
 
-    /// Returns a packet to send out of a port.
     pub(crate) fn probe(&mut self, now: Time, end: SwitchPort, ttl_s: u16) -> Vec<u8> {
         let nonce = self.next_nonce(end);
         let port = self.ports.entry(end).or_default();
@@ -230,7 +218,6 @@ impl Discovery {
         one_way.max(link).is_some_and(|at| now <= at.saturating_add(PROBE_LIFETIME))
     }
 
-    /// Returns the measured latency of a link.
     pub(crate) fn latency(&self, from: SwitchPort, to: SwitchPort) -> Option<Time> {
         self.links.get(&(from, to))?.latency
     }
@@ -247,7 +234,6 @@ impl Discovery {
         self.links.iter_mut().filter_map(touches).collect()
     }
 
-    /// Returns whether a port currently counts as an edge port.
     pub(crate) fn is_edge(&self, now: Time, end: SwitchPort) -> bool {
         self.edge_from(end).is_some_and(|from| from <= now)
     }
@@ -255,7 +241,6 @@ impl Discovery {
     pub(crate) fn is_link(&self, end: SwitchPort) -> bool {
         self.ports.get(&end).is_some_and(|port| port.was_link)
     }
-    /// Returns when a port will count as an edge port.
     fn edge_from(&self, end: SwitchPort) -> Option<Time> {
         let port = self.ports.get(&end).filter(|port| !port.was_link)?;
         port.first_probed.map(|at| at.saturating_add(EDGE_AFTER))
@@ -298,7 +283,6 @@ impl Discovery {
             port.first_probed = Some(now);
         }
     }
-    /// Returns when the next link expires.
     pub(crate) fn next_expiry(&self, timeout: Time, status: &BTreeMap<DatapathId, Status>) -> Option<Time> {
         let up = self.links.iter().filter(|(_, link)| link.is_up);
         up.filter_map(|(ends, link)| expiry(ends, link, timeout, status)).min()
@@ -339,7 +323,6 @@ fn smooth(mean: Time, sample: Time) -> Time {
     Time::from_ps((mean + (sample - mean) / i128::from(SMOOTHING)) as u64)
 }
 
-/// Returns whether a host may be behind a port of this number.
 pub(crate) fn is_physical(port: PortNo) -> bool {
     port.0 > 0 && !port.is_reserved()
 }
@@ -364,6 +347,11 @@ mod tests {
             Heard::OneWay(_) => panic!("the network has no hosts"),
         }
     }
+    /// Sends a probe out of a port, and delivers it to another one.
+    fn cross(discovery: &mut Discovery, from: (SwitchPort, Time), to: (SwitchPort, Time)) -> Option<Found> {
+        let probe = discovery.probe(from.1, from.0, 120);
+        hear(discovery, to.1, to.0, &probe)
+    }
     fn rtts(datapath: DatapathId) -> Option<Time> {
         Some(if datapath == A.0 { ms(20) } else { ms(40) })
     }
@@ -372,16 +360,13 @@ mod tests {
     #[test]
     fn loop_of_60_ms_with_round_trips_20_and_40_is_a_link_of_30() {
         let mut discovery = discovery();
-        let probe = discovery.probe(ms(100), A, 120);
-        let found = hear(&mut discovery, ms(160), B, &probe).unwrap();
+        let found = cross(&mut discovery, (A, ms(100)), (B, ms(160))).unwrap();
         assert_eq!((found.from, found.to, found.is_new), (A, B, true));
         assert_eq!(discovery.latency(A, B), Some(ms(30)));
         // A negative sample uses the other direction's, and samples are averaged with weight 1/8.
-        let back = discovery.probe(ms(200), B, 120);
-        hear(&mut discovery, ms(210), A, &back).unwrap();
+        cross(&mut discovery, (B, ms(200)), (A, ms(210))).unwrap();
         assert_eq!(discovery.latency(B, A), Some(ms(30)));
-        let again = discovery.probe(ms(300), A, 120);
-        hear(&mut discovery, ms(368), B, &again).unwrap();
+        cross(&mut discovery, (A, ms(300)), (B, ms(368))).unwrap();
         assert_eq!(discovery.latency(A, B), Some(ms(31)));
     }
 
@@ -412,12 +397,10 @@ mod tests {
         assert_eq!((round(&mut discovery, 1100), discovery.next_round()), (vec![], Some(ms(15_100))));
         // One probe of the next round is lost, and its repetition as well.
         assert_eq!(round(&mut discovery, 15_100), [A, B]);
-        let back = discovery.probe(ms(15_100), B, 120);
-        hear(&mut discovery, ms(15_110), A, &back);
+        cross(&mut discovery, (B, ms(15_100)), (A, ms(15_110)));
         assert_eq!(round(&mut discovery, 16_100), [A]);
         assert_eq!(round(&mut discovery, 17_100), [A]);
-        let there = discovery.probe(ms(17_100), A, 120);
-        hear(&mut discovery, ms(17_110), B, &there);
+        cross(&mut discovery, (A, ms(17_100)), (B, ms(17_110)));
         assert_eq!((round(&mut discovery, 18_100), discovery.next_round()), (vec![], Some(ms(30_100))));
     }
 
@@ -444,8 +427,7 @@ mod tests {
     #[test]
     fn links_expire_only_while_both_ends_are_connected() {
         let (timeout, mut discovery) = (Time::from_s(35), discovery());
-        let probe = discovery.probe(ms(0), A, 120);
-        hear(&mut discovery, ms(10), B, &probe);
+        cross(&mut discovery, (A, ms(0)), (B, ms(10)));
         let on = |since| Status { is_online: true, since };
         let off = |since| Status { is_online: false, since };
         let status = |a, b| BTreeMap::from([(A.0, a), (B.0, b)]);
@@ -510,8 +492,7 @@ mod tests {
     #[test]
     fn port_towards_a_disconnected_switch_stays_a_link() {
         let (timeout, mut discovery) = (Time::from_s(35), discovery());
-        let probe = discovery.probe(ms(0), A, 120);
-        hear(&mut discovery, ms(10), B, &probe);
+        cross(&mut discovery, (A, ms(0)), (B, ms(10)));
         let status = [(A, true), (B, false)].map(|(end, is_online)| (end.0, Status { is_online, since: ms(0) }));
         assert_eq!(discovery.expire(ms(35_010), timeout, &status.into()), [(A, B)]);
         assert!(discovery.is_link(A) && discovery.is_link(B));

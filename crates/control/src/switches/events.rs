@@ -55,7 +55,7 @@ impl Controller {
     /// Returns whether an unknown flow cannot be tracked because of the limit.
     pub(crate) fn is_full(&mut self, tuple: &net::FiveTuple) -> bool {
         let is_full = self.flows.table.len() >= self.config.flows_max && self.flows.table.find(tuple).is_none();
-        self.tally.flows_untold += u64::from(is_full);
+        self.tally.flows_over_limit += u64::from(is_full);
         is_full
     }
 
@@ -111,7 +111,6 @@ impl Controller {
         true
     }
 
-    /// Returns the maximum time a probe takes from the controller to the controller.
     fn probe_time(&self) -> Time {
         let rtt = self.sessions.values().filter_map(|session| session.rtt).max().unwrap_or(Time::ZERO);
         (rtt * 2).clamp(Time::from_ms(1), EDGE_AFTER)
@@ -174,7 +173,6 @@ impl Controller {
         self.probe(to);
     }
 
-    /// Marks directed links as dead.
     pub(crate) fn links_gone(&mut self, gone: &[(SwitchPort, SwitchPort)]) {
         for (from, to) in gone {
             if let Some(link) = self.network.link(*from, *to)
@@ -186,7 +184,6 @@ impl Controller {
         }
     }
 
-    /// Sends a probe out of a port.
     pub(crate) fn probe(&mut self, end: SwitchPort) {
         if self.connections.contains_key(&end.0) {
             let ttl_s = (self.config.link_timeout.as_s_f64() as u64).clamp(1, 65_535) as u16;
@@ -204,7 +201,7 @@ impl Controller {
     }
 
     /// Sends an ARP reply, immediately if the rules are installed already. A host that asks without
-    /// an address of its own sends no packets: it checks whether the address is free (RFC 5227).
+    /// an address sends no packets: it checks whether the address is free (RFC 5227).
     fn answer(&mut self, held: PendingArpReply) {
         if held.requester.is_unspecified() || self.are_connected(held.to, held.requester, held.target) {
             self.packet_out(held.to, held.frame);
@@ -213,7 +210,6 @@ impl Controller {
         }
     }
 
-    /// Sends the ARP replies that waited for rules.
     pub(crate) fn release_arp_replies(&mut self) {
         let mut held = std::mem::take(&mut self.pending_arp_replies);
         for (to, frame) in held.take(self.now, |to, asker, target| self.are_connected(to, asker, target)) {
@@ -262,7 +258,6 @@ impl Controller {
         edges.into_iter().for_each(|end| self.packet_out(end, data.to_vec()));
     }
 
-    /// Replaces the ports of a switch.
     pub(crate) fn set_ports(&mut self, datapath: DatapathId, mut ports: BTreeMap<PortNo, PortDesc>) {
         let before: Vec<SwitchPort> = self.ports.live().filter(|end| end.0 == datapath).collect();
         for (datapath, port) in self.damping.apply(self.now, datapath, &mut ports, &before) {
@@ -306,7 +301,6 @@ impl Controller {
         }
     }
 
-    /// Handles a statistics reply.
     pub(crate) fn counters(&mut self, datapath: DatapathId, xid: Xid, reply: &MultipartReply, has_more: bool) {
         if self.connections_counted(datapath, xid, reply, has_more) {
             return;

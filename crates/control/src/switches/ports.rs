@@ -6,11 +6,10 @@ use net::{NodeIx, Time};
 use openflow::{DatapathId, PortDesc, PortNo};
 
 use crate::network::{Network, SwitchPort};
-use crate::planning::compile::{Compiler, Entry};
+use crate::planning::compile::Entry;
 use crate::rules::installers::Installers;
 use crate::switches::discovery::{Discovery, is_physical};
 
-/// Role of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PortRole {
     Host,
@@ -25,7 +24,6 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Returns the live physical ports.
     pub(crate) fn live(&self) -> impl Iterator<Item = SwitchPort> {
         let live = |(datapath, ports): (&DatapathId, &BTreeMap<PortNo, PortDesc>)| {
             let datapath = *datapath;
@@ -38,7 +36,6 @@ impl Ports {
         };
         self.of.iter().flat_map(live)
     }
-    /// Returns whether a port is live.
     pub(crate) fn is_live(&self, end: SwitchPort) -> bool {
         self.of.get(&end.0).and_then(|ports| ports.get(&end.1)).is_some_and(PortDesc::is_live)
     }
@@ -49,7 +46,6 @@ impl Ports {
         self.of.get(&end.0).is_none_or(|ports| ports.contains_key(&end.1))
     }
 
-    /// Returns the switches with a live port whose peer is unknown.
     pub(crate) fn switches_with_unknown_ports(&self, network: &Network, discovery: &Discovery) -> BTreeSet<NodeIx> {
         let is_unknown = |end: &SwitchPort| !discovery.is_link(*end) && !network.has_host_at(*end);
         self.live().filter(is_unknown).filter_map(|end| network.node_of(end.0)).collect()
@@ -62,11 +58,9 @@ impl Ports {
         ends.filter(move |datapath| last.replace(*datapath) != Some(*datapath))
     }
 
-    /// Updates the rules about ports.
     pub(crate) fn write_rules(
         &mut self,
         now: Time,
-        compiler: Compiler,
         wants_first_packets: bool,
         network: &Network,
         discovery: &Discovery,
@@ -84,6 +78,7 @@ impl Ports {
                 wanted.entry(end).or_insert(PortRole::Unknown);
             }
         }
+        let compiler = fabric.compiler;
         let entries = |end: SwitchPort, behind: PortRole| -> Vec<Entry> {
             match behind {
                 PortRole::Host => compiler.host_port(end.1, wants_first_packets),
@@ -110,16 +105,10 @@ impl Ports {
     }
 
     /// Switches the copies of first packets on or off, and updates the rules of ports with hosts.
-    pub(crate) fn set_first_packets(
-        &mut self,
-        compiler: Compiler,
-        are_wanted: bool,
-        network: &Network,
-        fabric: &mut Installers,
-    ) {
+    pub(crate) fn set_first_packets(&mut self, are_wanted: bool, network: &Network, fabric: &mut Installers) {
         for (end, _) in self.with_rules.iter().filter(|(_, behind)| **behind == PortRole::Host) {
             let Some(node) = network.node_of(end.0) else { continue };
-            for (key, wanted) in compiler.first_packets(end.1) {
+            for (key, wanted) in fabric.compiler.first_packets(end.1) {
                 fabric.set((node, key, are_wanted.then_some(wanted)));
             }
         }

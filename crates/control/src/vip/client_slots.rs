@@ -14,7 +14,6 @@ use net::Time;
 use super::slot_rules::ClientSlot;
 use super::spec::MemberId;
 
-/// State of a client slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SlotState {
     /// No member: its packets go to the controller.
@@ -45,15 +44,11 @@ pub(super) enum Fate {
     Moved,
 }
 
-/// Properties of members.
 pub(super) trait MemberProperties {
-    /// Returns whether a member is up.
     fn is_up(&self, member: MemberId) -> bool;
-    /// Returns the fate of a member's connections.
     fn fate(&self, member: MemberId) -> Fate;
 }
 
-/// The client slots of a service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct SlotTable {
     slots: Vec<SlotState>,
@@ -69,14 +64,12 @@ impl SlotTable {
         let count = self.slots.len();
         self.slots.iter().enumerate().map(move |(index, slot)| (ClientSlot { index, count }, *slot))
     }
-    /// Returns the number of slots.
     pub(super) fn count(&self) -> usize {
         self.slots.len()
     }
     pub(super) fn is_empty(&self) -> bool {
         self.slots.iter().all(|slot| *slot == SlotState::Unassigned)
     }
-    /// Returns the slot state of a client, and its desired member.
     pub(super) fn of(&self, client: Ipv4Addr) -> (SlotState, Option<MemberId>) {
         if self.slots.is_empty() {
             return (SlotState::Unassigned, None);
@@ -88,15 +81,12 @@ impl SlotTable {
     pub(super) fn has(&self, member: MemberId) -> bool {
         self.slots.iter().any(|slot| slot.current_member() == Some(member))
     }
-    /// Returns the number of slots of a member.
     pub(super) fn count_of(&self, member: MemberId) -> usize {
         self.slots.iter().filter(|slot| **slot == SlotState::Assigned(member)).count()
     }
-    /// Returns the number of migrating slots.
     pub(super) fn moving(&self) -> usize {
         self.slots.iter().filter(|slot| matches!(slot, SlotState::Migrating { .. })).count()
     }
-    /// Returns when the next migration ends.
     pub(super) fn next_due(&self) -> Option<Time> {
         let until = |slot: &SlotState| if let SlotState::Migrating { until, .. } = slot { Some(*until) } else { None };
         self.slots.iter().filter_map(until).min()
@@ -161,7 +151,6 @@ impl SlotTable {
     }
 }
 
-/// Returns the next state of a slot with the desired member `target`.
 fn next(slot: SlotState, target: Option<MemberId>, now: Time, lasts: Time, facts: &impl MemberProperties) -> SlotState {
     let is_target = |member: MemberId| Some(member) == target;
     // The desired member may not be up yet; it has the slot already only if a previous controller

@@ -123,7 +123,6 @@ impl Controller {
         Some((found, ends))
     }
 
-    /// Adds a removed member that still has connections.
     pub(super) fn add_removed_member(&mut self, Owner { service, member }: Owner, address: Ipv4Addr, port: u16) {
         let Some(service) = self.vips.services.get(&service) else { return };
         let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };

@@ -12,12 +12,10 @@ use super::rules::Owner;
 /// twice.
 const ORPHANED_MAX: usize = 16_384;
 
-/// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConnectionState {
     /// Its rules are not confirmed yet.
     Installing,
-    /// Its rules are confirmed.
     Installed,
     /// Its rules are gone since this time. If it continues, it keeps its member.
     Closed(Time),
@@ -25,13 +23,11 @@ pub(crate) enum ConnectionState {
     MemberFailed(Time),
 }
 
-/// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) owner: Owner,
     /// Five-tuple behind the client's switch.
     pub(crate) translated: FiveTuple,
-    /// Switch of the client.
     pub(crate) edge: DatapathId,
     /// When its rules were sent last.
     pub(crate) sent: Time,
@@ -68,12 +64,10 @@ impl Connection {
         Connection { owner, translated, edge, sent, stage, barrier, late, bytes, ages_ns, carried, mac, opened }
     }
 
-    /// Returns the five-tuple that a rule of one direction matches.
     fn rule_tuple(&self, tuple: &FiveTuple, is_to_client: bool) -> FiveTuple {
         if is_to_client { self.translated.reverse() } else { *tuple }
     }
 
-    /// Returns whether there are rules of the connection, or will be.
     pub(crate) fn has_rules(&self) -> bool {
         matches!(self.stage, ConnectionState::Installing | ConnectionState::Installed)
     }
@@ -82,18 +76,14 @@ impl Connection {
 /// Connection and byte counts of one member at one service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Current connections with rules.
     pub connections: u64,
     /// Connections since the member was added.
     pub connections_total: u64,
-    /// Bytes from clients to the member.
     pub bytes_in: u64,
-    /// Bytes from the member to clients.
     pub bytes_out: u64,
 }
 
 impl Counts {
-    /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
         self.connections += other.connections;
         self.connections_total += other.connections_total;
@@ -103,7 +93,7 @@ impl Counts {
 }
 
 /// All connections, by the five-tuple of packets from the client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connections {
     by_tuple: BTreeMap<FiveTuple, Connection>,
     /// By translated five-tuple, which must be unique.
@@ -123,9 +113,7 @@ pub(crate) struct Connections {
 impl Connections {
     /// Returns a table of at most `max` connections; closed ones are kept for `memory`.
     pub(crate) fn new(max: usize, memory: Time) -> Connections {
-        let (by_tuple, by_translated, counts) = Default::default();
-        let (over, left, ended) = Default::default();
-        Connections { by_tuple, by_translated, over, counts, orphaned_bytes: left, ended, max, memory }
+        Connections { max, memory, ..Connections::default() }
     }
 
     pub(crate) fn get(&self, tuple: &FiveTuple) -> Option<&Connection> {
@@ -137,11 +125,9 @@ impl Connections {
     pub(crate) fn counts(&self) -> &BTreeMap<Owner, Counts> {
         &self.counts
     }
-    /// Returns the connection with a translated five-tuple.
     pub(crate) fn find_translated(&self, translated: &FiveTuple) -> Option<FiveTuple> {
         self.by_translated.get(translated).copied()
     }
-    /// Returns whether another connection with rules has the same translated five-tuple.
     pub(crate) fn is_translated_taken(&self, translated: &FiveTuple, tuple: &FiveTuple) -> bool {
         let other = self.by_translated.get(translated).filter(|other| *other != tuple);
         other.and_then(|other| self.by_tuple.get(other)).is_some_and(Connection::has_rules)
@@ -217,14 +203,12 @@ impl Connections {
         }
     }
 
-    /// Changes a connection without changing its state.
     pub(crate) fn edit(&mut self, tuple: &FiveTuple, edit: impl FnOnce(&mut Connection)) {
         if let Some(connection) = self.by_tuple.get_mut(tuple) {
             edit(connection);
         }
     }
 
-    /// Sets the state of a connection.
     pub(crate) fn set_stage(&mut self, tuple: &FiveTuple, stage: ConnectionState) {
         let Some(connection) = self.by_tuple.get_mut(tuple) else { return };
         let had_rules = connection.has_rules();
@@ -244,7 +228,6 @@ impl Connections {
         }
     }
 
-    /// Records the byte counter of a rule.
     pub(crate) fn counted(&mut self, tuple: &FiveTuple, is_to_client: bool, bytes: u64) {
         let Some(connection) = self.by_tuple.get_mut(tuple) else { return };
         let last = &mut connection.bytes[usize::from(is_to_client)];
@@ -306,12 +289,10 @@ impl Connections {
         Some(connection)
     }
 
-    /// Returns the five-tuples of matching connections.
     pub(crate) fn select(&self, is_meant: impl Fn(&Connection) -> bool) -> Vec<FiveTuple> {
         self.by_tuple.iter().filter(|(_, connection)| is_meant(connection)).map(|(tuple, _)| *tuple).collect()
     }
 
-    /// Forgets the connections of matching owners.
     pub(crate) fn forget(&mut self, is_meant: impl Fn(&Owner) -> bool) {
         for tuple in self.select(|connection| is_meant(&connection.owner)) {
             self.remove(&tuple);

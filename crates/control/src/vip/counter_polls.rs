@@ -19,26 +19,21 @@ use super::spec::{MemberId, ServiceId};
 use crate::controller::Controller;
 use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 
-/// A poll of the rules of connections.
 #[derive(Debug, Default)]
 pub(super) struct PollRound {
     is_open: bool,
-    /// Unanswered requests.
     out: BTreeMap<DatapathId, Xid>,
     /// Owners with counters in this round, and whether any of these was refreshed.
     read: BTreeMap<Owner, bool>,
 }
 
 impl Controller {
-    /// Returns whether loads of links are measured.
     pub(crate) fn wants_ports(&self) -> bool {
         self.needs.counters || self.vips.needs.link_load
     }
-    /// Returns whether any counters are polled.
     pub(crate) fn wants_polls(&self) -> bool {
         self.wants_ports() || self.wants_connections()
     }
-    /// Returns whether the rules of connections are polled.
     fn wants_connections(&self) -> bool {
         self.vips.needs.bytes || self.wants_flows_counted()
     }
@@ -55,7 +50,6 @@ impl Controller {
         self.next_poll = wanted;
     }
 
-    /// Requests the counters of connections from switches.
     pub(crate) fn poll_connections(&mut self) {
         self.end_round();
         if !self.wants_connections() {
@@ -149,7 +143,6 @@ impl Controller {
         }
     }
 
-    /// Passes the counts of a round to the balancers.
     fn end_round(&mut self) {
         let round = std::mem::take(&mut self.vips.round);
         if !round.is_open {
@@ -186,13 +179,11 @@ impl Controller {
 }
 
 impl super::Vips {
-    /// Returns the services whose balancers use bytes.
     fn services_by_bytes(&self) -> BTreeSet<ServiceId> {
         let needs = |pool| self.pools.get(pool).is_some_and(|pool| pool.needs().bytes);
         self.services.values().filter(|service| needs(&service.pool)).map(|service| service.id).collect()
     }
 
-    /// Returns the needs of the balancers of all pools.
     pub(super) fn needs_of_pools(&self) -> ServerNeeds {
         self.pools.values().map(super::pool_state::PoolState::needs).fold(ServerNeeds::default(), ServerNeeds::and)
     }

@@ -25,7 +25,6 @@ const LATE_MAX: u8 = 64;
 const RESEND_AFTER: Time = Time::from_ms(10);
 /// Longest time a packet waits for rules between the client and the member.
 const HELD: Time = Time::from_ms(500);
-/// Maximum number of waiting packets.
 const HELD_MAX: usize = 4_096;
 /// Rate limit of rejections per switch: interval, and burst.
 const ANSWER_EVERY: Time = Time::from_ms(1);
@@ -35,14 +34,12 @@ const ANSWERS_AT_ONCE: u64 = 100;
 #[derive(Clone, Debug)]
 pub(super) struct HeldPacket {
     at: SwitchPort,
-    /// Its connection and translated tuple.
     tuple: FiveTuple,
     member: Ipv4Addr,
     data: Vec<u8>,
     pub(super) until: Time,
 }
 
-/// Rate limiter of the rejections of a switch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RateLimiter {
     /// When the bucket is full again.
@@ -61,7 +58,6 @@ impl RateLimiter {
     }
 }
 
-/// Action on a packet of a known connection.
 enum PacketAction {
     /// Send it through the tables again: its rules are installed or will be.
     Onward,
@@ -75,21 +71,16 @@ enum PacketAction {
     Anew,
 }
 
-/// Choice of the member of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemberChoice {
-    /// The current member.
     Same,
-    /// This member.
     Member(MemberId),
-    /// The balancer's choice.
     Anyone,
     /// None: its member has failed, and its client receives a reset.
     Nobody,
 }
 
 impl Controller {
-    /// Handles an IPv4 packet to a virtual address.
     pub(crate) fn virtual_packet(&mut self, at: SwitchPort, headers: &Headers, data: &[u8]) {
         if is_later_fragment(data) || self.vips.is_virtual(headers.ipv4_src) {
             return;
@@ -218,7 +209,6 @@ impl Controller {
         self.send_on(at, &tuple, data);
     }
 
-    /// Forgets a connection that does not continue.
     fn forget_connection(&mut self, tuple: &FiveTuple) {
         if let Some(known) = self.vips.connections.remove(tuple).filter(Connection::has_rules) {
             self.delete_to_member_rule_of(tuple, &known);
@@ -244,7 +234,6 @@ impl Controller {
         pool.pick(request, &except, &view)
     }
 
-    /// Returns the endpoints of a connection, if its service exists.
     pub(super) fn ends_of(
         &self,
         tuple: FiveTuple,
@@ -263,9 +252,8 @@ impl Controller {
         let spec = self.vips.member(owner)?.spec;
         self.ends_of(tuple, owner, spec.address, member_port(spec.port, service))
     }
-    /// Returns the Ethernet address of a host, if it is known.
     pub(super) fn interface_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
-        Some(self.network.host(self.network.find_host(address)?)?.known.mac)
+        Some(self.network.host_at(address)?.known.mac)
     }
 
     /// Sends a packet through the tables of its switch, when rules lead between client and member
@@ -349,7 +337,6 @@ fn tuple_of_connection(headers: &Headers) -> FiveTuple {
     }
 }
 
-/// Returns the sequence number of an opening segment.
 fn opening(data: &[u8]) -> Option<u32> {
     let segment = segment(data).ok()??;
     (segment.has(flags::SYN) && !segment.has(flags::ACK)).then_some(segment.seq)
@@ -367,7 +354,6 @@ fn is_later_fragment(data: &[u8]) -> bool {
 }
 
 impl ConnectionDirection {
-    /// Returns whether this is the direction to the client.
     pub(super) fn is_to_client(self) -> bool {
         self == ConnectionDirection::ToClient
     }

@@ -19,7 +19,6 @@ impl Controller {
         self.needs.flows == FlowSource::FirstPackets && self.needs.counters && !self.vips.services.is_empty()
     }
 
-    /// Reports a new or recovered connection to the balancer.
     pub(super) fn report_flow(&mut self, tuple: &FiveTuple, known: &Connection) {
         let ends = [tuple.src, known.translated.dst].map(|address| self.network.find_host(address));
         let ([Some(src), Some(dst)], FlowSource::FirstPackets) = (ends, self.needs.flows) else { return };
@@ -27,7 +26,7 @@ impl Controller {
             return;
         }
         if self.flows.table.len() >= self.config.flows_max {
-            self.tally.flows_untold += 1;
+            self.tally.flows_over_limit += 1;
             return;
         }
         let facts = FlowInfo { tuple: known.translated, src, dst, started: self.now, bytes: 0, rate: None, size: None };
@@ -37,7 +36,6 @@ impl Controller {
         self.pending_triggers.push_back(DecisionTrigger::FlowStarted(flow));
     }
 
-    /// Reports the end of a connection to the balancer.
     pub(super) fn end_flow_of(&mut self, translated: &FiveTuple) {
         let flow = self.flows.table.find(translated);
         if let Some(flow) = flow.filter(|flow| self.flows.switch_owned.end_connected(*flow)) {

@@ -20,34 +20,24 @@ const FIRST_PORT: u16 = 20_000;
 const PORTS: u32 = 40_000;
 const WINDOW: u16 = 8_192;
 
-/// Reason of a failed check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Failure {
-    /// No reply within the timeout.
     NoAnswer,
-    /// The connection was refused.
     Refused,
-    /// The reply is not HTTP.
     NotHttp,
-    /// An unexpected status.
     Status(u16),
 }
 
-/// Check state of a member.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Watch {
-    /// The check in progress.
     run: Option<Run>,
-    /// When the next check begins.
     next: Option<Time>,
-    /// Number of equal results in a row.
     streak: u32,
     was_good: bool,
     /// Confirmed failure; `None` if healthy.
     pub(super) failure: Option<Failure>,
 }
 
-/// A check in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// Number of the check, which distinguishes its replies from others.
@@ -100,7 +90,6 @@ impl Run {
     }
 }
 
-/// A member and its attachment.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     pool: PoolId,
@@ -185,7 +174,7 @@ impl Controller {
 
     fn target_of(&self, pool: PoolId, member: MemberId, monitor: &Monitor) -> Option<Target> {
         let spec = self.vips.pools.get(&pool)?.members.get(&member)?.spec;
-        let host = self.network.host(self.network.find_host(spec.address)?)?;
+        let host = self.network.host_at(spec.address)?;
         let service_port = self.vips.services.values().find(|service| service.pool == pool).map(|service| service.port);
         let port = monitor.port.or(spec.port).or(service_port).unwrap_or(0);
         let known = host.known;
@@ -194,7 +183,6 @@ impl Controller {
         is_alive.then_some(Target { pool, member, address, mac, at, port })
     }
 
-    /// Sends a segment of a check.
     fn say(&mut self, target: &Target, run: Run, segment: &Segment<'_>) {
         let Some(checker) = self.config.health_check_address else { return };
         let (macs, addresses) = ([checker.mac, target.mac], [checker.ipv4, target.address]);
@@ -225,7 +213,6 @@ impl Controller {
         }
     }
 
-    /// Returns the check that a packet replies to.
     fn find_run(&self, headers: &Headers, data: &[u8]) -> Option<(PoolId, MemberId, Run)> {
         let answers = |run: &Run| match (run.step, headers.ip_proto) {
             (Step::Echo, protocol::ICMP) => {
@@ -284,7 +271,6 @@ impl Controller {
         }
     }
 
-    /// Returns when the next check begins or ends.
     pub(super) fn next_check(&self) -> Option<Time> {
         let pools = self.vips.pools.values().filter(|pool| pool.spec.monitor.is_some());
         let members = pools.flat_map(|pool| pool.members.values()).filter(|facts| !facts.is_removed);
@@ -294,7 +280,6 @@ impl Controller {
 }
 
 impl MemberState {
-    /// Returns the state of a member by its checks.
     pub(super) const fn of(failure: Option<Failure>) -> MemberState {
         match failure {
             None => MemberState::Up,
@@ -307,7 +292,6 @@ fn request_line(path: &str, host: Ipv4Addr) -> String {
     format!("GET {path} HTTP/1.0\r\nHost: {host}\r\nUser-Agent: anabranch\r\nConnection: close\r\n\r\n")
 }
 
-/// Returns the status of a reply.
 fn status(payload: &[u8]) -> Option<u16> {
     let line = payload.split(|byte| *byte == b'\r' || *byte == b'\n').next()?;
     let mut words = core::str::from_utf8(line).ok()?.split(' ');

@@ -13,7 +13,6 @@ use super::status::MemberState;
 use crate::Event;
 use crate::controller::Controller;
 
-/// Interval of probes for unknown members.
 const SEEK_EVERY: Time = Time::from_s(1);
 
 impl Controller {
@@ -60,7 +59,7 @@ impl Controller {
         let mut moved: BTreeSet<(PoolId, MemberId)> = BTreeSet::new();
         for (pool, members) in &mut self.vips.pools {
             for (id, facts) in &mut members.members {
-                let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
+                let host = self.network.host_at(facts.spec.address);
                 let Some(mac) = host.map(|host| host.known.mac).filter(|mac| Some(*mac) != facts.mac) else { continue };
                 facts.mac = Some(mac);
                 moved.insert((*pool, *id));
@@ -92,7 +91,7 @@ impl Controller {
     }
 
     fn state_of(&self, facts: &MemberEntry) -> MemberState {
-        let host = self.network.find_host(facts.spec.address).and_then(|host| self.network.host(host));
+        let host = self.network.host_at(facts.spec.address);
         match host {
             None => MemberState::Unknown,
             Some(host) if !self.network.is_alive(host.uplink()) => MemberState::Unplugged,
@@ -100,9 +99,8 @@ impl Controller {
         }
     }
 
-    /// Returns whether a host is at a live port.
     pub(super) fn has_live_port(&self, address: Ipv4Addr) -> bool {
-        let host = self.network.find_host(address).and_then(|host| self.network.host(host));
+        let host = self.network.host_at(address);
         host.is_some_and(|host| self.network.is_alive(host.uplink()))
     }
 
@@ -133,7 +131,6 @@ impl Controller {
         addresses.filter(|address| self.network.find_host(*address).is_none())
     }
 
-    /// Probes for members whose hosts are unknown.
     pub(crate) fn probe_unknown_members(&mut self) {
         self.reject_expired();
         self.vips.is_new |= self.vips.wildcards.next.is_some_and(|due| due <= self.now);

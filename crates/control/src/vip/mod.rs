@@ -85,6 +85,7 @@ pub struct Checker {
 type OpenedAt = (MacAddr, u16);
 
 /// Configuration and state of virtual services.
+#[derive(Default)]
 pub(crate) struct Vips {
     wanted: Services,
     services: BTreeMap<ServiceId, Service>,
@@ -112,46 +113,26 @@ pub(crate) struct Vips {
     reported: BTreeMap<(ServiceId, DatapathId), Time>,
     answers: BTreeMap<DatapathId, first_packets::RateLimiter>,
     next_seek: Option<Time>,
-    /// Needs of the balancers of all pools.
     pub(crate) needs: ServerNeeds,
     round: counter_polls::PollRound,
-    /// Number of the last check.
     next_check: u32,
-    /// Source of health checks.
     checker: Option<Checker>,
     is_new: bool,
 }
 
 impl Vips {
     pub(crate) fn new(config: &Config) -> Vips {
+        let checker = config.health_check_address;
         Vips {
-            wanted: Services::default(),
-            services: BTreeMap::new(),
-            pools: BTreeMap::new(),
-            by_place: BTreeMap::new(),
-            macs: config.health_check_address.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
+            macs: checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
             connections: Connections::new(config.connections_max, config.connection_retention),
-            pinned: BTreeMap::new(),
-            moved: Vec::new(),
-            pending_paths: BTreeSet::new(),
             seed: config.seed,
-            held: Vec::new(),
-            waiting: PendingFirstPackets::default(),
-            wildcards: Wildcards::default(),
-            address_rules: BTreeSet::new(),
-            unavailable: BTreeMap::new(),
-            reported: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            next_seek: None,
-            needs: ServerNeeds::default(),
-            round: counter_polls::PollRound::default(),
-            next_check: 0,
-            checker: config.health_check_address,
-            is_new: config.health_check_address.is_some(),
+            checker,
+            is_new: checker.is_some(),
+            ..Vips::default()
         }
     }
 
-    /// Returns the Ethernet address of a virtual address.
     pub(crate) fn mac_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
         self.macs.get(&address).copied()
     }
@@ -159,7 +140,6 @@ impl Vips {
     pub(crate) fn is_pinned(&self, tuple: &FiveTuple) -> bool {
         !self.pinned.is_empty() && (self.pinned.contains_key(tuple) || self.pinned.contains_key(&tuple.reverse()))
     }
-    /// Returns whether an address is virtual.
     pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
         self.macs.contains_key(&address)
     }
@@ -226,7 +206,6 @@ impl Vips {
     }
 }
 
-/// Returns the network in the form balancers use.
 fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
     let (topology, alive, routes) = (network.topology(), network.alive(), network.routes());
     NetworkView { now, topology, alive, routes, load, flows: &flows.table }
@@ -362,7 +341,6 @@ impl Controller {
         self.vips.address_rules = wanted;
     }
 
-    /// Returns when something about services is due.
     pub(crate) fn next_of_services(&self) -> Option<Time> {
         let held = self.vips.held.iter().map(|held| held.until);
         let timers = [self.vips.next_seek, self.vips.waiting.next_due(), self.vips.wildcards.next, self.next_check()];

@@ -17,9 +17,8 @@ use super::connection_table::{Connection, ConnectionState};
 use crate::controller::Controller;
 
 impl Controller {
-    /// Pins a connection and its replies to a path.
     pub(super) fn pin_connection(&mut self, translated: FiveTuple, path: Path, edge: NodeIx) {
-        let host = self.network.find_host(translated.dst).and_then(|host| self.network.host(host));
+        let host = self.network.host_at(translated.dst);
         let (Some(host), false) = (host, path.is_empty()) else { return };
         let ends = (edge, host.edge);
         let back: Path = path.iter().rev().map(|link| link.reverse()).collect();
@@ -41,7 +40,7 @@ impl Controller {
     /// Releases the paths with a dead link or a moved host, in either direction. Their connections
     /// use the default routes until they get other paths.
     pub(super) fn drop_dead_paths(&mut self) {
-        let edge_of = |address| Some(self.network.host(self.network.find_host(address)?)?.edge);
+        let edge_of = |address| Some(self.network.host_at(address)?.edge);
         let is_elsewhere = |translated: &FiveTuple, path: &Path| {
             let ends = path.first().and_then(|link| self.network.near_end(*link));
             let ends = [ends, path.last().and_then(|link| self.network.far_end(*link))];
@@ -76,7 +75,7 @@ impl Controller {
 
     /// Moves the connection of a client that is behind another switch.
     fn move_client(&mut self, tuple: &FiveTuple, client: Ipv4Addr) {
-        let host = self.network.find_host(client).and_then(|host| self.network.host(host));
+        let host = self.network.host_at(client);
         let Some((edge, known)) = host.map(|host| host.known.datapath).zip(self.vips.connections.get(tuple).copied())
         else {
             return;
@@ -107,7 +106,6 @@ impl Controller {
         pending_paths.iter().for_each(|tuple| self.try_update_path(tuple));
     }
 
-    /// Picks the path of one connection, if that is possible.
     pub(super) fn try_update_path(&mut self, tuple: &FiveTuple) {
         let known = self.vips.connections.get(tuple).copied().filter(Connection::has_rules);
         if known.is_none_or(|known| self.update_connection_path(tuple, &known)) {
@@ -172,7 +170,6 @@ impl Controller {
 }
 
 impl Vips {
-    /// Records addresses of hosts that have left their switch.
     pub(crate) fn hosts_left(&mut self, addresses: &[Ipv4Addr]) {
         if !self.is_idle() {
             self.moved.extend(addresses);

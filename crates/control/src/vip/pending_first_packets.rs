@@ -22,10 +22,8 @@ use crate::network::SwitchPort;
 const MEMBER_GRACE: Time = Time::from_s(10);
 /// Time after a member came up within which the network around it may still be discovered.
 const AROUND_GRACE: Time = Time::from_s(2);
-/// Maximum number of waiting packets.
 const WAITING_MAX: usize = 4_096;
 
-/// Packets that wait for a member, by connection.
 #[derive(Debug, Default)]
 pub(super) struct PendingFirstPackets(BTreeMap<FiveTuple, Packet>);
 
@@ -38,11 +36,9 @@ struct Packet {
 }
 
 impl PendingFirstPackets {
-    /// Returns whether a first packet of a connection waits.
     pub(super) fn has(&self, tuple: &FiveTuple) -> bool {
         self.0.contains_key(tuple)
     }
-    /// Returns when the first of them times out.
     pub(super) fn next_due(&self) -> Option<Time> {
         self.0.values().map(|packet| packet.until).min()
     }

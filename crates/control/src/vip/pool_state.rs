@@ -17,7 +17,6 @@ use super::reports::STALE_AFTER;
 use super::spec::{Member, MemberId, Pool};
 use super::status::MemberState;
 
-/// A pool.
 pub(super) struct PoolState {
     pub(super) spec: Pool,
     pub(super) members: BTreeMap<MemberId, MemberEntry>,
@@ -27,13 +26,11 @@ pub(super) struct PoolState {
     seen: server::Pool,
 }
 
-/// A member.
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
     pub(super) spec: Member,
     /// Whether it was removed from the pool and only keeps its connections.
     pub(super) is_removed: bool,
-    /// Its state at the last update.
     pub(super) state: MemberState,
     /// Its Ethernet address in installed rules.
     pub(super) mac: Option<MacAddr>,
@@ -45,7 +42,6 @@ pub(super) struct MemberEntry {
 }
 
 impl MemberEntry {
-    /// Returns a member of unknown state.
     pub(super) fn new(spec: Member) -> MemberEntry {
         MemberEntry {
             spec,
@@ -59,7 +55,6 @@ impl MemberEntry {
     }
 }
 
-/// Returns the server balancer of a specification, or an error if it is not one.
 pub(super) fn picker(text: &str, seed: u64) -> Result<Box<dyn ServerBalancer>, String> {
     let spec = Spec::parse(text).map_err(|error| error.to_string())?;
     match spec.entry.build {
@@ -120,7 +115,6 @@ impl PoolState {
         }
     }
 
-    /// Picks a member for a request, none of `except`.
     pub(super) fn pick(&mut self, request: &Request, except: &[MemberId], view: &NetworkView<'_>) -> Option<Choice> {
         self.age(request.at);
         let mut left_out = Vec::new();
@@ -163,7 +157,6 @@ impl PoolState {
         self.balancer.assign_slots(&shares.collect::<Vec<_>>(), buckets).unwrap_or_default()
     }
 
-    /// Returns a path to the current member of a connection.
     pub(super) fn path_to(&mut self, request: &Request, id: MemberId, view: &NetworkView<'_>) -> Option<Path> {
         self.balancer.path_to(request, self.seen.get(id)?, view)
     }
@@ -173,7 +166,6 @@ impl PoolState {
         place.and_then(|place| MemberRoute::to(view, request.edge, place)).is_some_and(|way| way.is_reachable())
     }
 
-    /// Returns the needs of the balancer.
     pub(super) fn needs(&self) -> ServerNeeds {
         self.balancer.needs()
     }
@@ -187,7 +179,6 @@ impl PoolState {
         }
     }
 
-    /// Drops statistics that are too old.
     fn age(&mut self, now: Time) {
         let is_old = |member: &server::Member| member.stats.at.is_some_and(|at| at.saturating_add(STALE_AFTER) <= now);
         let old: Vec<MemberId> =
@@ -200,11 +191,9 @@ impl PoolState {
         }
     }
 
-    /// Reports that a connection continues with its member.
     pub(super) fn placed(&mut self, request: &Request, member: MemberId) {
         self.balancer.on_placed(request, &Choice { member, path: None });
     }
-    /// Reports that a connection has closed.
     pub(super) fn ended(&mut self, request: &Request, ended: &Ended) {
         self.balancer.on_ended(request, ended);
     }

@@ -32,7 +32,7 @@ impl Controller {
         if headers.ip_proto != protocol::UDP || headers.l4_dst != REPORT_PORT {
             return false;
         }
-        let host = self.network.find_host(headers.ipv4_src).and_then(|host| self.network.host(host));
+        let host = self.network.host_at(headers.ipv4_src);
         let is_there = host.is_some_and(|host| (host.known.datapath, host.known.port) == at);
         if let Some(facts) = datagram(data).and_then(parse_report).filter(|_| is_there) {
             self.handle_member_report(self.now, headers.ipv4_src, facts);

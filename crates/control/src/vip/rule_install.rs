@@ -68,14 +68,8 @@ impl Controller {
     }
 
     pub(super) fn send_rule(&mut self, connection: ConnectionId, tuple: &FiveTuple, (key, wanted): Entry) {
-        let message = Message::FlowMod(FlowMod {
-            cookie: wanted.cookie,
-            idle_timeout_s: wanted.idle_timeout_s,
-            flags: crate::switches::counters::SEND_FLOW_REM,
-            ..FlowMod::add(key.table, key.priority.0, key.match_, wanted.instructions)
-        });
         self.tally.flow_mods += 1;
-        let xid = self.send(connection, message);
+        let xid = self.send(connection, Message::FlowMod(wanted.into_switch_owned(key)));
         self.record_sent(connection, xid, Sent::Rule(*tuple));
     }
 

@@ -30,7 +30,6 @@ const SERVICE_SHIFT: u32 = 24;
 pub(super) const SERVICE_MASK: u64 = !0 << SERVICE_SHIFT;
 pub(super) const MEMBER_MASK: u64 = !0;
 
-/// Owner of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Owner {
     pub(crate) service: ServiceId,
@@ -38,7 +37,6 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Returns the owner in a cookie.
     pub(super) fn of(cookie: u64) -> Owner {
         Owner { service: ServiceId((cookie >> SERVICE_SHIFT) as u16), member: MemberId(cookie as u32 & MEMBER_MAX.0) }
     }
@@ -47,14 +45,12 @@ impl Owner {
     }
 }
 
-/// Direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConnectionDirection {
     ToMember,
     ToClient,
 }
 
-/// Endpoints of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionEndpoints {
     /// Five-tuple of packets from the client: its own address and port, the virtual ones.
@@ -67,7 +63,6 @@ pub(crate) struct ConnectionEndpoints {
 }
 
 impl ConnectionEndpoints {
-    /// Returns the translated tuple.
     pub(crate) fn translated(&self) -> FiveTuple {
         FiveTuple { dst: self.member, dst_port: self.member_port, ..self.tuple }
     }
@@ -81,15 +76,12 @@ impl ConnectionEndpoints {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rewrite {
     pub(super) protocol: u8,
-    /// Virtual address and port.
     pub(super) at: (Ipv4Addr, u16),
     pub(super) vip_mac: MacAddr,
-    /// Address and port of the member.
     pub(super) member: (Ipv4Addr, u16),
 }
 
 impl Rewrite {
-    /// Returns the instructions for packets from a client to the member at `mac`.
     pub(super) fn to_member(self, mac: MacAddr) -> Instructions {
         let (address, port) = self.member;
         let actions = [Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(address))];
@@ -106,7 +98,6 @@ impl Rewrite {
     }
 }
 
-/// A rule of a connection found on a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ParsedRule {
     pub(crate) owner: Owner,
@@ -116,12 +107,10 @@ pub(crate) struct ParsedRule {
 }
 
 impl Compiler {
-    /// Returns the cookie of the connections of a member at a service.
     pub(super) fn connection_cookie(self, owner: Owner) -> u64 {
         self.cookie(Purpose::Connect) | owner.bits()
     }
 
-    /// Returns the rule for packets from the client to the member at `mac`.
     pub(super) fn to_member(self, ends: &ConnectionEndpoints, mac: MacAddr) -> Entry {
         self.connection(
             TO_MEMBER,
@@ -131,7 +120,6 @@ impl Compiler {
         )
     }
 
-    /// Returns the rule for packets from the member.
     pub(super) fn to_client(self, ends: &ConnectionEndpoints) -> Entry {
         let match_ = connection_match(&ends.translated().reverse(), icmp_type::ECHO_REPLY);
         let (key, wanted) = self.connection(TO_CLIENT, match_, ends, ends.lead().to_client());
@@ -160,7 +148,6 @@ impl Compiler {
         self.classify(OPENING, match_, Instructions::apply(vec![Action::to_controller()]))
     }
 
-    /// Returns the connection of a rule, if its cookie names one.
     pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<ParsedRule> {
         if cookie & crate::planning::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
             return None;
@@ -180,10 +167,7 @@ impl Compiler {
             ConnectionDirection::ToMember => self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default()),
             ConnectionDirection::ToClient => self.to_client(ends),
         };
-        (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
-            && (rule.cookie, rule.idle_timeout_s) == (wanted.cookie, wanted.idle_timeout_s)
-            && (rule.hard_timeout_s, rule.flags, &rule.instructions)
-                == (0, crate::switches::counters::SEND_FLOW_REM, &wanted.instructions)
+        wanted.is_switch_owned(&key, rule)
     }
 }
 
@@ -201,7 +185,6 @@ pub(super) fn member_in(rule: &FlowStats) -> Option<(Ipv4Addr, Option<u16>)> {
     Some((address?, port))
 }
 
-/// Returns the Ethernet destination that a rule writes.
 pub(super) fn written_mac(instructions: &Instructions) -> Option<MacAddr> {
     instructions.apply.iter().find_map(|action| match action {
         Action::SetField(SetField::EthDst(mac)) => Some(*mac),

@@ -21,7 +21,6 @@ const TO_CLIENT: u16 = 480;
 const OWN: u16 = 470;
 const TO_MEMBER: u16 = 460;
 
-/// Clients with the same lowest bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ClientSlot {
     pub(super) index: usize,
@@ -30,11 +29,9 @@ pub(super) struct ClientSlot {
 }
 
 impl ClientSlot {
-    /// Returns the slot of a client.
     pub(super) fn of(client: Ipv4Addr, count: usize) -> ClientSlot {
         ClientSlot { index: client.to_bits() as usize & count.saturating_sub(1), count }
     }
-    /// Returns whether all of its clients are in the other one, too.
     pub(super) fn is_within(self, other: ClientSlot) -> bool {
         other.count <= self.count && self.index & (other.count - 1) == other.index
     }
@@ -44,14 +41,12 @@ impl ClientSlot {
         Masked { value: bits(self.index), mask: bits(self.count - 1) }
     }
 
-    /// Returns the slot that a match describes, if it does.
     fn found(clients: Masked<Ipv4Addr>) -> Option<ClientSlot> {
         let count = (clients.mask.to_bits() as usize).checked_add(1).filter(|count| count.is_power_of_two())?;
         Some(ClientSlot { index: clients.value.to_bits() as usize, count })
     }
 }
 
-/// A rule of a slot or of a client found on a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FoundRule {
     /// Leads clients to a member, at this address, port (if it differs from the service's) and
@@ -59,7 +54,6 @@ pub(super) enum FoundRule {
     ToMember(ClientSlot, (Ipv4Addr, Option<u16>), MacAddr),
     /// Sends clients to the controller: the slot migrates away from the member.
     ToController(ClientSlot),
-    /// Return rule of the member with this address and port.
     Return(Ipv4Addr, u16),
 }
 
@@ -69,7 +63,6 @@ impl Compiler {
         (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
     }
 
-    /// Returns the rule that sends clients of a slot to the member at `mac`.
     pub(super) fn slot_to_member(self, lead: &Rewrite, owner: Owner, bucket: ClientSlot, mac: MacAddr) -> Entry {
         self.slot_rule(TO_MEMBER, from_clients(lead, bucket.clients()), owner, lead.to_member(mac))
     }
@@ -78,12 +71,11 @@ impl Compiler {
     pub(super) fn slot_to_controller(self, lead: &Rewrite, owner: Owner, bucket: ClientSlot) -> Entry {
         self.slot_rule(TO_MEMBER, from_clients(lead, bucket.clients()), owner, to_controller())
     }
-    /// Returns the rule that sends a client to the controller, regardless of its slot: it is a member
-    /// itself.
+    /// Returns the rule that sends a client to the controller, regardless of its slot: it is a
+    /// member itself.
     pub(super) fn client_to_controller(self, lead: &Rewrite, owner: Owner, client: Ipv4Addr) -> Entry {
         self.slot_rule(OWN, from_clients(lead, Masked::<Ipv4Addr>::exact(client)), owner, to_controller())
     }
-    /// Returns the return rule from a member to a client.
     pub(super) fn slot_return(self, lead: &Rewrite, owner: Owner, client: Ipv4Addr) -> Entry {
         let (src, src_port) = lead.member;
         let tuple = net::FiveTuple { src, dst: client, protocol: lead.protocol, src_port, dst_port: 0 };
@@ -91,7 +83,6 @@ impl Compiler {
         self.slot_rule(TO_CLIENT, match_, owner, lead.to_client())
     }
 
-    /// Returns the owner and the content of a slot rule found on a switch, if it is one.
     pub(super) fn parse_slot_rule(self, rule: &FlowStats) -> Option<(Owner, FoundRule)> {
         if rule.cookie & PURPOSE_MASK != self.cookie(Purpose::ClientSlot) || rule.table != CLASSIFY {
             return None;
@@ -113,7 +104,6 @@ impl Compiler {
         Some((Owner::of(rule.cookie), found))
     }
 
-    /// Returns whether a rule is a slot rule, or a return rule of a client.
     pub(crate) fn is_slot_rule(key: &RuleKey) -> bool {
         key.table == CLASSIFY && [TO_CLIENT, OWN, TO_MEMBER].contains(&key.priority.0)
     }
@@ -123,7 +113,6 @@ fn to_controller() -> Instructions {
     Instructions::apply(vec![Action::to_controller()])
 }
 
-/// Returns the match of packets of clients to a service.
 fn from_clients(lead: &Rewrite, clients: Masked<Ipv4Addr>) -> Match {
     let (address, port) = lead.at;
     let at = Match { ipv4_src: Some(clients), ip_proto: Some(lead.protocol), ..to(address) };
@@ -140,18 +129,15 @@ mod tests {
 
     fn found(compiler: Compiler, (key, wanted): Entry) -> Option<(Owner, FoundRule)> {
         let DesiredRule { cookie, idle_timeout_s, instructions, .. } = wanted;
+        let RuleKey { table, priority, match_ } = key;
         let rule = FlowStats {
-            table: key.table,
-            duration_ns: 0,
-            priority: key.priority.0,
+            table,
+            priority: priority.0,
+            match_,
             idle_timeout_s,
-            hard_timeout_s: 0,
-            flags: openflow::FlowModFlags::default(),
             cookie,
-            packets: 0,
-            bytes: 0,
-            match_: key.match_,
             instructions,
+            ..FlowStats::default()
         };
         compiler.parse_slot_rule(&rule)
     }

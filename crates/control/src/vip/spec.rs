@@ -15,19 +15,15 @@ use super::wildcard_spec::Rules;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServiceId(pub u16);
 
-/// Number of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub u16);
 
 /// Largest number of a member: cookies have 24 bits for it.
 pub const MEMBER_MAX: MemberId = MemberId(0x00ff_ffff);
 
-/// Protocol of a virtual service.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Protocol {
-    /// TCP, by address and port.
     Tcp,
-    /// UDP, by address and port.
     Udp,
     /// ICMP echo; it has no port.
     Icmp,
@@ -42,7 +38,6 @@ impl Protocol {
             Protocol::Icmp => protocol::ICMP,
         }
     }
-    /// Returns whether the protocol has ports.
     pub const fn has_ports(self) -> bool {
         !matches!(self, Protocol::Icmp)
     }
@@ -51,36 +46,29 @@ impl Protocol {
 /// A virtual service: an address (and port) at which the members of a pool are reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Service {
-    /// Unique number of the service.
     pub id: ServiceId,
     /// Virtual address; not the address of a host.
     pub address: Ipv4Addr,
     /// Ethernet address in ARP replies; `None`: derived from the address ([`mac_of`]). The same for
     /// all services of an address.
     pub mac: Option<MacAddr>,
-    /// Protocol of its connections.
     pub protocol: Protocol,
     /// Port; 0 for ICMP.
     pub port: u16,
-    /// Pool whose members serve it.
     pub pool: PoolId,
     /// Idle time after which a connection counts as closed, s; above 0.
     pub idle_timeout_s: u16,
-    /// Kind of rules that lead to members.
     pub rules: Rules,
 }
 
-/// A pool of members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Unique number of the pool.
     pub id: PoolId,
     /// Server balancer for new connections with its parameters, such as `server-rr` or
     /// `maglev:size=65537`. A change of this text resets its state.
     pub balancer: String,
     /// Health checks of members; `None`: members count as healthy while their ports are up.
     pub monitor: Option<Monitor>,
-    /// Members, drained ones included.
     pub members: Vec<Member>,
     /// Handling of the connections of a member that fails.
     pub established: Established,
@@ -88,7 +76,6 @@ pub struct Pool {
     pub refusal: Refusal,
 }
 
-/// A member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     /// Number, at most [`MEMBER_MAX`]. Another address or port is another member, and the
@@ -104,10 +91,8 @@ pub struct Member {
     pub is_enabled: bool,
 }
 
-/// Configuration of health checks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Monitor {
-    /// Kind of check.
     pub check: Check,
     /// Checked port; `None`: the member's port, or that of the first service of the pool.
     pub port: Option<u16>,
@@ -121,20 +106,12 @@ pub struct Monitor {
     pub fall: u32,
 }
 
-/// Kind of a health check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// ICMP echo.
     Icmp,
-    /// TCP connection, which is reset immediately.
     Tcp,
-    /// HTTP/1.0 request; the status line of the reply decides.
-    Http {
-        /// Path, beginning with `/`.
-        path: String,
-        /// Lowest and highest healthy status.
-        statuses: (u16, u16),
-    },
+    // HTTP/1.0 request; statuses from the first to the second one are healthy.
+    Http { path: String, statuses: (u16, u16) },
 }
 
 impl Monitor {
@@ -184,22 +161,17 @@ pub enum Refusal {
     /// "host unreachable".
     #[default]
     Reset,
-    /// ICMP "host unreachable".
     Unreachable,
-    /// No response.
     Drop,
 }
 
-/// The whole configuration of services.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Services {
-    /// Virtual services, in any order.
     pub services: Vec<Service>,
     /// Pools; those that no service uses are not checked.
     pub pools: Vec<Pool>,
 }
 
-/// An invalid configuration of services.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct ServicesError {

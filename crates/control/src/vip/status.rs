@@ -10,21 +10,17 @@ use super::rules::Owner;
 use super::spec::{MemberId, PoolId, Service, ServiceId};
 use crate::controller::Controller;
 
-/// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// It is up.
     Up,
     /// Its host is unknown; the controller probes for it.
     Unknown,
     /// Its port is down, or its switch is disconnected.
     Unplugged,
-    /// Its health checks fail.
     Failing(Failure),
 }
 
 impl MemberState {
-    /// Returns a human-readable description.
     pub const fn words(self) -> &'static str {
         match self {
             MemberState::Up => "up",
@@ -38,10 +34,8 @@ impl MemberState {
     }
 }
 
-/// Status of a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberStatus {
-    /// Number in its pool.
     pub id: MemberId,
     /// IPv4 address of the server.
     pub address: Ipv4Addr,
@@ -51,7 +45,6 @@ pub struct MemberStatus {
     pub is_leaving: bool,
     /// Whether its configuration allows new connections.
     pub is_enabled: bool,
-    /// State by its port and its health checks.
     pub state: MemberState,
     /// Counts of its connections of this service that have their own rules.
     pub counts: Counts,
@@ -59,16 +52,13 @@ pub struct MemberStatus {
     pub buckets: usize,
 }
 
-/// Status of a service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceStatus {
-    /// Its configuration.
     pub service: Service,
     /// Counts of its connections that have their own rules, those of former members included.
     pub counts: Counts,
     /// Number of migrating client slots ([`super::Rules::Wildcard`]).
     pub moving: usize,
-    /// Its members by number.
     pub members: Vec<MemberStatus>,
 }
 

@@ -45,7 +45,6 @@ impl Wildcards {
         self.of.get(&owner.service).is_some_and(|buckets| buckets.has(owner.member))
             || late.any(|(_, late)| late.values().any(|(member, _)| *member == owner.member))
     }
-    /// Forgets a removed service.
     pub(super) fn forget(&mut self, service: ServiceId) {
         self.of.remove(&service);
         self.late.retain(|(_, other), _| *other != service);
@@ -65,7 +64,6 @@ impl MemberProperties for PoolState {
 }
 
 impl MemberEntry {
-    /// Returns the translation between a service and this member.
     fn lead(&self, service: &Service) -> Rewrite {
         let (protocol, at) = (service.protocol.number(), (service.address, service.port));
         let member = (self.spec.address, member_port(self.spec.port, service));
@@ -269,7 +267,6 @@ impl Controller {
         })
     }
 
-    /// Recovers client slots from the rules found on a switch.
     pub(crate) fn recover_slots(&mut self, node: NodeIx, rules: &[FlowStats]) {
         for rule in rules {
             let Some((owner, found)) = self.compiler.parse_slot_rule(rule) else { continue };
@@ -324,7 +321,6 @@ impl Controller {
         facts.is_some_and(|facts| facts.lead(service).member == (address, port))
     }
 
-    /// Records a rejected rule.
     pub(crate) fn record_rejected(&mut self, key: &RuleKey) {
         self.vips.is_new |= Compiler::is_slot_rule(key);
     }
@@ -335,7 +331,6 @@ fn move_time(service: &Service) -> Time {
     Time::from_s(u64::from(service.idle_timeout_s)).saturating_add(MARGIN)
 }
 
-/// A service at a switch.
 struct At<'a> {
     node: NodeIx,
     service: &'a Service,

@@ -3,7 +3,6 @@
 use super::pool_state::picker;
 use super::spec::{Member, Protocol, Service, Services, ServicesError};
 
-/// Kind of rules that lead to members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rules {
     /// Reactive rules: two per connection, sent after its first packet.
@@ -12,10 +11,9 @@ pub enum Rules {
     /// Proactive rules that divide clients among members by the lowest bits of their addresses:
     /// connections need no controller, and all of a client go to one member. For TCP and UDP, and
     /// balancers that use weights only ([`balance::server::ServerBalancer::assign_slots`]).
-    Wildcard {
-        /// Number of client slots: a power of two in [`BUCKETS`]. A switch has a rule for each.
-        buckets: u16,
-    },
+    /// `buckets` is the number of client slots: a power of two in [`BUCKETS`]. A switch has a rule for
+    /// each.
+    Wildcard { buckets: u16 },
 }
 
 /// Allowed numbers of client slots.

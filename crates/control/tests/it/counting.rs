@@ -1,31 +1,27 @@
 //! Counting rules of flows known by their first packets: owned by the switch, despite failures of
 //! controllers and lost messages.
 
-use anabranch_control::{Config, Controller, KnownHost};
+use anabranch_control::Config;
 use balance::central::{CentralNeeds, DecisionTrigger, FlowSource};
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{ErrorKind, FlowModFailed, FlowStats, Message, ToController};
 
-use crate::common::{Scripted, TestNetwork, fat_tree, udp};
+use crate::common::{AMPLE, Scripted, TestNetwork, config_for, fat_tree, quiet, udp};
 
 const NEEDS: CentralNeeds = CentralNeeds { flows: FlowSource::FirstPackets, counters: true, period: None };
 
 /// Returns a network whose counting rules stay for 60 s without packets.
-fn network_with_long_timeouts(flows_max: usize, rules_max: u32) -> TestNetwork {
+fn network_with_long_timeouts(flows_max: usize) -> TestNetwork {
     let topology = fat_tree();
-    let hosts = KnownHost::all_of(&topology);
-    let config = Config { hosts, flows_max, flow_idle_timeout_s: 60, ..Config::default() };
-    let mut network = TestNetwork::new(topology, config, NEEDS, (rules_max, 10_000));
-    network.connect_all();
-    network.settle();
-    network
+    let config = Config { flows_max, flow_idle_timeout_s: 60, ..config_for(&topology) };
+    TestNetwork::new(topology, config, NEEDS, AMPLE).connected()
 }
 
-fn is_counter(entry: &FlowStats) -> bool {
+pub fn is_counter(entry: &FlowStats) -> bool {
     entry.cookie >> 40 & 0xff == 2
 }
 fn counters(network: &TestNetwork) -> usize {
-    network.switches.values().map(|switch| switch.entries().iter().filter(|entry| is_counter(entry)).count()).sum()
+    network.entries().filter(is_counter).count()
 }
 fn send(network: &mut TestNetwork, tuples: &[FiveTuple]) {
     for tuple in tuples {
@@ -37,7 +33,7 @@ fn flows(count: u16) -> Vec<FiveTuple> {
     (0..count).map(|port| udp(0, 9, 5_000 + port)).collect()
 }
 /// Returns the number of flows whose begin and end the balancer received since the last call.
-fn flow_notifications(network: &TestNetwork) -> (usize, usize) {
+pub fn flow_notifications(network: &TestNetwork) -> (usize, usize) {
     let asked = std::mem::take(&mut network.script.lock().unwrap().asked);
     let count = |is_meant: fn(&DecisionTrigger) -> bool| asked.iter().filter(|why| is_meant(why)).count();
     (
@@ -45,7 +41,6 @@ fn flow_notifications(network: &TestNetwork) -> (usize, usize) {
         count(|why| matches!(why, DecisionTrigger::FlowEnded(_))),
     )
 }
-/// Returns the switch where flows are counted.
 fn edge(network: &TestNetwork) -> NodeIx {
     let has = |switch: &switch::Switch| switch.entries().iter().any(is_counter);
     *network.switches.iter().find(|(_, switch)| has(switch)).expect("flows are counted somewhere").0
@@ -53,7 +48,7 @@ fn edge(network: &TestNetwork) -> NodeIx {
 
 #[test]
 fn counting_rule_is_one_message_outside_the_desired_state() {
-    let mut network = network_with_long_timeouts(100, 100_000);
+    let mut network = network_with_long_timeouts(100);
     let (before, barriers) = (network.controller.tally().flow_mods, count_barriers(&network));
     send(&mut network, &flows(5));
     network.settle();
@@ -67,12 +62,12 @@ fn count_barriers(network: &TestNetwork) -> usize {
 
 #[test]
 fn flows_over_limit_are_counted_and_reported_later() {
-    let mut network = network_with_long_timeouts(3, 100_000);
+    let mut network = network_with_long_timeouts(3);
     flow_notifications(&network);
     send(&mut network, &flows(5));
     assert_eq!((counters(&network), flow_notifications(&network)), (5, (3, 0)));
     let tally = network.controller.tally();
-    assert_eq!(tally.flows_untold, 2);
+    assert_eq!(tally.flows_over_limit, 2);
     // The switch sends no further copy.
     send(&mut network, &flows(5));
     assert_eq!(network.controller.tally().packet_ins, tally.packet_ins);
@@ -88,19 +83,19 @@ fn flows_over_limit_are_counted_and_reported_later() {
 /// Removes a rule as if the report of its removal had been lost.
 fn remove_silently(network: &mut TestNetwork, tuple: &FiveTuple) {
     let node = edge(network);
+    let deletion = deletion_of(network, node, tuple);
+    network.inject(node, deletion);
+    while network.switches.get_mut(&node).expect("a switch").poll_output().is_some() {}
+}
+fn deletion_of(network: &TestNetwork, node: NodeIx, tuple: &FiveTuple) -> Message {
     let is_of = |entry: &FlowStats| is_counter(entry) && entry.match_.udp_src == Some(tuple.src_port);
     let entry = network.switches[&node].entries().into_iter().find(is_of).expect("its rule");
-    let delete = openflow::FlowMod::delete_strict(entry.table, entry.priority, entry.match_);
-    let envelope = openflow::Envelope { xid: openflow::Xid(u32::MAX), message: Message::FlowMod(delete) };
-    let connection = network.connections[&node];
-    let switch = network.switches.get_mut(&node).expect("a switch");
-    switch.handle(network.now, connection, envelope);
-    while switch.poll_output().is_some() {}
+    Message::FlowMod(openflow::FlowMod::delete_strict(entry.table, entry.priority, entry.match_))
 }
 
 #[test]
 fn lost_flow_removed_is_detected_by_a_poll() {
-    let mut network = network_with_long_timeouts(100, 100_000);
+    let mut network = network_with_long_timeouts(100);
     flow_notifications(&network);
     let tuples = flows(4);
     send(&mut network, &tuples);
@@ -116,14 +111,10 @@ fn lost_flow_removed_is_detected_by_a_poll() {
 
 #[test]
 fn restarted_controller_continues_counting() {
-    let mut network = network_with_long_timeouts(100, 100_000);
+    let mut network = network_with_long_timeouts(100);
     send(&mut network, &flows(4));
-    let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
-    nodes.iter().for_each(|node| network.disconnect(*node));
-    let config =
-        Config { hosts: KnownHost::all_of(&network.topology), flow_idle_timeout_s: 60, seed: 7, ..Config::default() };
-    let balancer = Scripted { script: network.script.clone(), needs: NEEDS };
-    network.controller = Controller::new(config, Box::new(balancer));
+    let config = Config { flow_idle_timeout_s: 60, seed: 7, ..config_for(&network.topology) };
+    network.restart_controller(config, NEEDS);
     flow_notifications(&network);
     network.sent.clear();
     network.connect_all();
@@ -137,13 +128,11 @@ fn restarted_controller_continues_counting() {
     let node = edge(&network);
     let tuple = network.controller.flows().next().expect("a flow").facts.tuple;
     network.disconnect(node);
+    let deletion = deletion_of(&network, node, &tuple);
     let switch = network.switches.get_mut(&node).expect("a switch");
-    let is_of = |entry: &FlowStats| is_counter(entry) && entry.match_.udp_src == Some(tuple.src_port);
-    let entry = switch.entries().into_iter().find(is_of).expect("its rule");
     let connection = openflow::ConnectionId(9_999);
     switch.connected(network.now, connection);
-    let delete = openflow::FlowMod::delete_strict(entry.table, entry.priority, entry.match_);
-    for message in [Message::Hello { versions: 1 << 4 }, Message::FlowMod(delete)] {
+    for message in [Message::Hello { versions: 1 << 4 }, deletion] {
         switch.handle(network.now, connection, openflow::Envelope { xid: openflow::Xid(1), message });
     }
     switch.disconnected(network.now, connection);
@@ -158,12 +147,11 @@ fn is_counter_cookie(cookie: u64) -> bool {
 
 #[test]
 fn other_flow_source_deletes_counting_rules() {
-    let mut network = network_with_long_timeouts(100, 100_000);
+    let mut network = network_with_long_timeouts(100);
     send(&mut network, &flows(4));
     assert_eq!(counters(&network), 4);
     let (node, before) = (edge(&network), network.sent.len());
-    let needs = CentralNeeds { flows: FlowSource::None, counters: false, period: None };
-    let balancer = Scripted { script: network.script.clone(), needs };
+    let balancer = Scripted { script: network.script.clone(), needs: quiet() };
     network.controller.set_balancer(network.now, Box::new(balancer));
     network.drain_controller();
     network.settle();
@@ -178,7 +166,7 @@ fn other_flow_source_deletes_counting_rules() {
 
 #[test]
 fn flow_rejected_by_a_full_switch_ends_and_is_retried_later() {
-    let mut network = network_with_long_timeouts(100, 100_000);
+    let mut network = network_with_long_timeouts(100);
     let tuples = flows(2);
     send(&mut network, &tuples[..1]);
     flow_notifications(&network);

@@ -1,43 +1,29 @@
 //! Rejections, stalls, one-way failures, peers without OpenFlow 1.3, and duplicate messages.
 
-use crate::common::{TestNetwork, fat_tree, needs, udp};
-use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, needs, quiet, udp};
+use anabranch_control::{Config, Controller, Event, Output};
 use balance::central::{CentralNeeds, FlowSource};
 use net::{LinkIx, NodeIx, Time};
 use openflow::{ConnectionId, Envelope, FromController, Message, ToController, Xid};
 
-fn quiet() -> CentralNeeds {
-    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
-}
-
 #[test]
 fn full_table_is_reported_and_retried_after_a_deletion() {
     let topology = fat_tree();
-    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
+    let config = config_for(&topology);
     // Capacity for the default routes (16 destinations, 2 of them twice) and one pin in the
     // forwarding table.
-    let mut network = TestNetwork::new(topology, config, needs(FlowSource::Agents, false), (19, 100));
-    network.connect_all();
-    network.settle();
+    let mut network = TestNetwork::new(topology, config, needs(FlowSource::Agents, false), (19, 100)).connected();
     network.assert_exact();
-    let refused =
-        |network: &TestNetwork| network.events.iter().filter(|(_, e)| matches!(e, Event::SwitchError { .. })).count();
-    assert_eq!(refused(&network), 0);
-    let routes = net::Routes::intact(&network.topology);
-    let from = routes.class_node(routes.class_of(net::HostIx(0)));
-    let links = routes.path(&network.topology, from, routes.class_of(net::HostIx(15)), 1);
-    let path: Vec<u64> =
-        net::paths::nodes(&network.topology, from, &links).into_iter().map(net::address::datapath_of).collect();
+    assert_eq!(network.rejections(), 0);
+    let path = network.path(0, 15, 1);
     let flows = [udp(0, 15, 1), udp(0, 15, 2)];
     for tuple in flows {
         network.start(tuple);
         network.want(|script| drop(script.pins.insert(tuple, path.clone())));
-        network.run(Time::from_ms(200));
-        network.settle();
+        network.run_and_settle(Time::from_ms(200));
         network.assert_exact();
     }
-    let before = refused(&network);
-    assert!(before > 0, "the second pin does not fit");
+    assert!(network.rejections() > 0, "the second pin does not fit");
     assert_eq!(network.controller.tally().moves, 1);
     let sent = network.sent.len();
     network.run(Time::from_s(5));
@@ -46,8 +32,7 @@ fn full_table_is_reported_and_retried_after_a_deletion() {
     assert!(network.unreached().is_empty());
     // The first one is released: the second one is installed.
     network.want(|script| drop(script.pins.remove(&flows[0])));
-    network.run(Time::from_ms(200));
-    network.settle();
+    network.run_and_settle(Time::from_ms(200));
     network.assert_exact();
     assert_eq!(network.controller.tally().moves, 3);
     let packet = network.send(flows[1]);
@@ -60,12 +45,10 @@ fn full_table_is_reported_and_retried_after_a_deletion() {
 #[test]
 fn full_group_table_is_reported_and_other_rules_stay() {
     let topology = fat_tree();
-    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
-    let mut network = TestNetwork::new(topology, config, quiet(), (1000, 0));
-    network.connect_all();
-    network.settle();
+    let config = config_for(&topology);
+    let mut network = TestNetwork::new(topology, config, quiet(), (1000, 0)).connected();
     network.assert_exact();
-    assert!(network.events.iter().any(|(_, event)| matches!(event, Event::SwitchError { .. })));
+    assert!(network.rejections() > 0);
     let lost = network.unreached();
     assert!(!lost.is_empty() && lost.iter().all(|(_, packet)| !packet.has_looped));
 }
@@ -76,11 +59,10 @@ fn stalled_switch_gets_at_most_its_window() {
     let node = *network.switches.keys().next().unwrap();
     network.disconnect(node);
     // Power loss: hundreds of rules must be sent over a slow channel.
-    let fresh = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
-    network.switches.insert(node, fresh.switches.into_iter().find(|(other, _)| *other == node).unwrap().1);
+    network.lose_power(node);
     network.stall.insert(node, Time::from_s(1));
     network.connect(node);
-    let (mut unconfirmed, mut greatest) = (0usize, 0usize);
+    let (mut unconfirmed, mut largest) = (0usize, 0usize);
     let mut seen = network.sent.len();
     for _ in 0..400 {
         network.run(Time::from_ms(50));
@@ -90,14 +72,13 @@ fn stalled_switch_gets_at_most_its_window() {
                 Message::BarrierRequest if *at == node => unconfirmed = 0,
                 _ => {}
             }
-            greatest = greatest.max(unconfirmed);
+            largest = largest.max(unconfirmed);
         }
         seen = network.sent.len();
     }
-    assert!(greatest <= 256, "{greatest}");
+    assert!(largest <= 256, "{largest}");
     network.settle();
-    network.assert_exact();
-    assert!(network.unreached().is_empty());
+    network.assert_served();
 }
 
 #[test]
@@ -109,15 +90,12 @@ fn one_way_failure_kills_one_direction() {
             .unwrap(),
     );
     network.link_down.insert(core); // Ports stay up: no switch reports the failure.
-    network.run(Time::from_s(60));
-    network.settle();
-    assert_eq!(network.controller.alive().iter().filter(|alive| !**alive).count(), 1);
-    network.assert_exact();
-    assert!(network.unreached().is_empty());
+    network.run_and_settle(Time::from_s(60));
+    assert_eq!(network.dead_links(), 1);
+    network.assert_served();
     network.link_down.remove(&core);
-    network.run(Time::from_s(20));
-    network.settle();
-    assert!(network.controller.alive().iter().all(|alive| *alive));
+    network.run_and_settle(Time::from_s(20));
+    assert_eq!(network.dead_links(), 0);
 }
 
 #[test]
@@ -151,11 +129,10 @@ fn silent_switch_is_disconnected_and_then_avoided() {
     network.run(Time::from_s(25));
     assert!(network.events.iter().any(|(_, event)| matches!(event, Event::SwitchDown(_))));
     network.settle();
-    assert!(network.controller.alive().iter().all(|alive| *alive), "it still forwards, and may reconnect");
+    assert_eq!(network.dead_links(), 0, "it still forwards, and may reconnect");
     assert!(network.unreached().is_empty());
-    network.run(Time::from_s(60));
-    network.settle();
-    assert_eq!(network.controller.alive().iter().filter(|alive| !**alive).count(), 8);
+    network.run_and_settle(Time::from_s(60));
+    assert_eq!(network.dead_links(), 8);
     assert!(network.unreached().is_empty());
 }
 
@@ -188,19 +165,14 @@ fn peers_without_openflow_1_3_get_an_error_and_are_closed() {
 #[test]
 fn duplicate_batches_change_nothing() {
     let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::Agents, false));
-    let routes = net::Routes::intact(&network.topology);
-    let from = routes.class_node(routes.class_of(net::HostIx(0)));
     let tuple = udp(0, 15, 1);
     network.start(tuple);
     for rank in [0, 3, 1] {
-        let links = routes.path(&network.topology, from, routes.class_of(net::HostIx(15)), rank);
-        let path =
-            net::paths::nodes(&network.topology, from, &links).into_iter().map(net::address::datapath_of).collect();
+        let path = network.path(0, 15, rank);
         network.want(|script| drop(script.pins.insert(tuple, path)));
-        network.run(Time::from_ms(100));
-        network.settle();
+        network.run_and_settle(Time::from_ms(100));
     }
-    let mut copy = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    let mut copy = TestNetwork::new(fat_tree(), Config::default(), quiet(), AMPLE);
     let (mut xid, mut batch) = (0, Vec::new());
     for (node, switch) in &mut copy.switches {
         switch.connected(Time::ZERO, ConnectionId(1));
@@ -241,13 +213,12 @@ fn same_calls_give_the_same_bytes() {
     assert!(run() == run());
 }
 
-/// 80 switches and 128 hosts come up.
 #[test]
 fn larger_tree_comes_up() {
     let topology = net::spec::parse("fat-tree:k=8").unwrap();
     let network = TestNetwork::up(topology, quiet());
     assert_eq!(network.controller.topology().links().len(), 2 * (256 + 128));
-    assert!(network.controller.alive().iter().all(|alive| *alive));
+    assert_eq!(network.dead_links(), 0);
     network.assert_exact();
 }
 
@@ -268,8 +239,6 @@ fn unconfirmed_switch_gets_no_packet_it_would_return() {
     assert!(unreached.is_empty(), "{unreached:?}");
     // After the reconnect it gets its rules, and the core switch may send to it again.
     network.connect(visited[1]);
-    network.run(Time::from_s(1));
-    network.settle();
-    network.assert_exact();
-    assert!(network.unreached().is_empty());
+    network.run_and_settle(Time::from_s(1));
+    network.assert_served();
 }

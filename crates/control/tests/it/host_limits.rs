@@ -1,35 +1,14 @@
 //! Hosts are bounded, requests for unknown ones are rate-limited, and hosts at missing ports have
 //! no rules.
 
-use crate::common::{TestNetwork, fat_tree, make_switch_without, needs, udp};
+use crate::common::{AMPLE, TestNetwork, fat_tree, ip, mac, quiet, udp};
 use anabranch_control::{Config, Event, HostLimit, KnownHost};
-use balance::central::{CentralNeeds, FlowSource};
 use core::net::Ipv4Addr;
-use net::{HostIx, Time, address};
+use net::{HostIx, Time};
 use openflow::{MacAddr, frame};
 
-fn quiet() -> CentralNeeds {
-    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
-}
-
-fn up(config: Config) -> TestNetwork {
-    let mut network = TestNetwork::new(fat_tree(), config, quiet(), (100_000, 10_000));
-    network.connect_all();
-    network.run(Time::from_s(1));
-    network.settle();
-    network
-}
-
-fn mac(host: u32) -> MacAddr {
-    MacAddr(address::host_mac(HostIx(host)))
-}
-fn ip(host: u32) -> Ipv4Addr {
-    address::host_ipv4(HostIx(host))
-}
-
-/// Makes a host of the topology announce itself.
 fn announce(network: &mut TestNetwork, host: u32) {
-    network.transmit(HostIx(host), frame::arp_request(mac(host), ip(host), ip(host)), None);
+    network.announce(host);
     network.run(Time::from_ms(2));
 }
 
@@ -38,10 +17,9 @@ fn made_up(number: u32) -> (MacAddr, Ipv4Addr) {
     (MacAddr([2, 0xee, 0, a, b, c]), Ipv4Addr::new(172, 16 + a, b, c))
 }
 
-/// Announces a forged host at the port of another one.
 fn announce_forged(network: &mut TestNetwork, at: u32, number: u32) {
     let (mac, ip) = made_up(number);
-    network.transmit(HostIx(at), frame::arp_request(mac, ip, ip), None);
+    network.announce_at(at, mac, ip);
     network.run(Time::from_ms(2));
 }
 
@@ -73,7 +51,7 @@ fn at_port_of(network: &TestNetwork, host: u32) -> usize {
 
 #[test]
 fn forged_hosts_fill_their_own_port_only() {
-    let mut network = up(Config { hosts_per_port: 8, ..Config::default() });
+    let mut network = TestNetwork::without_hosts(Config { hosts_per_port: 8, ..Config::default() });
     (0..15).for_each(|host| announce(&mut network, host));
     for number in 0..3_000 {
         announce_forged(&mut network, 0, number);
@@ -91,13 +69,12 @@ fn forged_hosts_fill_their_own_port_only() {
     // host.
     let numbers = network.controller.topology().hosts().len();
     assert!(numbers <= 15 + 1 + 8 + 1, "{numbers}");
-    network.assert_exact();
-    assert!(network.unreached().is_empty());
+    network.assert_served();
 }
 
 #[test]
 fn silent_host_is_evicted_for_another() {
-    let mut network = up(Config { hosts_per_port: 2, ..Config::default() });
+    let mut network = TestNetwork::without_hosts(Config { hosts_per_port: 2, ..Config::default() });
     (0..3).for_each(|number| announce_forged(&mut network, 0, number));
     network.settle();
     let is_known = |network: &TestNetwork, number| network.controller.find_host(made_up(number).1).is_some();
@@ -117,7 +94,12 @@ fn silent_host_is_evicted_for_another() {
 fn configured_hosts_are_always_accepted() {
     let topology = fat_tree();
     let hosts = KnownHost::all_of(&topology);
-    let mut network = up(Config { hosts: hosts.clone(), hosts_max: 1, hosts_per_port: 1, ..Config::default() });
+    let mut network = TestNetwork::without_hosts(Config {
+        hosts: hosts.clone(),
+        hosts_max: 1,
+        hosts_per_port: 1,
+        ..Config::default()
+    });
     assert_eq!(network.controller.hosts().count(), 16);
     // One learned host fits in addition, and no more.
     announce_forged(&mut network, 3, 0);
@@ -126,7 +108,7 @@ fn configured_hosts_are_always_accepted() {
     assert_eq!(network.controller.hosts().count(), 17);
     let [(_, HostLimit::Network)] = refusals(&network)[..] else { panic!("{:?}", refusals(&network)) };
     // A configured host that moves needs no capacity either.
-    network.transmit(HostIx(9), frame::arp_request(mac(2), ip(2), ip(2)), None);
+    network.announce_at(9, mac(2), ip(2));
     network.run(Time::from_ms(10));
     let place = |host: u32| network.controller.find_host(ip(host)).map(|known| (known.datapath, known.port));
     assert_eq!(place(2), Some((hosts[9].datapath, hosts[9].port)));
@@ -134,11 +116,10 @@ fn configured_hosts_are_always_accepted() {
 
 #[test]
 fn hosts_at_dead_ports_are_evicted_first() {
-    let mut network = up(Config { hosts_max: 3, ..Config::default() });
+    let mut network = TestNetwork::without_hosts(Config { hosts_max: 3, ..Config::default() });
     (0..3).for_each(|host| announce(&mut network, host));
     announce(&mut network, 1); // Another host is idle longer, but this one is unreachable.
-    let uplink = network.topology.out_links(network.topology.host(HostIx(1)))[0];
-    network.set_cable(uplink, false);
+    network.set_cable(network.uplink(1), false);
     network.run(Time::from_ms(10));
     announce(&mut network, 3);
     network.settle();
@@ -149,7 +130,7 @@ fn hosts_at_dead_ports_are_evicted_first() {
 
 #[test]
 fn hosts_that_come_and_go_reuse_numbers() {
-    let mut network = up(Config { hosts_per_port: 1, hosts_max: 16, ..Config::default() });
+    let mut network = TestNetwork::without_hosts(Config { hosts_per_port: 1, hosts_max: 16, ..Config::default() });
     for number in 0..40 {
         announce_forged(&mut network, 5, number);
         network.run(Time::from_ms(1_100));
@@ -158,9 +139,8 @@ fn hosts_that_come_and_go_reuse_numbers() {
     }
     // Nor does a host that alternates between two ports.
     for turn in 0..40 {
-        network.transmit(HostIx([2, 9][turn % 2]), frame::arp_request(mac(2), ip(2), ip(2)), None);
-        network.run(Time::from_ms(20));
-        network.settle();
+        network.announce_at([2, 9][turn % 2], mac(2), ip(2));
+        network.run_and_settle(Time::from_ms(20));
     }
     assert_eq!(network.controller.find_host(made_up(40).1).map(|known| known.mac), Some(made_up(40).0));
     let topology = network.controller.topology();
@@ -170,7 +150,6 @@ fn hosts_that_come_and_go_reuse_numbers() {
     network.assert_exact();
 }
 
-/// Returns the number of ARP requests for unused addresses that reached hosts.
 fn arp_requests(network: &TestNetwork, at: u32) -> usize {
     let is_question = |(host, bytes): &&(HostIx, Vec<u8>)| {
         *host == HostIx(at) && frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 1)
@@ -180,7 +159,7 @@ fn arp_requests(network: &TestNetwork, at: u32) -> usize {
 
 #[test]
 fn arp_requests_for_unused_addresses_are_rate_limited() {
-    let mut network = up(Config::default());
+    let mut network = TestNetwork::without_hosts(Config::default());
     announce(&mut network, 0);
     announce(&mut network, 1);
     network.settle();
@@ -194,7 +173,7 @@ fn arp_requests_for_unused_addresses_are_rate_limited() {
     let most = 128.0 + 32.0 * took;
     let passed = arp_requests(&network, 7);
     assert!((passed as f64) <= most && (passed as f64) >= most - 2.0, "{passed} of {most}");
-    assert_eq!(network.controller.tally().questions_dropped, 2_000 - passed as u64);
+    assert_eq!(network.controller.tally().arp_requests_suppressed, 2_000 - passed as u64);
     // A request of another host for an existing host is relayed at once, and answered.
     network.to_hosts.clear();
     network.transmit(HostIx(1), frame::arp_request(mac(1), ip(1), ip(12)), None);
@@ -209,7 +188,7 @@ fn arp_requests_for_unused_addresses_are_rate_limited() {
 
 #[test]
 fn arp_target_is_requested_once_at_a_time() {
-    let mut network = up(Config::default());
+    let mut network = TestNetwork::without_hosts(Config::default());
     (0..3).for_each(|host| announce(&mut network, host));
     network.settle();
     network.to_hosts.clear();
@@ -231,14 +210,14 @@ fn switch_with_fewer_ports_gets_no_rules_for_their_hosts() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
     assert!(network.unreached().is_empty());
     let known = KnownHost::all_of(&network.topology)[3];
-    let edge = network.topology.link(network.topology.out_links(network.topology.host(HostIx(3)))[0]).to;
+    let edge = network.topology.link(network.uplink(3)).to;
     let replace = |network: &mut TestNetwork, without: Option<openflow::PortNo>| {
         network.disconnect(edge);
-        let switch = make_switch_without(&network.topology, edge, (100_000, 10_000), without);
-        network.switches.insert(edge, switch);
+        let mut config = switch::testing::config(&network.topology, edge);
+        config.ports.retain(|port| Some(port.port) != without);
+        network.switches.insert(edge, switch::Switch::new(config));
         network.connect(edge);
-        network.run(Time::from_s(2));
-        network.settle();
+        network.run_and_settle(Time::from_s(2));
         network.assert_exact();
     };
     let about = |network: &TestNetwork| -> usize {
@@ -251,8 +230,7 @@ fn switch_with_fewer_ports_gets_no_rules_for_their_hosts() {
     let had = about(&network);
     assert!(had >= 3, "{had}");
     replace(&mut network, Some(known.port));
-    let refused = |event: &Event| matches!(event, Event::SwitchError { .. });
-    assert!(!network.events.iter().any(|(_, event)| refused(event)), "no message is sent that the switch would reject");
+    assert_eq!(network.rejections(), 0, "no message is sent that the switch would reject");
     assert_eq!(about(&network), 0);
     let lost = network.unreached();
     let concerns = |tuple: &net::FiveTuple| tuple.src == known.ipv4 || tuple.dst == known.ipv4;
@@ -261,22 +239,20 @@ fn switch_with_fewer_ports_gets_no_rules_for_their_hosts() {
     replace(&mut network, None);
     assert_eq!(about(&network), had);
     assert!(network.unreached().is_empty());
-    let packet = network.send(udp(0, 3, 9));
-    network.run(Time::from_ms(5));
-    assert!(network.packets[packet as usize].delivered.is_some());
+    assert!(network.deliver(udp(0, 3, 9)).is_some());
 }
 
 /// A controller without persisted hosts takes over a network with traffic; hosts reply to ARP
 /// requests and are idle otherwise.
 #[test]
 fn hosts_of_installed_rules_are_probed_before_deletions() {
-    let mut before = up(Config::default());
+    let mut before = TestNetwork::without_hosts(Config::default());
     (0..16).for_each(|host| announce(&mut before, host));
     before.settle();
     before.run(Time::from_s(1));
+    before.disconnect_all();
     let nodes: Vec<net::NodeIx> = before.switches.keys().copied().collect();
-    nodes.iter().for_each(|node| before.disconnect(*node));
-    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), AMPLE);
     (network.now, network.switches) = (before.now, before.switches);
     for node in nodes {
         network.connect(node);

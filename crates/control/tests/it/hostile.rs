@@ -1,19 +1,18 @@
 //! Malicious hosts and switches.
 
-use crate::common::{Scripted, TestNetwork, fat_tree, needs, udp};
+use crate::common::{Scripted, TestNetwork, fat_tree, mac, needs, udp};
 use anabranch_control::{Config, Controller, Event, KnownHost, Output};
 use balance::central::FlowSource;
 use net::{HostIx, NodeIx, RandomStream, Time, Topology, address};
 use openflow::frame::Lldp;
 use openflow::{
-    ConnectionId, DatapathId, Envelope, FlowStats, FromController, MacAddr, Match, Message, MultipartReply, PortDesc,
-    PortNo, ToController, Xid,
+    ConnectionId, DatapathId, Envelope, FlowStats, FromController, MacAddr, Message, MultipartReply, PortDesc, PortNo,
+    ToController, Xid,
 };
 
 const ATTACKER: u32 = 0;
 const VICTIM: u32 = 15;
 
-/// Returns the switch and port of a host.
 fn attachment(topology: &Topology, host: u32) -> (DatapathId, PortNo) {
     let known = KnownHost::all_of(topology)[host as usize];
     (known.datapath, known.port)
@@ -25,9 +24,8 @@ fn is_reached(network: &mut TestNetwork, from: u32, to: u32) -> bool {
     network.packets[packet as usize].delivered.is_some()
 }
 
-fn links_up(network: &TestNetwork) -> Vec<&Event> {
-    let events = network.events.iter().map(|(_, event)| event);
-    events.filter(|event| matches!(event, Event::LinkUp { .. })).collect()
+fn links_up(network: &TestNetwork) -> usize {
+    network.count_events(|event| matches!(event, Event::LinkUp { .. }))
 }
 
 /// Nonces were once derived from the seed, whose default is public.
@@ -35,17 +33,17 @@ fn links_up(network: &TestNetwork) -> Vec<&Event> {
 fn forged_lldp_makes_no_link() {
     let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::None, false));
     network.run(Time::from_s(16));
-    let links = links_up(&network).len();
+    let links = links_up(&network);
     let (datapath, port) = attachment(&network.topology, VICTIM);
     // `TestNetwork` has seed 7.
     let mut guesses = RandomStream::new(7, "discovery");
     for _ in 0..2000 {
         let probe = Lldp { datapath, port, ttl_s: 120, nonce: guesses.next_u64() };
-        network.transmit(HostIx(ATTACKER), probe.build(MacAddr(address::host_mac(HostIx(ATTACKER)))), None);
+        network.transmit(HostIx(ATTACKER), probe.build(mac(ATTACKER)), None);
         network.run(Time::from_us(10));
     }
     network.run(Time::from_s(1));
-    assert_eq!(links_up(&network).len(), links);
+    assert_eq!(links_up(&network), links);
     assert!(is_reached(&mut network, 3, VICTIM));
 }
 
@@ -53,16 +51,11 @@ fn forged_lldp_makes_no_link() {
 /// replaced by a host.
 #[test]
 fn host_is_reached_where_a_link_has_expired() {
-    let topology = fat_tree();
-    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
-    let mut network = TestNetwork::new(topology, config, needs(FlowSource::None, false), (100_000, 10_000));
-    network.connect_all();
-    network.settle();
+    let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::None, false));
     // Both directions of a cable between an edge switch and its aggregation switch lose everything,
     // silently.
     let (datapath, _) = attachment(&network.topology, VICTIM);
-    let uplink = network.topology.out_links(network.topology.host(HostIx(VICTIM)))[0];
-    let edge = network.topology.link(uplink).to;
+    let edge = network.topology.link(network.uplink(VICTIM)).to;
     let is_switch = |node: NodeIx| network.topology.node(node).kind == net::NodeKind::Switch;
     let up = network.topology.out_links(edge).iter().copied().find(|link| is_switch(network.topology.link(*link).to));
     let up = up.expect("a link to the aggregation layer");
@@ -85,7 +78,7 @@ fn host_is_reached_where_a_link_has_expired() {
 fn flapping_port_is_damped() {
     let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::None, false));
     let before = network.controller.tally().flow_mods;
-    let cable = network.topology.out_links(network.topology.host(HostIx(VICTIM)))[0];
+    let cable = network.uplink(VICTIM);
     for _ in 0..200 {
         for is_live in [false, true] {
             network.set_cable(cable, is_live);
@@ -94,19 +87,16 @@ fn flapping_port_is_damped() {
     }
     let flow_mods = network.controller.tally().flow_mods - before;
     assert!(flow_mods <= 20, "200 flaps cost {flow_mods} flow-mods");
-    let damped = network.events.iter().filter(|(_, event)| matches!(event, Event::PortDamped { .. })).count();
-    assert_eq!(damped, 1);
+    assert_eq!(network.count_events(|event| matches!(event, Event::PortDamped { .. })), 1);
     network.run(Time::from_s(20));
     assert!(is_reached(&mut network, 3, VICTIM), "it has been quiet");
     network.assert_exact();
 }
 
-/// A controller, and a peer that replies to its requests.
 struct Peer {
     controller: Controller,
     connection: ConnectionId,
     now: Time,
-    /// Number of the latest request.
     request: Option<(Xid, Message)>,
     is_closed: bool,
     events: Vec<Event>,
@@ -162,7 +152,7 @@ fn endless_read_back_is_cut_off() {
     let reply = |reply, has_more| Message::MultipartReply { reply, has_more };
     peer.answer(reply(MultipartReply::PortDesc(Vec::<PortDesc>::new()), false));
     peer.answer(reply(MultipartReply::GroupDesc(Vec::new()), false));
-    let rules: Vec<FlowStats> = (0..100).map(foreign_rule).collect();
+    let rules: Vec<FlowStats> = (0..100).map(|priority| FlowStats { priority, ..FlowStats::default() }).collect();
     let mut sent = 0;
     while !peer.is_closed {
         peer.answer(reply(MultipartReply::Flow(rules.clone()), true));
@@ -170,20 +160,4 @@ fn endless_read_back_is_cut_off() {
         assert!(sent * size_of::<FlowStats>() < 2 * limit, "{sent} rules are stored, and the connection stays open");
     }
     assert_eq!(peer.events, [Event::ReadBackTooLarge { datapath, limit_bytes: limit }]);
-}
-
-fn foreign_rule(number: u16) -> FlowStats {
-    FlowStats {
-        table: openflow::TableId(9),
-        duration_ns: 0,
-        priority: number,
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        flags: openflow::FlowModFlags::default(),
-        cookie: 0,
-        packets: 0,
-        bytes: 0,
-        match_: Match::default(),
-        instructions: openflow::Instructions::default(),
-    }
 }

@@ -1,34 +1,22 @@
 //! Hosts are learned, probed and answered for; flows are counted.
 
-use crate::common::{TestNetwork, fat_tree, needs, udp};
+use crate::common::{AMPLE, TestNetwork, fat_tree, ip, mac, quiet, udp};
 use anabranch_control::{Config, Event};
 use balance::central::{AgentReport, CentralNeeds, DecisionTrigger, FlowSource};
-use net::{HostIx, Time, address};
+use net::{HostIx, Time};
 use openflow::headers::ether;
-use openflow::{Headers, MacAddr, frame};
+use openflow::{Headers, frame};
 
-fn nothing_known(needs: CentralNeeds) -> TestNetwork {
-    let mut network = TestNetwork::new(fat_tree(), Config::default(), needs, (100_000, 10_000));
-    network.connect_all();
-    network.run(Time::from_s(1));
-    network.settle();
-    network
-}
-
-fn quiet() -> CentralNeeds {
-    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
-}
+use crate::counting::{flow_notifications, is_counter};
 
 fn ask(network: &mut TestNetwork, from: u32, to: u32) {
-    let (mac, ip) = (MacAddr(address::host_mac(HostIx(from))), address::host_ipv4(HostIx(from)));
-    let request = frame::arp_request(mac, ip, address::host_ipv4(HostIx(to)));
-    network.transmit(HostIx(from), request, None);
+    network.transmit(HostIx(from), frame::arp_request(mac(from), ip(from), ip(to)), None);
     network.run(Time::from_ms(20));
 }
 
 #[test]
 fn unknown_host_is_probed_at_edge_ports_and_then_answered_for() {
-    let mut network = nothing_known(quiet());
+    let mut network = TestNetwork::without_hosts(Config::default());
     assert_eq!(network.controller.topology().hosts().len(), 0);
     ask(&mut network, 0, 15);
     // Every host but the requesting one receives the request, once; no switch forwards it.
@@ -40,9 +28,7 @@ fn unknown_host_is_probed_at_edge_ports_and_then_answered_for() {
     // The host replies, and the reply goes to the requesting host. The controller answers later
     // requests itself.
     network.to_hosts.clear();
-    let (mac, ip) = (MacAddr(address::host_mac(HostIx(15))), address::host_ipv4(HostIx(15)));
-    let asker = (MacAddr(address::host_mac(HostIx(0))), address::host_ipv4(HostIx(0)));
-    network.transmit(HostIx(15), frame::arp_reply(mac, ip, asker.0, asker.1), None);
+    network.transmit(HostIx(15), frame::arp_reply(mac(15), ip(15), mac(0), ip(0)), None);
     network.run(Time::from_ms(20));
     // Ports without hosts are probed before the host is accepted.
     network.to_hosts.retain(|(_, frame)| frame::parse(frame).is_ok_and(|frame| frame.eth_type == ether::ARP));
@@ -52,23 +38,18 @@ fn unknown_host_is_probed_at_edge_ports_and_then_answered_for() {
     ask(&mut network, 0, 15);
     assert_eq!(network.to_hosts.len(), 1);
     let answer = frame::parse(&network.to_hosts[0].1).expect("a frame");
-    assert_eq!((answer.arp_op, answer.eth_src, answer.ipv4_src, answer.ipv4_dst), (2, mac, ip, asker.1));
-    network.settle();
-    network.assert_exact();
-    let packet = network.send(udp(0, 15, 1));
-    network.run(Time::from_ms(5));
-    assert_eq!(network.packets[packet as usize].delivered.map(|(host, _)| host), Some(HostIx(15)));
+    assert_eq!((answer.arp_op, answer.eth_src, answer.ipv4_src, answer.ipv4_dst), (2, mac(15), ip(15), ip(0)));
+    network.assert_settled();
+    assert_eq!(network.deliver(udp(0, 15, 1)), Some(HostIx(15)));
 }
 
 #[test]
 fn host_with_arp_reply_can_send_at_once() {
-    let mut network = nothing_known(quiet());
-    let who = |host| (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
-    let ((near_mac, near), (far_mac, far)) = (who(0), who(15));
-    network.transmit(HostIx(0), frame::arp_request(near_mac, near, far), None);
+    let mut network = TestNetwork::without_hosts(Config::default());
+    network.transmit(HostIx(0), frame::arp_request(mac(0), ip(0), ip(15)), None);
     network.run(Time::from_ms(2));
     network.to_hosts.clear();
-    network.transmit(HostIx(15), frame::arp_reply(far_mac, far, near_mac, near), None);
+    network.transmit(HostIx(15), frame::arp_reply(mac(15), ip(15), mac(0), ip(0)), None);
     let mut waited = Time::ZERO;
     while !network.to_hosts.iter().any(|(host, bytes)| *host == HostIx(0) && is_arp(bytes, 2)) {
         assert!(waited < Time::from_ms(50), "no answer");
@@ -76,19 +57,20 @@ fn host_with_arp_reply_can_send_at_once() {
         waited += Time::from_us(20);
     }
     for (from, to) in [(0, 15), (15, 0)] {
-        let packet = network.send(udp(from, to, 1));
-        network.run(Time::from_ms(5));
-        assert_eq!(network.packets[packet as usize].delivered.map(|(host, _)| host), Some(HostIx(to)));
+        assert_eq!(network.deliver(udp(from, to, 1)), Some(HostIx(to)));
     }
 }
 
+fn hosts_found(network: &TestNetwork) -> usize {
+    network.count_events(|event| matches!(event, Event::Host(_)))
+}
 fn is_arp(bytes: &[u8], op: u16) -> bool {
     frame::parse(bytes).is_ok_and(|headers| headers.arp_op == op)
 }
 
 #[test]
 fn hosts_are_learned_by_their_packets_and_follow_moves() {
-    let mut network = nothing_known(quiet());
+    let mut network = TestNetwork::without_hosts(Config::default());
     for host in 0..16 {
         ask(&mut network, host, host); // A gratuitous ARP request.
     }
@@ -97,16 +79,12 @@ fn hosts_are_learned_by_their_packets_and_follow_moves() {
     assert!(network.unreached().is_empty());
     // Host 0 appears at the port of host 12: the old attachment is dead, and the new one is another
     // host to balancers.
-    let (mac, ip) = (MacAddr(address::host_mac(HostIx(0))), address::host_ipv4(HostIx(0)));
-    network.transmit(HostIx(12), frame::arp_request(mac, ip, ip), None);
-    network.run(Time::from_ms(10));
-    network.settle();
+    network.announce_at(12, mac(0), ip(0));
+    network.run_and_settle(Time::from_ms(10));
     network.assert_exact();
     assert_eq!(network.controller.topology().hosts().len(), 17);
-    let packet = network.send(udp(5, 0, 1));
-    network.run(Time::from_ms(5));
-    assert_eq!(network.packets[packet as usize].delivered.map(|(host, _)| host), Some(HostIx(12)));
-    assert!(network.events.iter().filter(|(_, event)| matches!(event, Event::Host(_))).count() == 17);
+    assert_eq!(network.deliver(udp(5, 0, 1)), Some(HostIx(12)));
+    assert_eq!(hosts_found(&network), 17);
 }
 
 #[test]
@@ -115,7 +93,7 @@ fn packets_in_transit_add_no_hosts() {
     assert!(network.unreached().is_empty());
     network.run(Time::from_s(2));
     assert_eq!(network.controller.topology().hosts().len(), 16);
-    assert!(!network.events.iter().any(|(_, event)| matches!(event, Event::Host(_))));
+    assert_eq!(hosts_found(&network), 0);
 }
 
 /// Sends packets of 100 bytes of payload at an interval.
@@ -131,16 +109,12 @@ fn pairs_are_flows_from_first_bytes_until_idle() {
     let needs = CentralNeeds { flows: FlowSource::Pairs, counters: true, period: Some(Time::from_s(1)) };
     let mut network = TestNetwork::up(fat_tree(), needs);
     // At each edge switch, its two hosts to 15 others.
-    let counting = |entry: &openflow::FlowStats| entry.cookie >> 40 & 0xff == 2;
-    let edge = network.switches.values().map(|switch| switch.entries().iter().filter(|e| counting(e)).count());
-    assert_eq!(edge.sum::<usize>(), 16 * 15);
+    assert_eq!(network.entries().filter(is_counter).count(), 16 * 15);
     let packet_bytes = 14 + 20 + 8 + 100;
     stream(&mut network, udp(0, 9, 5), 600, Time::from_ms(20));
-    let asked = std::mem::take(&mut network.script.lock().unwrap().asked);
-    assert_eq!(asked.iter().filter(|why| matches!(why, DecisionTrigger::FlowStarted(_))).count(), 1, "{asked:?}");
+    assert_eq!(flow_notifications(&network).0, 1);
     network.run(Time::from_s(30));
-    let asked = std::mem::take(&mut network.script.lock().unwrap().asked);
-    assert_eq!(asked.iter().filter(|why| matches!(why, DecisionTrigger::FlowEnded(_))).count(), 1, "{asked:?}");
+    assert_eq!(flow_notifications(&network).1, 1);
     let rates = network.script.lock().unwrap().rates.clone();
     let expected = f64::from(packet_bytes) * 8.0 / 0.02;
     let best = rates.iter().map(|rate| rate.as_bps_f64()).fold(0.0, f64::max);
@@ -156,18 +130,14 @@ fn first_packets_start_flows_and_idle_counters_end_them() {
     for tuple in tuples {
         stream(&mut network, tuple, 20, Time::from_us(300));
     }
-    network.settle();
-    network.assert_exact();
-    let asked = std::mem::take(&mut network.script.lock().unwrap().asked);
-    assert_eq!(asked.iter().filter(|why| matches!(why, DecisionTrigger::FlowStarted(_))).count(), 3, "{asked:?}");
+    network.assert_settled();
+    assert_eq!(flow_notifications(&network).0, 3);
     assert!(network.packets.iter().all(|packet| packet.delivered.is_some()), "first packets are copied, not held");
     // A packet or two more may be copied before the counting rule is installed, never all.
     assert!(network.controller.tally().packet_ins < 180, "{:?}", network.controller.tally());
     network.run(Time::from_s(8));
-    let asked = std::mem::take(&mut network.script.lock().unwrap().asked);
-    assert_eq!(asked.iter().filter(|why| matches!(why, DecisionTrigger::FlowEnded(_))).count(), 3, "{asked:?}");
-    network.settle();
-    network.assert_exact();
+    assert_eq!(flow_notifications(&network).1, 3);
+    network.assert_settled();
 }
 
 #[test]
@@ -179,8 +149,7 @@ fn agents_start_and_end_flows_which_are_counted_meanwhile() {
     network.settle();
     stream(&mut network, tuple, 1_200, Time::from_ms(10));
     network.report(AgentReport::Ended { tuple, bytes: 175_400 });
-    network.settle();
-    network.assert_exact();
+    network.assert_settled();
     let script = network.script.lock().unwrap();
     assert!(script.asked.iter().any(|why| matches!(why, DecisionTrigger::FlowEnded(_))));
     assert_eq!(script.last_bytes, 175_400);
@@ -191,14 +160,13 @@ fn agents_start_and_end_flows_which_are_counted_meanwhile() {
     let best = script.rates.iter().map(|rate| rate.as_bps_f64()).fold(0.0, f64::max);
     drop(script);
     assert!(((best / expected - 1.0).abs()) < 0.01, "{best} instead of {expected}");
-    let counting = |entry: &openflow::FlowStats| entry.cookie >> 40 & 0xff == 2;
-    assert!(!network.switches.values().any(|switch| switch.entries().iter().any(counting)), "the counter is gone");
+    assert!(!network.entries().any(|entry| is_counter(&entry)), "the counter is gone");
 }
 
 /// A link that was dead when its ports were probed (simulation test 39).
 #[test]
 fn recovered_link_adds_no_hosts() {
-    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), AMPLE);
     let core = network.topology.nodes().iter().position(|node| node.tier.0 == 3).expect("a core switch");
     let down = network.topology.out_links(net::NodeIx(core as u32))[0];
     network.link_down.extend([down, down.reverse()]);
@@ -206,18 +174,14 @@ fn recovered_link_adds_no_hosts() {
     network.run(Time::from_s(1));
     (0..16).for_each(|host| ask(&mut network, host, host));
     network.settle();
-    let known =
-        |network: &TestNetwork| network.events.iter().filter(|(_, event)| matches!(event, Event::Host(_))).count();
-    assert_eq!(known(&network), 16);
+    assert_eq!(hosts_found(&network), 16);
     network.link_down.clear();
     for (link, host) in [(down, 0), (down.reverse(), 15)] {
-        let (mac, ip) = (MacAddr(address::host_mac(HostIx(host))), address::host_ipv4(HostIx(host)));
-        network.travel(link, frame::arp_request(mac, ip, ip), None);
+        network.travel(link, frame::arp_request(mac(host), ip(host), ip(host)), None);
     }
-    network.run(Time::from_ms(100));
-    network.settle();
-    assert_eq!(known(&network), 16, "the hosts are where they were");
-    assert!(network.controller.alive().iter().all(|alive| *alive), "and the link is found at once");
+    network.run_and_settle(Time::from_ms(100));
+    assert_eq!(hosts_found(&network), 16, "the hosts are where they were");
+    assert_eq!(network.dead_links(), 0, "and the link is found at once");
     assert!(network.unreached().is_empty());
 }
 
@@ -225,67 +189,47 @@ fn recovered_link_adds_no_hosts() {
 /// 5106, 9816).
 #[test]
 fn host_is_accepted_when_it_replies_at_its_port() {
-    let mut network = nothing_known(quiet());
+    let mut network = TestNetwork::without_hosts(Config::default());
     network.run(Time::from_s(1));
-    let packet = |src: u32| {
-        let tuple = udp(src, 9, 1);
-        let macs = [src, 9].map(|host| MacAddr(address::host_mac(HostIx(host))));
-        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
-        frame::build(&headers, 100)
-    };
-    let known =
-        |network: &TestNetwork| network.events.iter().filter(|(_, event)| matches!(event, Event::Host(_))).count();
-    network.transmit(HostIx(3), packet(7), None);
+    let (_, headers) = switch::testing::packet(&network.topology, &udp(7, 9, 1));
+    network.transmit(HostIx(3), frame::build(&headers, 100), None);
     network.run(Time::from_ms(300));
     let requests: Vec<(HostIx, Headers)> =
         network.to_hosts.iter().filter_map(|(host, bytes)| Some((*host, frame::parse(bytes).ok()?))).collect();
     let requests: Vec<_> = requests.into_iter().filter(|(_, headers)| headers.arp_op == 1).collect();
     let [(HostIx(3), question)] = requests[..] else { panic!("one request, at that port: {requests:?}") };
     assert_eq!((question.ipv4_src, question.ipv4_dst), (core::net::Ipv4Addr::UNSPECIFIED, udp(7, 9, 1).src));
-    assert_eq!(known(&network), 0, "no host has replied");
-    let (mac, ip) = (MacAddr(address::host_mac(HostIx(7))), address::host_ipv4(HostIx(7)));
-    network.transmit(HostIx(3), frame::arp_reply(mac, ip, question.eth_src, question.ipv4_src), None);
+    assert_eq!(hosts_found(&network), 0, "no host has replied");
+    network.transmit(HostIx(3), frame::arp_reply(mac(7), ip(7), question.eth_src, question.ipv4_src), None);
     network.run(Time::from_ms(300));
-    assert_eq!(known(&network), 1);
+    assert_eq!(hosts_found(&network), 1);
 }
 
 /// Labelled packets to the former attachment must not loop with next hops to the current one.
 #[test]
 fn host_with_traffic_split_moves_without_loops() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
-    let (topology, routes) = (fat_tree(), net::Routes::intact(&network.topology));
-    let datapaths = |from: u32, to: u32, rank: u32| -> Vec<u64> {
-        let start = routes.class_node(routes.class_of(HostIx(from)));
-        let links = routes.path(&topology, start, routes.class_of(HostIx(to)), rank);
-        net::paths::nodes(&topology, start, &links).into_iter().map(address::datapath_of).collect()
-    };
-    network.want(|script| {
-        let edges = [2, 4, 6, 8, 10, 12, 14];
-        for (from, to) in edges.map(|from| (from, 0)).into_iter().chain(edges.map(|from| (from, 12))) {
-            if from == to {
-                continue;
-            }
-            let paths: Vec<_> = [1, 0].map(|rank| (datapaths(from, to, rank), 1)).into();
-            let ends = (paths[0].0[0], *paths[0].0.last().expect("a path has nodes"));
-            script.divisions.insert(ends, paths);
+    let edges = [2, 4, 6, 8, 10, 12, 14];
+    for (from, to) in edges.map(|from| (from, 0)).into_iter().chain(edges.map(|from| (from, 12))) {
+        if from == to {
+            continue;
         }
-    });
+        let paths: Vec<_> = [1, 0].map(|rank| (network.path(from, to, rank), 1)).into();
+        let ends = (paths[0].0[0], *paths[0].0.last().expect("a path has nodes"));
+        network.want(|script| drop(script.divisions.insert(ends, paths)));
+    }
     // Any cable, to trigger the balancer.
     let cable = net::LinkIx(0);
     network.set_cable(cable, false);
     network.settle();
     network.set_cable(cable, true);
-    network.run(Time::from_s(20));
-    network.settle();
+    network.run_and_settle(Time::from_s(20));
     assert!(network.unreached().is_empty());
     network.assert_exact();
-    let labels =
-        network.switches.values().flat_map(switch::Switch::entries).filter(|entry| entry.priority == 10_000).count();
-    assert!(labels > 0, "traffic is split");
-    let (mac, ip) = (MacAddr(address::host_mac(HostIx(0))), address::host_ipv4(HostIx(0)));
-    network.transmit(HostIx(12), frame::arp_request(mac, ip, ip), None);
+    assert!(network.entries().any(|entry| entry.priority == 10_000), "traffic is split");
+    network.announce_at(12, mac(0), ip(0));
     // The former switch is updated before those that still write labels.
-    let old_place = routes.class_node(routes.class_of(HostIx(0)));
+    let old_place = network.topology.link(network.uplink(0)).to;
     let others: Vec<_> = network.switches.keys().copied().filter(|node| *node != old_place).collect();
     network.stall.extend(others.into_iter().map(|node| (node, Time::from_ms(1))));
     let first = network.packets.len();
@@ -300,7 +244,6 @@ fn host_with_traffic_split_moves_without_loops() {
     assert!(sent.iter().all(|packet| !packet.has_looped));
     assert!(sent[..300].iter().any(|packet| packet.delivered.is_some_and(|(host, _)| host == HostIx(0))));
     assert!(sent[9_500..].iter().all(|packet| packet.delivered.is_some_and(|(host, _)| host == HostIx(12))));
-    network.run(Time::from_s(20));
-    network.settle();
+    network.run_and_settle(Time::from_s(20));
     network.assert_exact();
 }

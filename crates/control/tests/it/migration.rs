@@ -25,6 +25,27 @@ fn graph(switches: u32, cables: &[(u32, u32)], ends: (u32, u32)) -> Topology {
     builder.build().expect("a connected graph")
 }
 
+/// Returns switches 1 to 4 in a ring 1-2-4-3, with hosts at 1 and 4.
+fn square() -> TestNetwork {
+    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
+    TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false))
+}
+
+/// Pins a flow to a path, and sends packets of a flow until the controller has settled on it.
+/// Asserts that none is lost or loops, and that the last one uses `path`.
+fn migrate(
+    network: &mut TestNetwork,
+    (pinned, to): (FiveTuple, &[u64]),
+    sent: FiveTuple,
+    interval: Time,
+    path: &[u64],
+) {
+    network.want(|script| drop(script.pins.insert(pinned, to.to_vec())));
+    let packets = send_while_moving(network, sent, interval);
+    assert_clean(network, packets, &format!("to {to:?}"));
+    assert_eq!(last_path(network), path);
+}
+
 /// Sends packets of a flow at this interval while the network runs until it has settled on a new
 /// script.
 fn send_while_moving(network: &mut TestNetwork, tuple: FiveTuple, interval: Time) -> std::ops::Range<u32> {
@@ -61,16 +82,9 @@ fn published_example_cuts_over_at_1_then_at_3() {
     let tuple = udp(0, 1, 9000);
     network.start(tuple);
     let (old, new) = (vec![3, 2, 1, 7, 10], vec![3, 4, 1, 9, 10]);
-    network.want(|script| drop(script.pins.insert(tuple, old.clone())));
-    let packets = send_while_moving(&mut network, tuple, Time::from_us(40));
-    assert_clean(&network, packets, "first pin");
-    assert_eq!(last_path(&network), old);
-
-    network.want(|script| drop(script.pins.insert(tuple, new.clone())));
+    migrate(&mut network, (tuple, &old), tuple, Time::from_us(40), &old);
     let sent = network.sent.len();
-    let packets = send_while_moving(&mut network, tuple, Time::from_us(40));
-    assert_clean(&network, packets, "migration");
-    assert_eq!(last_path(&network), new);
+    migrate(&mut network, (tuple, &new), tuple, Time::from_us(40), &new);
     let order: Vec<(u64, bool)> = network.sent[sent..]
         .iter()
         .filter_map(|(_, node, message)| match message {
@@ -100,15 +114,13 @@ fn drained_next_hops_cause_no_pause() {
     let cable = network.cable(NodeIx(1), NodeIx(2));
     for is_live in [false, true] {
         network.set_cable(cable, is_live);
-        network.run(Time::from_s(1));
-        network.settle();
+        network.run_and_settle(Time::from_s(1));
     }
     let tuple = udp(0, 1, 9000);
     network.start(tuple);
     let sent = network.sent.len();
     network.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 3])));
-    network.run(Time::from_ms(100));
-    network.settle();
+    network.run_and_settle(Time::from_ms(100));
     let is_change = |message: &Message| matches!(message, Message::FlowMod(_));
     let changes = network.sent[sent..].iter().filter(|(_, _, message)| is_change(message));
     let changes: Vec<(Time, u64)> = changes.map(|(at, node, _)| (*at, net::address::datapath_of(*node))).collect();
@@ -134,10 +146,7 @@ fn simple_path_pairs_migrate_without_loops_or_loss() {
         for old in &paths {
             for new in paths.iter().filter(|new| *new != old) {
                 for path in [old, new] {
-                    network.want(|script| drop(script.pins.insert(tuple, path.clone())));
-                    let packets = send_while_moving(&mut network, tuple, Time::from_us(210));
-                    assert_clean(&network, packets, &format!("{old:?} -> {new:?}"));
-                    assert_eq!(last_path(&network), *path);
+                    migrate(&mut network, (tuple, path), tuple, Time::from_us(210), path);
                 }
             }
             // Back to the default routes, too.
@@ -180,18 +189,14 @@ fn stalled_switch_only_delays_a_migration() {
         let tuple = udp(0, 1, 9000);
         network.start(tuple);
         for path in [&old, &new, &old] {
-            network.want(|script| drop(script.pins.insert(tuple, path.clone())));
-            let packets = send_while_moving(&mut network, tuple, Time::from_us(100));
-            assert_clean(&network, packets, &format!("{stalled} stalled"));
-            assert_eq!(last_path(&network), *path);
+            migrate(&mut network, (tuple, path), tuple, Time::from_us(100), path);
         }
     }
 }
 
 #[test]
 fn priorities_do_not_run_out() {
-    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
-    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let mut network = square();
     let tuple = FiveTuple { protocol: 0, src_port: 0, dst_port: 0, ..udp(0, 1, 1) };
     network.start(tuple);
     for turn in 0..10_100 {
@@ -205,20 +210,17 @@ fn priorities_do_not_run_out() {
             assert_eq!(last_path(&network), [1, through, 4]);
         }
     }
-    network.settle();
-    network.assert_exact();
+    network.assert_settled();
     assert!(network.controller.tally().moves > 10_000, "{:?}", network.controller.tally());
 }
 
 #[test]
 fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
-    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
-    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let mut network = square();
     let tuple = udp(0, 1, 9000);
     network.start(tuple);
     network.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 4])));
-    network.run(Time::from_ms(100));
-    network.settle();
+    network.run_and_settle(Time::from_ms(100));
     assert_eq!(network.controller.placements().pins().len(), 1);
     let asked = network.script.lock().unwrap().asked.len();
     let cable = network.cable(NodeIx(1), NodeIx(3));
@@ -228,34 +230,24 @@ fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
     let changes = news.iter().filter(|why| **why == balance::central::DecisionTrigger::NetworkChanged).count();
     assert!((1..=2).contains(&changes), "both ends report it, each at most once: {news:?}");
     assert!(network.controller.placements().pins().is_empty());
-    network.assert_exact();
-    assert!(network.unreached().is_empty());
+    network.assert_served();
 }
 
 /// All TCP flows have ended: no rule names one.
 fn assert_nothing_is_left(network: &mut TestNetwork) {
-    network.settle();
-    network.assert_exact();
-    let is_of_flow = |entry: &openflow::FlowStats| entry.match_.tcp_src.is_some();
-    assert!(
-        !network.switches.values().any(|switch| switch.entries().iter().any(is_of_flow)),
-        "no rule of a flow is left"
-    );
+    network.assert_settled();
+    assert!(!network.entries().any(|entry| entry.match_.tcp_src.is_some()), "no rule of a flow is left");
 }
 
 #[test]
 fn acknowledgements_use_the_path_of_their_flow() {
-    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
-    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let mut network = square();
     network.want(|script| script.are_acks_along = true);
     let flow = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
     let acks = flow.reverse();
     network.start(flow);
     for through in [2, 3, 2] {
-        network.want(|script| drop(script.pins.insert(flow, vec![1, through, 4])));
-        let packets = send_while_moving(&mut network, acks, Time::from_us(300));
-        assert_clean(&network, packets, "the reverse direction, while the flow migrates");
-        assert_eq!(last_path(&network), [4, through, 1]);
+        migrate(&mut network, (flow, &[1, through, 4]), acks, Time::from_us(300), &[4, through, 1]);
     }
     assert_eq!(network.controller.tally().moves, 3, "only migrations of flows count");
     network.report(AgentReport::Ended { tuple: flow, bytes: 7 });
@@ -264,8 +256,7 @@ fn acknowledgements_use_the_path_of_their_flow() {
 
 #[test]
 fn reverse_direction_that_is_a_flow_has_its_own_path() {
-    let cables = [(1, 2), (2, 4), (1, 3), (3, 4)];
-    let mut network = TestNetwork::up(graph(4, &cables, (1, 4)), needs(FlowSource::Agents, false));
+    let mut network = square();
     network.want(|script| script.are_acks_along = true);
     let there = FiveTuple { protocol: 6, ..udp(0, 1, 9000) };
     let back = there.reverse();
@@ -287,20 +278,8 @@ fn reverse_direction_that_is_a_flow_has_its_own_path() {
 #[test]
 fn traffic_splits_follow_labels_and_change_without_loss() {
     let mut network = TestNetwork::up(fat_tree(), needs(FlowSource::Agents, false));
-    let edge = |host: u32| {
-        let up = network.topology.out_links(network.topology.host(net::HostIx(host)))[0];
-        network.topology.link(up).to
-    };
-    let (from, to) = (edge(0), edge(15));
-    let routes = net::Routes::intact(&network.topology);
-    let class = routes.class_of(net::HostIx(15));
-    let path = |rank: u32| {
-        let links = routes.path(&network.topology, from, class, rank);
-        let nodes = net::paths::nodes(&network.topology, from, &links);
-        nodes.into_iter().map(net::address::datapath_of).collect::<Vec<u64>>()
-    };
-    let paths: Vec<Vec<u64>> = (0..4).map(path).collect();
-    let pair = (net::address::datapath_of(from), net::address::datapath_of(to));
+    let paths: Vec<Vec<u64>> = (0..4).map(|rank| network.path(0, 15, rank)).collect();
+    let pair = (paths[0][0], *paths[0].last().expect("a path has nodes"));
     let divisions = [
         vec![(paths[0].clone(), 1), (paths[3].clone(), 3)],
         vec![(paths[1].clone(), 1), (paths[3].clone(), 1)],
@@ -376,7 +355,6 @@ fn default_routes_change_without_loops() {
                 }
             }
         }
-        network.assert_exact();
-        assert!(network.unreached().is_empty());
+        network.assert_served();
     }
 }

@@ -1,8 +1,8 @@
 //! Every registered central balancer on real switches, with traffic before, during and after
 //! failures.
 
-use crate::common::{TestNetwork, fat_tree, udp};
-use anabranch_control::{Config, KnownHost};
+use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, udp};
+use anabranch_control::Config;
 use balance::central::{AgentReport, CentralEnv};
 use balance::registry::CENTRAL;
 use balance::{Build, Spec};
@@ -15,12 +15,9 @@ fn central_balancers_serve_a_fat_tree_through_a_failure() {
         let Build::Central(build) = entry.build else { continue };
         served += 1;
         let spec = Spec::parse(entry.example).expect("an example is valid");
-        let config =
-            Config { hosts: KnownHost::all_of(&fat_tree()), poll_interval: Time::from_ms(500), ..Config::default() };
+        let config = Config { poll_interval: Time::from_ms(500), ..config_for(&fat_tree()) };
         let balancer = build(&CentralEnv { seed: 3 }, &spec.params);
-        let mut network = TestNetwork::with(fat_tree(), config, balancer, (100_000, 10_000));
-        network.connect_all();
-        network.settle();
+        let mut network = TestNetwork::with(fat_tree(), config, balancer, AMPLE).connected();
         network.assert_exact();
         assert!(network.unreached().is_empty(), "{}", entry.name);
         let flows: Vec<_> = (0..16).map(|host| udp(host, (host + 8) % 16, 4_000 + host as u16)).collect();
@@ -46,8 +43,7 @@ fn central_balancers_serve_a_fat_tree_through_a_failure() {
         for tuple in flows {
             network.report(AgentReport::Ended { tuple, bytes: 50_000_000 });
         }
-        network.settle();
-        network.assert_exact();
+        network.assert_settled();
         assert!(network.unreached().is_empty(), "{} after a failure", entry.name);
     }
     assert_eq!(served, CENTRAL.len());

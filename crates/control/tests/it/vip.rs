@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{TestNetwork, fat_tree};
+use crate::common::{AMPLE, TestNetwork, fat_tree};
 use crate::services::*;
 use anabranch_control::vip::{Established, MemberId, MemberState, Refusal, Services, mac_of};
 use anabranch_control::{Config, Event};
 use net::{HostIx, Time, address};
 use openflow::frame::{self, flags, segment};
 use openflow::headers::protocol;
-use openflow::{DatapathId, FlowStats, Headers, MacAddr};
+use openflow::{DatapathId, Headers};
 
 #[test]
 fn first_and_later_packets_are_delivered_and_answered() {
@@ -71,65 +71,58 @@ fn copies_of_a_first_packet_go_to_the_same_member() {
 #[test]
 fn arp_request_for_a_virtual_address_is_answered_at_once() {
     let mut network = up(all_protocols());
-    let (mac, address) = (MacAddr(address::host_mac(HostIx(3))), ip(3));
-    network.transmit(HostIx(3), frame::arp_request(mac, address, VIP), None);
+    network.transmit(HostIx(3), frame::arp_request(mac(3), ip(3), VIP), None);
     network.run(Time::from_ms(2));
     let answers: Vec<Headers> = network.to_hosts.iter().filter_map(|(_, bytes)| frame::parse(bytes).ok()).collect();
     let answers: Vec<&Headers> = answers.iter().filter(|headers| headers.arp_op == 2).collect();
     let [answer] = answers[..] else { panic!("one reply: {answers:?}") };
-    assert_eq!((answer.ipv4_src, answer.eth_src, answer.ipv4_dst), (VIP, mac_of(VIP), address));
+    assert_eq!((answer.ipv4_src, answer.eth_src, answer.ipv4_dst), (VIP, mac_of(VIP), ip(3)));
 }
 
 /// Nothing is known but the client's ARP request: its first packet waits until rules lead in both
 /// directions.
 #[test]
 fn unknown_hosts_are_served() {
-    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
-    set(&mut network, one(all_protocols()));
-    network.connect_all();
-    network.run(Time::from_s(2));
+    let mut network = network_without_hosts();
     // The controller probes for members, and they reply.
     let is_question = |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 1);
     let asked: BTreeSet<HostIx> =
         network.to_hosts.iter().filter(|(_, bytes)| is_question(bytes)).map(|(host, _)| *host).collect();
     assert_eq!(asked.len(), 16, "at every edge port");
     for host in SERVERS {
-        let mac = MacAddr(address::host_mac(HostIx(host)));
-        network.transmit(HostIx(host), frame::arp_request(mac, ip(host), ip(host)), None);
+        network.announce(host);
     }
     network.run(Time::from_s(2));
-    let mac = MacAddr(address::host_mac(HostIx(0)));
     network.to_hosts.clear();
-    network.transmit(HostIx(0), frame::arp_request(mac, ip(0), VIP), None);
-    let is_answer = |network: &TestNetwork| {
-        network.to_hosts.iter().any(|(_, bytes)| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2))
-    };
+    network.transmit(HostIx(0), frame::arp_request(mac(0), ip(0), VIP), None);
     for _ in 0..1000 {
         network.run(Time::from_us(100));
-        if is_answer(&network) {
+        if arp_replies(&network) > 0 {
             break;
         }
     }
-    assert!(is_answer(&network));
+    assert!(arp_replies(&network) > 0);
     let number = ask(&mut network, tcp(0, 5000));
     network.run(Time::from_ms(100));
     assert!(served(&network, number, tcp(0, 5000)).is_some());
 }
 
-/// Returns a network with one known host, the client, which knows the virtual address already.
-fn network_with_one_client() -> TestNetwork {
-    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
+fn network_without_hosts() -> TestNetwork {
+    let mut network = TestNetwork::new(fat_tree(), Config::default(), quiet(), AMPLE);
     network.answering = SERVERS.into_iter().map(HostIx).collect();
     set(&mut network, one(all_protocols()));
     network.connect_all();
     network.run(Time::from_s(2));
+    network
+}
+/// Returns a network with one known host, the client, which knows the virtual address already.
+fn network_with_one_client() -> TestNetwork {
+    let mut network = network_without_hosts();
     announce(&mut network, 0);
     network
 }
 fn announce(network: &mut TestNetwork, host: u32) {
-    let mac = MacAddr(address::host_mac(HostIx(host)));
-    network.transmit(HostIx(host), frame::arp_request(mac, ip(host), ip(host)), None);
+    network.announce(host);
     network.run(Time::from_ms(100));
 }
 
@@ -148,8 +141,7 @@ fn first_packets_wait_for_members_that_may_come_up() {
     assert!(received_frames(&network, 0).is_empty());
     // A member is known now: when it goes, no packet waits for a member that was never up.
     network.run(Time::from_s(10));
-    let cable = network.topology.out_links(network.topology.host(HostIx(SERVERS[1])))[0];
-    network.set_cable(cable, false);
+    network.set_cable(network.uplink(SERVERS[1]), false);
     network.run(Time::from_ms(100));
     assert_eq!(request(&mut network, tcp(0, 5001)), None);
     assert!(segment(&received_frames(&network, 0)[0]).unwrap().unwrap().has(flags::RST));
@@ -173,10 +165,9 @@ fn client_without_member_gets_a_rejection() {
     services.pools[0].members.clear();
     let mut network = up(services.clone());
     assert_eq!(request(&mut network, tcp(0, 5000)), None);
-    let [reset] = &received_frames(&network, 0)[..] else { panic!("one answer") };
-    let got = segment(reset).unwrap().unwrap();
-    assert_eq!((got.flags, got.ack), (flags::RST | flags::ACK, 7 + 1 + 12));
-    assert_eq!(frame::parse(reset).unwrap().ipv4_src, VIP);
+    let (flags, _, ack) = only_segment(&network, 0);
+    assert_eq!((flags, ack), (flags::RST | flags::ACK, 7 + 1 + 12));
+    assert_eq!(frame::parse(&received_frames(&network, 0)[0]).unwrap().ipv4_src, VIP);
     for (client, tuple, kind) in [
         (1, tuple(1, protocol::UDP, [5000, 53]), (3, 3)),
         (2, tuple(2, protocol::ICMP, [8, 0]), (3, 1)),
@@ -302,15 +293,12 @@ fn deleting_services_leaves_nothing_behind() {
     set(&mut network, Services::default());
     network.settle();
     assert!(connection_rules(&network).is_empty());
-    let is_about = |entry: &FlowStats| entry.match_.ipv4_dst.is_some_and(|to| to.value == VIP);
-    assert!(!network.switches.values().flat_map(switch::Switch::entries).any(|entry| is_about(&entry)));
+    assert!(!network.entries().any(|entry| entry.match_.ipv4_dst.is_some_and(|to| to.value == VIP)));
     network.assert_exact();
     network.to_hosts.clear();
-    let mac = MacAddr(address::host_mac(HostIx(3)));
-    network.transmit(HostIx(3), frame::arp_request(mac, ip(3), VIP), None);
+    network.transmit(HostIx(3), frame::arp_request(mac(3), ip(3), VIP), None);
     network.run(Time::from_ms(50));
-    let is_answer = |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2);
-    assert!(!network.to_hosts.iter().any(|(_, bytes)| is_answer(bytes)));
+    assert_eq!(arp_replies(&network), 0);
 }
 
 /// The port of the member goes down: its connections are handled as configured, new ones go to
@@ -323,9 +311,7 @@ fn failed_member_loses_connections_only_as_configured() {
         let mut network = up(services);
         assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
         let other = request(&mut network, tcp(0, 5001)).expect("served");
-        let cable = network.topology.out_links(edge_of(&network, 12)).iter().copied();
-        let cable = { cable }.find(|link| network.topology.link(*link).to == network.topology.host(HostIx(12)));
-        let cable = cable.expect("the member's cable");
+        let cable = network.uplink(12);
         network.set_cable(cable, false);
         network.run(Time::from_ms(50));
         let is_told = |(_, event): &(Time, Event)| {
@@ -358,20 +344,12 @@ fn packets_to_a_failed_member_are_reset() {
     services.pools[0].established = Established::Reset;
     let mut network = up(services);
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
-    let cable = { network.topology.out_links(edge_of(&network, 12)).iter().copied() }
-        .find(|link| network.topology.link(*link).to == network.topology.host(HostIx(12)))
-        .expect("the member's cable");
-    network.set_cable(cable, false);
+    network.set_cable(network.uplink(12), false);
     network.run(Time::from_ms(50));
-    let macs = [MacAddr(address::host_mac(HostIx(0))), mac_of(VIP)];
-    let data = frame::Segment { flags: flags::ACK, seq: 100, ack: 4242, window: 1000, payload: b"more" };
     for _ in 0..2 {
-        network.to_hosts.clear();
-        network.transmit(HostIx(0), frame::tcp(macs, [ip(0), VIP], [5000, 80], &data), None);
-        network.run(Time::from_ms(20));
-        let [reset] = &received_frames(&network, 0)[..] else { panic!("one answer") };
-        let got = segment(reset).unwrap().unwrap();
-        assert_eq!((got.flags, got.seq), (flags::RST, 4242));
+        send_data(&mut network);
+        let (flags, seq, _) = only_segment(&network, 0);
+        assert_eq!((flags, seq), (flags::RST, 4242));
     }
     assert!(connection_rules(&network).is_empty());
     assert!(request(&mut network, tcp(0, 5000)).is_some_and(|host| host != 12), "it may connect again");

@@ -2,12 +2,10 @@
 
 use core::net::Ipv4Addr;
 
-use crate::common::{Scripted, TestNetwork, fat_tree};
+use crate::common::{TestNetwork, config_for, fat_tree};
 use crate::services::*;
-use anabranch_control::vip::{MemberId, PoolId, Protocol, Service, ServiceId, Services, mac_of};
-use anabranch_control::{Config, Controller, Event, KnownHost};
-use net::{FiveTuple, HostIx, NodeIx, Time, address};
-use openflow::frame::{self};
+use anabranch_control::vip::{MemberId, PoolId, Protocol, Service, ServiceId};
+use net::{FiveTuple, Time, address};
 use openflow::headers::protocol;
 use openflow::{DatapathId, MacAddr};
 
@@ -23,20 +21,13 @@ fn restarted_controller_keeps_connections() {
         connection_rules(network).into_iter().map(|(at, rule)| (at, rule.match_, rule.instructions)).collect()
     };
     let before = rules(&network);
-    let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
-    nodes.iter().for_each(|node| network.disconnect(*node));
+    network.disconnect_all();
     // While no controller is connected, known connections continue.
     assert_eq!(request(&mut network, flows[0]), members[0]);
-    let balancer = Scripted { script: network.script.clone(), needs: quiet() };
-    let config = Config { hosts: KnownHost::all_of(&network.topology), ..Config::default() };
-    network.controller = Controller::new(config, Box::new(balancer));
     let mut services = all_protocols();
     services.pools[0].members.remove(0); // Changed during the restart: its connections stay.
-    set(&mut network, services);
     let sent = network.sent.len();
-    network.connect_all();
-    network.run(Time::from_ms(1));
-    network.settle();
+    restart(&mut network, services);
     assert!(rules(&network) == before, "no rule is changed");
     assert_eq!(mods(&network, sent), 0, "nor sent again");
     for (tuple, member) in flows.iter().zip(&members) {
@@ -47,13 +38,8 @@ fn restarted_controller_keeps_connections() {
     assert!(now[0].members[0].is_leaving);
     network.assert_exact();
     // Services that are not configured any more when it starts leave nothing.
-    nodes.iter().for_each(|node| network.disconnect(*node));
-    let balancer = Scripted { script: network.script.clone(), needs: quiet() };
-    let config = Config { hosts: KnownHost::all_of(&network.topology), ..Config::default() };
-    network.controller = Controller::new(config, Box::new(balancer));
-    network.connect_all();
-    network.run(Time::from_ms(1));
-    network.settle();
+    network.restart_controller(config_for(&network.topology), quiet());
+    network.reconnect(None);
     assert!(connection_rules(&network).is_empty());
     network.assert_exact();
 }
@@ -70,18 +56,13 @@ fn edge_switch_serves_after_disconnect_or_power_loss() {
     let mut services = one(all_protocols());
     services.pools[0].members.retain(|other| other.address != ip(member));
     set(&mut network, services);
-    network.connect(edge);
-    network.run(Time::from_ms(1));
-    network.settle();
+    network.reconnect(Some(edge));
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(member));
     network.assert_exact();
     // Power loss: its rules are gone.
     network.disconnect(edge);
-    let fresh = TestNetwork::new(fat_tree(), Config::default(), quiet(), (100_000, 10_000));
-    network.switches.insert(edge, fresh.switches.into_iter().find(|(other, _)| *other == edge).unwrap().1);
-    network.connect(edge);
-    network.run(Time::from_ms(1));
-    network.settle();
+    network.lose_power(edge);
+    network.reconnect(Some(edge));
     assert!(request(&mut network, tcp(0, 5000)).is_some());
     network.assert_exact();
 }
@@ -90,21 +71,7 @@ fn edge_switch_serves_after_disconnect_or_power_loss() {
 fn moved_client_keeps_its_member() {
     let mut network = up(one(all_protocols()));
     let member = request(&mut network, tcp(0, 5000)).expect("served");
-    let (mac, address) = (MacAddr(address::host_mac(HostIx(0))), ip(0));
-    network.transmit(HostIx(10), frame::arp_request(mac, address, address), None);
-    network.run(Time::from_ms(500));
-    network.settle();
-    // Host 0 receives and sends at the port of host 10 now.
-    let number = network.packets.len() as u32;
-    network.packets.push(crate::common::Packet::default());
-    let bytes = crate::common::marked::frame([mac, mac_of(VIP)], &tcp(0, 5000), false, number);
-    network.transmit(HostIx(10), bytes, Some(number));
-    network.run(Time::from_ms(50));
-    let packet = &network.packets[number as usize];
-    assert_eq!(packet.delivered.map(|(host, _)| host.0), Some(member));
-    let answer = &network.packets[packet.answer.expect("answered") as usize];
-    assert_eq!(answer.delivered.map(|(host, _)| host.0), Some(10));
-    assert_eq!(answer.arrived.map(|headers| headers.ipv4_src), Some(VIP));
+    assert_eq!(assert_client_is_followed(&mut network, 5000), Some(member));
     let edge = DatapathId(address::datapath_of(edge_of(&network, 10)));
     assert!(connection_rules(&network).iter().all(|(datapath, _)| *datapath == edge), "none is left where it was");
 }
@@ -113,28 +80,14 @@ fn moved_client_keeps_its_member() {
 fn moved_member_is_followed() {
     let mut network = up(one(all_protocols()));
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
-    // It replies with another Ethernet address at the port of host 2.
-    let mac = MacAddr([2, 9, 9, 9, 9, 9]);
-    network.transmit(HostIx(2), frame::arp_request(mac, ip(12), ip(12)), None);
-    network.run(Time::from_ms(500));
-    network.settle();
-    network.answering.insert(HostIx(2));
-    let number = ask(&mut network, tcp(0, 5000));
-    network.run(Time::from_ms(50));
-    let packet = &network.packets[number as usize];
-    assert_eq!(packet.delivered.map(|(host, _)| host.0), Some(2));
-    assert_eq!(packet.arrived.map(|headers| (headers.eth_dst, headers.ipv4_dst)), Some((mac, ip(12))));
-    let answer = &network.packets[packet.answer.expect("answered") as usize];
-    assert_eq!(answer.arrived.map(|headers| (headers.ipv4_src, headers.ipv4_dst)), Some((VIP, ip(0))));
+    assert_member_is_followed(&mut network, 12);
     // It changes again while the client's switch is disconnected.
     let edge = edge_of(&network, 0);
     network.disconnect(edge);
     let mac = MacAddr([2, 8, 8, 8, 8, 8]);
-    network.transmit(HostIx(2), frame::arp_request(mac, ip(12), ip(12)), None);
+    network.announce_at(2, mac, ip(12));
     network.run(Time::from_ms(500));
-    network.connect(edge);
-    network.run(Time::from_ms(1));
-    network.settle();
+    network.reconnect(Some(edge));
     let number = ask(&mut network, tcp(0, 5000));
     network.run(Time::from_ms(50));
     assert_eq!(network.packets[number as usize].arrived.map(|headers| headers.eth_dst), Some(mac));
@@ -170,16 +123,8 @@ fn paused_connection_keeps_its_member() {
 
 #[test]
 fn full_switch_rejects_the_client() {
-    let mut network = TestNetwork::new(
-        fat_tree(),
-        Config { hosts: KnownHost::all_of(&fat_tree()), ..Config::default() },
-        quiet(),
-        (19, 10_000),
-    );
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
-    set(&mut network, one(all_protocols()));
-    network.connect_all();
-    network.settle();
+    let network = TestNetwork::new(fat_tree(), config_for(&fat_tree()), quiet(), (19, 10_000));
+    let mut network = connected(network, one(all_protocols()));
     let free =
         19 - { network.switches[&edge_of(&network, 0)].entries() }.iter().filter(|entry| entry.table.0 == 0).count();
     for port in 0..40 {
@@ -188,45 +133,35 @@ fn full_switch_rejects_the_client() {
     let served = network.packets.iter().filter(|packet| packet.answer.is_some()).count();
     assert_eq!(served, free / 2);
     assert_eq!(received_frames(&network, 0).len(), 40 - served, "the others are rejected");
-    let refused = network.events.iter().filter(|(_, event)| matches!(event, Event::SwitchError { .. })).count();
-    assert_eq!(refused, 1, "reported once");
+    assert_eq!(network.rejections(), 1, "reported once");
     network.assert_exact();
 }
 
 #[test]
 fn invalid_services_are_rejected_and_change_nothing() {
     let mut network = up(one(all_protocols()));
-    type Fault = Box<dyn Fn(&mut Services)>;
-    let faults: Vec<(&str, Fault)> = vec![
-        ("no pool", Box::new(|wanted| wanted.services[0].pool = PoolId(9))),
-        ("port above 0", Box::new(|wanted| wanted.services[0].port = 0)),
-        ("must be 0", Box::new(|wanted| wanted.services[2].port = 1)),
-        ("idle timeout", Box::new(|wanted| wanted.services[0].idle_timeout_s = 0)),
-        ("not a unicast address", Box::new(|wanted| wanted.services[0].address = Ipv4Addr::BROADCAST)),
-        (
-            "same address, protocol and port",
-            Box::new(|wanted| {
+    assert_rejected(
+        &mut network,
+        all_protocols,
+        &[
+            ("no pool", |wanted| wanted.services[0].pool = PoolId(9)),
+            ("port above 0", |wanted| wanted.services[0].port = 0),
+            ("must be 0", |wanted| wanted.services[2].port = 1),
+            ("idle timeout", |wanted| wanted.services[0].idle_timeout_s = 0),
+            ("not a unicast address", |wanted| wanted.services[0].address = Ipv4Addr::BROADCAST),
+            ("same address, protocol and port", |wanted| {
                 let twin = Service { id: ServiceId(9), ..wanted.services[0].clone() };
                 wanted.services.push(twin);
             }),
-        ),
-        ("have the number", Box::new(|wanted| wanted.services[1].id = ServiceId(1))),
-        ("another Ethernet address", Box::new(|wanted| wanted.services[1].mac = Some(MacAddr([2; 6])))),
-        ("does not pick servers", Box::new(|wanted| wanted.pools[0].balancer = "ecmp".into())),
-        ("did you mean", Box::new(|wanted| wanted.pools[0].balancer = "server-r".into())),
-        ("has its number", Box::new(|wanted| wanted.pools[0].members[1].id = MemberId(1))),
-        ("number is above", Box::new(|wanted| wanted.pools[0].members[1].id = MemberId(1 << 24))),
-        ("cannot serve another", Box::new(|wanted| wanted.pools[0].members[1].address = VIP)),
-    ];
-    let before = network.controller.services();
-    for (words, fault) in faults {
-        let mut wanted = all_protocols();
-        fault(&mut wanted);
-        let now = network.now;
-        let error = network.controller.set_services(now, wanted).expect_err(words).to_string();
-        assert!(error.contains(words), "{error}");
-        assert_eq!(network.controller.services(), before);
-    }
+            ("have the number", |wanted| wanted.services[1].id = ServiceId(1)),
+            ("another Ethernet address", |wanted| wanted.services[1].mac = Some(MacAddr([2; 6]))),
+            ("does not pick servers", |wanted| wanted.pools[0].balancer = "ecmp".into()),
+            ("did you mean", |wanted| wanted.pools[0].balancer = "server-r".into()),
+            ("has its number", |wanted| wanted.pools[0].members[1].id = MemberId(1)),
+            ("number is above", |wanted| wanted.pools[0].members[1].id = MemberId(1 << 24)),
+            ("cannot serve another", |wanted| wanted.pools[0].members[1].address = VIP),
+        ],
+    );
 }
 
 /// Its member was removed when its last rule expired; it is remembered, and the connection
@@ -243,11 +178,7 @@ fn paused_connection_keeps_a_removed_member() {
     assert_eq!(connection_rules(&network).len(), 0);
     assert_eq!(network.controller.services()[0].members.len(), 3, "no connection waits for it");
     // Not a SYN: a new connection gets another member.
-    let macs = [MacAddr(address::host_mac(HostIx(0))), mac_of(VIP)];
-    let data = frame::Segment { flags: frame::flags::ACK, seq: 100, ack: 4242, window: 1000, payload: b"more" };
-    network.to_hosts.clear();
-    network.transmit(HostIx(0), frame::tcp(macs, [ip(0), VIP], [5000, 80], &data), None);
-    network.run(Time::from_ms(20));
+    send_data(&mut network);
     assert_eq!((received_frames(&network, 12).len(), received_frames(&network, 0).len()), (1, 0));
     assert!(network.controller.services()[0].members[0].is_leaving, "it is waited for again");
     assert_eq!(request(&mut network, tcp(0, 5001)).map(|host| host != 12), Some(true));

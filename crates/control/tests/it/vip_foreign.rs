@@ -2,37 +2,24 @@
 
 use crate::common::TestNetwork;
 use crate::services::*;
-use anabranch_control::Event;
 use net::{FiveTuple, NodeIx, Time};
-use openflow::{Action, Envelope, FlowMod, FlowStats, Instructions, Message, Xid};
+use openflow::{Action, FlowMod, FlowStats, Instructions, Message};
 
 const FOREIGN: u64 = 0x1234 << 48 | 7;
 
 /// Replaces a current or former rule by a foreign one, which sends packets to every controller.
 fn overwrite(network: &mut TestNetwork, node: NodeIx, rule: &FlowStats) {
     let add = FlowMod::add(rule.table, rule.priority, rule.match_, Instructions::apply(vec![Action::to_controller()]));
-    let (connection, now) = (network.connections[&node], network.now);
-    let switch = network.switches.get_mut(&node).expect("a switch");
-    let message = Message::FlowMod(FlowMod { cookie: FOREIGN, ..add });
-    switch.handle(now, connection, Envelope { xid: Xid(1_000_000), message });
+    network.inject(node, Message::FlowMod(FlowMod { cookie: FOREIGN, ..add }));
 }
 fn reconnect(network: &mut TestNetwork, node: NodeIx) {
     network.disconnect(node);
     network.run(Time::from_ms(10));
-    network.connect(node);
-    network.run(Time::from_ms(1));
-    network.settle();
+    network.reconnect(Some(node));
 }
 fn foreign(network: &TestNetwork, node: NodeIx) -> Vec<FlowStats> {
     let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
     network.switches[&node].entries().into_iter().filter(|entry| entry.cookie == FOREIGN).map(bare).collect()
-}
-fn refusals(network: &TestNetwork) -> Vec<String> {
-    let words = |(_, event): &(Time, Event)| match event {
-        Event::SwitchError { message: words, .. } => Some(words.clone()),
-        _ => None,
-    };
-    network.events.iter().filter_map(words).collect()
 }
 
 /// One connection cannot be served, whichever of its rules is occupied; its client is rejected, and
@@ -56,7 +43,7 @@ fn foreign_rule_is_left_alone_and_others_are_served() {
             (None, 1),
             "priority {priority}"
         );
-        assert_eq!(refusals(&network).len(), 1);
+        assert_eq!(network.rejections(), 1);
         let others: Vec<FiveTuple> = (1..9).map(|port| tcp(0, 5000 + port)).collect();
         assert!(others.iter().all(|tuple| request(&mut network, *tuple).is_some()), "at once");
         assert_eq!((foreign(&network, node), before.len()), (before.clone(), 1));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::*;
 use anabranch_control::vip::{Check, Failure, MemberState};
-use net::{HostIx, Time, address};
+use net::{HostIx, Time};
 use openflow::MacAddr;
 use openflow::frame::{self, flags, segment};
 
@@ -51,8 +51,7 @@ fn health_check_closes_its_connections_and_answers_arp() {
         received_frames(&network, 12).iter().filter_map(|bytes| Some(segment(bytes).ok()??.flags)).collect();
     assert!(to_member.len() >= 8 && to_member.chunks(2).all(|pair| pair == [flags::SYN, flags::RST]), "{to_member:?}");
     network.to_hosts.clear();
-    let (mac, checker) = (MacAddr(address::host_mac(HostIx(12))), Ipv4Addr::new(10, 250, 0, 250));
-    network.transmit(HostIx(12), frame::arp_request(mac, ip(12), checker), None);
+    network.transmit(HostIx(12), frame::arp_request(mac(12), ip(12), Ipv4Addr::new(10, 250, 0, 250)), None);
     network.run(Time::from_ms(2));
     let is_answer = |bytes: &[u8]| {
         frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2 && headers.eth_src == MacAddr([6, 1, 1, 1, 1, 1]))
@@ -65,8 +64,6 @@ fn health_check_closes_its_connections_and_answers_arp() {
 fn unchecked_members_count_as_healthy_again() {
     let mut network = checked(Check::Tcp, BTreeMap::new());
     assert!(states(&network).iter().all(|state| *state != MemberState::Up));
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = "server-lc".into();
-    set(&mut network, services);
+    set(&mut network, by("server-lc", 4));
     assert_eq!(states(&network), [MemberState::Up; 4]);
 }

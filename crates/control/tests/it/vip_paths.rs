@@ -1,24 +1,18 @@
 //! Virtual services: paths picked by server balancers, through failures, moves and restarts; and
 //! central balancers that learn connections.
 
-use crate::common::{Scripted, TestNetwork, fat_tree, needs};
+use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, marked, needs};
 use crate::services::*;
+use anabranch_control::Config;
 use anabranch_control::vip::Services;
-use anabranch_control::{Config, Controller, KnownHost};
-use balance::central::{CentralNeeds, DecisionTrigger, FlowSource};
+use balance::central::FlowSource;
 use net::{FiveTuple, HostIx, NodeIx, Time, address};
-use openflow::{FlowStats, MacAddr, frame};
 
-/// Returns services with one member, and a balancer that picks paths.
 fn path_services() -> Services {
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = "server-rr:path=spl".into();
-    services.pools[0].members.truncate(1);
-    services
+    by("server-rr:path=spl", 1)
 }
 fn pins(network: &TestNetwork) -> usize {
-    let of_pin = |entry: &FlowStats| entry.cookie >> 40 == 0xa7_ab05;
-    network.switches.values().flat_map(switch::Switch::entries).filter(of_pin).count()
+    network.entries().filter(|entry| entry.cookie >> 40 == 0xa7_ab05).count()
 }
 /// Returns the switches that a packet and its reply pass.
 fn round_trip_path(network: &mut TestNetwork, tuple: FiveTuple) -> Vec<NodeIx> {
@@ -44,8 +38,7 @@ fn picked_paths_are_used_in_both_directions() {
         let before = round_trip_path(&mut network, tcp(0, 5000));
         let cable = network.cable(before[1], before[2]);
         network.set_cable(cable, false);
-        network.run(Time::from_ms(100));
-        network.settle();
+        network.run_and_settle(Time::from_ms(100));
         let now = round_trip_path(&mut network, tcp(0, 5000));
         assert_ne!(now, before);
         assert_eq!(pins(&network), 8, "pinned again");
@@ -54,16 +47,13 @@ fn picked_paths_are_used_in_both_directions() {
     let first = round_trip_path(&mut network, tcp(0, 5000));
     let up: Vec<_> = (0..2).map(|port| network.topology.out_links(first[0])[2 + port]).collect();
     up.iter().for_each(|link| network.set_cable(*link, false));
-    network.run(Time::from_ms(100));
-    network.settle();
+    network.run_and_settle(Time::from_ms(100));
     assert_eq!((pins(&network), request(&mut network, tcp(0, 5000))), (0, None));
     up.iter().for_each(|link| network.set_cable(*link, true));
-    network.run(Time::from_s(1));
-    network.settle();
+    network.run_and_settle(Time::from_s(1));
     assert!(pins(&network) >= 8, "the first that came back");
     round_trip_path(&mut network, tcp(0, 5000));
-    network.run(Time::from_s(60));
-    network.settle();
+    network.run_and_settle(Time::from_s(60));
     assert_eq!((pins(&network), connection_rules(&network).len()), (0, 0));
     network.assert_exact();
 }
@@ -77,15 +67,10 @@ fn restarted_controller_picks_paths_again() {
     let ways: Vec<_> = flows.iter().map(|tuple| round_trip_path(&mut network, *tuple)).collect();
     let (before, rules) = (pins(&network), connection_rules(&network).len());
     assert!(before >= 16 && members == [Some(12); 4]);
-    let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
-    nodes.iter().for_each(|node| network.disconnect(*node));
-    let balancer = Scripted { script: network.script.clone(), needs: quiet() };
-    let config = Config { hosts: KnownHost::all_of(&network.topology), ..Config::default() };
-    network.controller = Controller::new(config, Box::new(balancer));
+    network.restart_controller(config_for(&network.topology), quiet());
     set(&mut network, path_services());
     network.connect_all();
-    network.run(Time::from_s(2));
-    network.settle();
+    network.run_and_settle(Time::from_s(2));
     assert_eq!((pins(&network), connection_rules(&network).len()), (before, rules));
     let again: Vec<_> = flows.iter().map(|tuple| round_trip_path(&mut network, *tuple)).collect();
     assert_eq!(again, ways);
@@ -100,17 +85,13 @@ fn connections_of_a_moved_client_follow_before_it_sends() {
     let mut network = up(path_services());
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
     network.settle();
-    let (mac, client) = (MacAddr(address::host_mac(HostIx(0))), ip(0));
-    network.transmit(HostIx(10), frame::arp_request(mac, client, client), None);
+    network.announce_at(10, mac(0), ip(0));
     let mut seen = Vec::new();
     for _ in 0..200 {
         network.run(Time::from_ms(5));
         let back = FiveTuple { dst: ip(12), dst_port: 8080, ..tcp(0, 5000) }.reverse();
-        let number = network.packets.len() as u32;
-        network.packets.push(crate::common::Packet::default());
-        let macs = [MacAddr(address::host_mac(HostIx(12))), mac];
-        network.transmit(HostIx(12), crate::common::marked::frame(macs, &back, true, number), Some(number));
-        seen.push(number);
+        let macs = [mac(12), mac(0)];
+        seen.push(network.transmit_packet(HostIx(12), |number| marked::frame(macs, &back, true, number)));
     }
     network.run(Time::from_ms(50));
     let moved = seen.iter().filter(|number| {
@@ -134,14 +115,9 @@ fn connections_of_a_moved_client_follow_before_it_sends() {
 #[test]
 fn first_packet_balancers_receive_both_directions() {
     let topology = fat_tree();
-    let learner: CentralNeeds = needs(FlowSource::FirstPackets, true);
-    let hosts = KnownHost::all_of(&topology);
-    let config = Config { hosts, poll_interval: Time::from_s(1), flow_idle_timeout_s: 5, ..Config::default() };
-    let mut network = TestNetwork::new(topology, config, learner, (100_000, 10_000));
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
-    set(&mut network, one(all_protocols()));
-    network.connect_all();
-    network.settle();
+    let config = Config { poll_interval: Time::from_s(1), flow_idle_timeout_s: 5, ..config_for(&topology) };
+    let network = TestNetwork::new(topology, config, needs(FlowSource::FirstPackets, true), AMPLE);
+    let mut network = connected(network, one(all_protocols()));
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
     let inner = FiveTuple { dst: ip(12), dst_port: 8080, ..tcp(0, 5000) };
     let known =
@@ -158,8 +134,6 @@ fn first_packet_balancers_receive_both_directions() {
     assert_eq!(rates, [true, true], "polls count both");
     network.run(Time::from_s(60));
     assert!(known(&network).is_empty());
-    let asked = network.script.lock().expect("the script").asked.clone();
-    let ends = asked.iter().filter(|why| matches!(why, DecisionTrigger::FlowEnded(_))).count();
-    assert_eq!(ends, 2);
+    assert_eq!(crate::counting::flow_notifications(&network).1, 2);
     network.assert_exact();
 }

@@ -3,21 +3,18 @@
 use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 
-use crate::common::{TestNetwork, fat_tree, switch_config, udp};
+use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, udp};
 use crate::services::*;
-use anabranch_control::vip::{Checker, Services};
-use anabranch_control::{Config, KnownHost};
-use net::{Bandwidth, HostIx, NodeIx, Time, TopologyBuilder, address};
+use anabranch_control::Config;
+use anabranch_control::vip::Checker;
+use net::{Bandwidth, HostIx, NodeIx, Time, TopologyBuilder};
 use openflow::frame::{self};
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, Message, MultipartRequest};
 
 #[test]
 fn least_connections_receives_ends() {
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = "server-lc".into();
-    services.pools[0].members.truncate(2);
-    let mut network = up(services);
+    let mut network = up(by("server-lc", 2));
     let members: Vec<u32> = (0..4).map(|port| request(&mut network, tcp(0, 5000 + port)).expect("served")).collect();
     assert_eq!(members.iter().filter(|member| **member == 12).count(), 2, "{members:?}");
     // Those of member 12 end; those of 13 continue.
@@ -35,21 +32,11 @@ fn least_connections_receives_ends() {
 #[test]
 fn reports_in_band_reach_the_balancer() {
     let checker = Ipv4Addr::new(10, 250, 0, 250);
-    let config = Config {
-        hosts: KnownHost::all_of(&fat_tree()),
-        health_check_address: Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) }),
-        ..Config::default()
-    };
-    let mut network = TestNetwork::new(fat_tree(), config, quiet(), (100_000, 10_000));
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = "server-cpu".into();
-    services.pools[0].members.truncate(2);
-    set(&mut network, services);
-    network.connect_all();
-    network.settle();
+    let health_check_address = Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) });
+    let config = Config { health_check_address, ..config_for(&fat_tree()) };
+    let mut network = connected(TestNetwork::new(fat_tree(), config, quiet(), AMPLE), by("server-cpu", 2));
     let tell = |network: &mut TestNetwork, from: u32, text: &[u8]| {
-        let macs = [MacAddr(address::host_mac(HostIx(from))), MacAddr([6, 1, 1, 1, 1, 1])];
+        let macs = [mac(from), MacAddr([6, 1, 1, 1, 1, 1])];
         let headers = Headers::ipv4(macs, [ip(from), checker], protocol::UDP, [4000, 9876]);
         let mut report = frame::build(&headers, text.len());
         let start = report.len() - text.len();
@@ -76,17 +63,11 @@ fn bytes(network: &TestNetwork) -> Vec<u64> {
     let members = network.controller.services()[0].members.clone();
     members.iter().map(|member| member.counts.bytes_in + member.counts.bytes_out).collect()
 }
-fn by(balancer: &str) -> Services {
-    let mut services = one(all_protocols());
-    services.pools[0].balancer = balancer.into();
-    services.pools[0].members.truncate(3);
-    services
-}
 
 /// F4: connections between two readings go to the same member; bytes of open connections count.
 #[test]
 fn bytes_of_open_connections_are_counted_in_both_directions() {
-    let mut network = up(by("division-load"));
+    let mut network = up(by("division-load", 3));
     let before = network.sent.len();
     let got: Vec<u32> = (0..3).map(|port| request(&mut network, tcp(0, 5000 + port)).expect("served")).collect();
     assert_eq!(got, [12; 3], "nothing is known yet");
@@ -109,18 +90,18 @@ fn bytes_of_open_connections_are_counted_in_both_directions() {
 
 #[test]
 fn no_polls_for_balancers_without_bytes() {
-    let mut network = up(by("server-rr"));
+    let mut network = up(by("server-rr", 3));
     let before = network.sent.len();
     assert!(request(&mut network, tcp(0, 5000)).is_some());
     network.run(Time::from_s(11));
     let is_poll = |message: &Message| matches!(message, Message::MultipartRequest(_));
     assert!(!network.sent[before..].iter().any(|(_, _, message)| is_poll(message)));
     // The pool gets another balancer, and then the former one.
-    set(&mut network, by("division-load:load=rate"));
+    set(&mut network, by("division-load:load=rate", 3));
     assert!(request(&mut network, tcp(0, 5001)).is_some());
     network.run(Time::from_s(11));
     assert!(polls(&network, before).len() >= 2);
-    set(&mut network, by("server-rr"));
+    set(&mut network, by("server-rr", 3));
     let before = network.sent.len();
     network.run(Time::from_s(11));
     assert!(polls(&network, before).is_empty());
@@ -130,16 +111,12 @@ fn no_polls_for_balancers_without_bytes() {
 #[test]
 fn stale_counters_count_until_refreshed() {
     let topology = fat_tree();
-    let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
-    let mut network = TestNetwork::new(topology.clone(), config, quiet(), (100_000, 10_000));
+    let mut network = TestNetwork::new(topology.clone(), config_for(&topology), quiet(), AMPLE);
     for (node, switch) in &mut network.switches {
-        let config = switch_config(&topology, *node, (100_000, 10_000), None);
+        let config = switch::testing::config(&topology, *node);
         *switch = switch::Switch::new(switch::Config { stats_refresh: Time::from_s(20), ..config });
     }
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
-    set(&mut network, by("division-load"));
-    network.connect_all();
-    network.settle();
+    let mut network = connected(network, by("division-load", 3));
     let mut got = Vec::new();
     for second in 0..30 {
         let number = ask(&mut network, tcp(0, 5000 + second));
@@ -154,9 +131,7 @@ fn stale_counters_count_until_refreshed() {
 /// Widest paths need loads of links, even if the central balancer uses no counters.
 #[test]
 fn loads_of_links_are_measured_for_server_balancers() {
-    let mut services = by("server-rr:path=htp,direction=reply");
-    services.pools[0].members.truncate(1);
-    let mut network = up(services);
+    let mut network = up(by("server-rr:path=htp,direction=reply", 1));
     let way = |network: &mut TestNetwork, port: u16| -> Vec<NodeIx> {
         let number = ask(network, tcp(0, port));
         network.run(Time::from_ms(20));
@@ -199,7 +174,7 @@ fn latencies_are_measured_for_server_balancers() {
     }
     let mut network = TestNetwork::up(builder.build().expect("a tree"), quiet());
     network.answering = [HostIx(1), HostIx(2)].into();
-    let mut services = by("sl-ps");
+    let mut services = by("sl-ps", 3);
     services.pools[0].members = vec![member(1, 1, None), member(2, 2, None)];
     set(&mut network, services);
     network.settle();

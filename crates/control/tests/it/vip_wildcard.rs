@@ -3,22 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::{Scripted, TestNetwork, fat_tree, marked};
+use crate::common::{TestNetwork, config_for, fat_tree, marked};
 use crate::services::*;
-use anabranch_control::vip::{Established, MemberState, Rules, Services, mac_of};
-use anabranch_control::{Config, Controller, KnownHost};
+use anabranch_control::vip::{Established, MemberState, Rules, Service, ServiceId, Services, mac_of};
 use net::{FiveTuple, HostIx, LinkIx, NodeIx, Time, address};
+use openflow::FlowStats;
 use openflow::headers::protocol;
-use openflow::{FlowStats, MacAddr};
 
 const CLIENTS: [u32; 12] = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 15];
 /// The idle timeout of connections, and a little more.
 const MOVED: Time = Time::from_s(32);
 
 fn wild(buckets: u16) -> Services {
-    let mut services = one(all_protocols());
+    let mut services = by("maglev", SERVERS.len());
     services.services[0].rules = Rules::Wildcard { buckets };
-    services.pools[0].balancer = "maglev".into();
     services
 }
 fn without(services: &Services, host: u32) -> Services {
@@ -46,40 +44,27 @@ fn reactive_messages(network: &TestNetwork, since: usize) -> usize {
 /// returned.
 fn send_established(network: &mut TestNetwork, tuple: FiveTuple) -> Option<u32> {
     let client = address::host_of_ipv4(tuple.src, 16).expect("a host");
-    let number = network.packets.len() as u32;
-    network.packets.push(crate::common::Packet::default());
-    let macs = [MacAddr(address::host_mac(client)), mac_of(tuple.dst)];
-    network.transmit(client, marked::later(macs, &tuple, number), Some(number));
+    let macs = [mac(client.0), mac_of(tuple.dst)];
+    let number = network.transmit_packet(client, |number| marked::later(macs, &tuple, number));
     network.run(Time::from_ms(20));
     served(network, number, tuple)
 }
 fn bucket_rules(network: &TestNetwork) -> Vec<FlowStats> {
-    let all = network.switches.values().flat_map(switch::Switch::entries);
-    all.filter(|entry| entry.cookie >> 40 == 0xa7_ab07).collect()
+    network.entries().filter(|entry| entry.cookie >> 40 == 0xa7_ab07).collect()
 }
 /// Returns the member of each client, by a new connection from that port.
 fn serving(network: &mut TestNetwork, port: u16) -> BTreeMap<u32, Option<u32>> {
     CLIENTS.iter().map(|client| (*client, request(network, tcp(*client, port)))).collect()
 }
-/// Returns a client of a member.
+/// Returns a network, and the member of each client.
+fn up_and_serving(services: Services) -> (TestNetwork, BTreeMap<u32, Option<u32>>) {
+    let mut network = up(services);
+    let first = serving(&mut network, 5000);
+    (network, first)
+}
 fn client_of(serving: &BTreeMap<u32, Option<u32>>, member: u32) -> u32 {
     *serving.iter().find(|(_, served)| **served == Some(member)).expect("it has a client").0
 }
-fn restart(network: &mut TestNetwork, services: Services) {
-    let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
-    nodes.iter().for_each(|node| network.disconnect(*node));
-    let balancer = Scripted { script: network.script.clone(), needs: quiet() };
-    let config = Config { hosts: KnownHost::all_of(&network.topology), ..Config::default() };
-    network.controller = Controller::new(config, Box::new(balancer));
-    set(network, services);
-    network.connect_all();
-    network.run(Time::from_ms(1));
-    network.settle();
-}
-fn cable_of(network: &TestNetwork, host: u32) -> LinkIx {
-    network.topology.out_links(network.topology.host(HostIx(host)))[0]
-}
-
 #[test]
 fn connections_need_no_controller() {
     for (rules, balancer) in
@@ -102,8 +87,7 @@ fn connections_need_no_controller() {
         assert_eq!(reactive_messages(&network, before), 0, "no packet-in");
         assert!(connection_rules(&network).is_empty());
         network.assert_exact();
-        let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
-        nodes.iter().for_each(|node| network.disconnect(*node));
+        network.disconnect_all();
         assert_eq!(serving(&mut network, 6000), first, "and without a connected controller");
     }
 }
@@ -133,15 +117,13 @@ fn proactive_rules_are_bounded_by_slots_and_clients() {
 
 #[test]
 fn other_packets_of_a_member_are_left_alone() {
-    let mut network = up(wild(64));
-    let first = serving(&mut network, 5000);
+    let (mut network, first) = up_and_serving(wild(64));
     let member = SERVERS[0];
     let others: Vec<u32> = CLIENTS.into_iter().filter(|client| first[client] != Some(member)).collect();
     for client in others {
         // From the port of the service, to a client of another member.
         let tuple = FiveTuple { src: ip(member), dst: ip(client), protocol: 6, src_port: 8080, dst_port: 5000 };
-        let mac = MacAddr(address::host_mac(HostIx(client)));
-        let number = network.ask(HostIx(member), mac, tuple);
+        let number = network.ask(HostIx(member), mac(client), tuple);
         network.run(Time::from_ms(20));
         let packet = &network.packets[number as usize];
         assert_eq!(packet.delivered.map(|(host, _)| host.0), Some(client));
@@ -162,7 +144,7 @@ fn member_is_client_of_another_member() {
             continue;
         }
         let tuple = FiveTuple { src: ip(member), dst: ip(other), protocol: 6, src_port: 8080, dst_port: 5000 };
-        let number = network.ask(HostIx(member), MacAddr(address::host_mac(HostIx(other))), tuple);
+        let number = network.ask(HostIx(member), mac(other), tuple);
         network.run(Time::from_ms(20));
         assert_eq!(network.packets[number as usize].arrived.map(|headers| headers.ipv4_src), Some(ip(member)));
     }
@@ -179,8 +161,7 @@ fn member_is_client_of_another_member() {
 fn draining_member_keeps_connections_and_gets_no_others() {
     let member = SERVERS[1];
     for less in [drained(&wild(64), member), without(&wild(64), member)] {
-        let mut network = up(wild(64));
-        let first = serving(&mut network, 5000);
+        let (mut network, first) = up_and_serving(wild(64));
         set(&mut network, less);
         network.settle();
         let mine: Vec<u32> = CLIENTS.into_iter().filter(|client| first[client] == Some(member)).collect();
@@ -238,11 +219,10 @@ fn failed_member_loses_its_clients_at_once() {
     for established in [Established::Keep, Established::Move, Established::Reset] {
         let mut network = up(with(&wild(64), established));
         let first = serving(&mut network, 5000);
-        let (member, cable) = (SERVERS[0], cable_of(&network, SERVERS[0]));
+        let (member, cable) = (SERVERS[0], network.uplink(SERVERS[0]));
         let mine: Vec<u32> = CLIENTS.into_iter().filter(|client| first[client] == Some(member)).collect();
         network.set_cable(cable, false);
-        network.run(Time::from_ms(5));
-        network.settle();
+        network.run_and_settle(Time::from_ms(5));
         for client in &mine {
             let new = request(&mut network, tcp(*client, 6000));
             assert!(new.is_some_and(|host| host != member), "{established:?}: {new:?}");
@@ -260,8 +240,7 @@ fn failed_member_loses_its_clients_at_once() {
         }
         // It recovers before the waiting packets time out.
         network.set_cable(cable, true);
-        network.run(Time::from_ms(50));
-        network.settle();
+        network.run_and_settle(Time::from_ms(50));
         assert_eq!(network.controller.services()[0].members[0].state, MemberState::Up);
         if established == Established::Keep {
             for client in &mine {
@@ -280,8 +259,7 @@ fn failed_member_loses_its_clients_at_once() {
 
 #[test]
 fn controller_restart_changes_nothing() {
-    let mut network = up(wild(64));
-    let first = serving(&mut network, 5000);
+    let (mut network, first) = up_and_serving(wild(64));
     let bare = |rule: FlowStats| (rule.match_, rule.cookie, rule.instructions);
     let before: Vec<_> = bucket_rules(&network).into_iter().map(bare).collect();
     let sent = network.sent.len();
@@ -297,8 +275,7 @@ fn controller_restart_changes_nothing() {
 fn connections_survive_a_restart_during_a_slot_migration() {
     let member = SERVERS[1];
     for less in [drained(&wild(64), member), without(&wild(64), member)] {
-        let mut network = up(wild(64));
-        let first = serving(&mut network, 5000);
+        let (mut network, first) = up_and_serving(wild(64));
         for round in 0..3 {
             restart(&mut network, less.clone());
             for client in CLIENTS {
@@ -319,8 +296,7 @@ fn connections_survive_a_restart_during_a_slot_migration() {
 /// Other kinds of rules, or other numbers of slots, move no connection.
 #[test]
 fn connections_survive_other_kinds_of_rules() {
-    let mut network = up(wild(64));
-    let first = serving(&mut network, 5000);
+    let (mut network, first) = up_and_serving(wild(64));
     let mut plain = wild(64);
     plain.services[0].rules = Rules::Connection;
     let mut quick = wild(8);
@@ -348,41 +324,17 @@ fn connections_survive_other_kinds_of_rules() {
 
 #[test]
 fn moved_client_and_member_are_followed() {
-    let mut network = up(wild(64));
-    let first = serving(&mut network, 5000);
+    let (mut network, first) = up_and_serving(wild(64));
     let member = first[&0].expect("served");
-    let mac = MacAddr([2, 9, 9, 9, 9, 9]);
-    network.transmit(HostIx(2), openflow::frame::arp_request(mac, ip(member), ip(member)), None);
-    network.run(Time::from_ms(500));
-    network.settle();
-    network.answering.insert(HostIx(2));
-    let number = ask(&mut network, tcp(0, 5000));
-    network.run(Time::from_ms(50));
-    let packet = &network.packets[number as usize];
-    assert_eq!(packet.delivered.map(|(host, _)| host.0), Some(2));
-    assert_eq!(packet.arrived.map(|headers| (headers.eth_dst, headers.ipv4_dst)), Some((mac, ip(member))));
-    let answer = &network.packets[packet.answer.expect("answered") as usize];
-    assert_eq!(answer.arrived.map(|headers| (headers.ipv4_src, headers.ipv4_dst)), Some((VIP, ip(0))));
-    // The client moves to the port of host 10.
-    let (mac, address) = (MacAddr(address::host_mac(HostIx(0))), ip(0));
-    network.transmit(HostIx(10), openflow::frame::arp_request(mac, address, address), None);
-    network.run(Time::from_ms(500));
-    network.settle();
-    let number = network.packets.len() as u32;
-    network.packets.push(crate::common::Packet::default());
-    network.transmit(HostIx(10), marked::frame([mac, mac_of(VIP)], &tcp(0, 5001), false, number), Some(number));
-    network.run(Time::from_ms(50));
-    let answer = network.packets[number as usize].answer.expect("answered") as usize;
-    assert_eq!(network.packets[answer].delivered.map(|(host, _)| host.0), Some(10));
-    assert_eq!(network.packets[answer].arrived.map(|headers| headers.ipv4_src), Some(VIP));
+    assert_member_is_followed(&mut network, member);
+    assert_client_is_followed(&mut network, 5001);
     network.assert_exact();
 }
 
 /// A client whose switch has no path to its member gets another one.
 #[test]
 fn unreachable_member_is_skipped() {
-    let mut network = up(wild(64));
-    let first = serving(&mut network, 5000);
+    let (mut network, first) = up_and_serving(wild(64));
     // The switch of hosts 12 and 13 loses its uplinks: the two can serve each other only.
     let edge = edge_of(&network, 12);
     let uplinks: Vec<LinkIx> = network.topology.out_links(edge).to_vec();
@@ -392,8 +344,7 @@ fn unreachable_member_is_skipped() {
             network.set_cable(link, false);
         }
     }
-    network.run(Time::from_ms(5));
-    network.settle();
+    network.run_and_settle(Time::from_ms(5));
     for client in CLIENTS {
         let new = request(&mut network, tcp(client, 6000));
         assert!(matches!(new, Some(14 | 7)), "{client}, served by {:?} before, by {new:?} now", first[&client]);
@@ -407,8 +358,7 @@ fn unreachable_member_is_skipped() {
 fn full_switch_serves_as_many_as_it_can() {
     // Forwarding uses 18.
     for room in [18, 20, 40, 70, 75, 80] {
-        let config = Config { hosts: KnownHost::all_of(&crate::common::fat_tree()), ..Config::default() };
-        let mut network = TestNetwork::new(crate::common::fat_tree(), config, quiet(), (room, 10_000));
+        let mut network = TestNetwork::new(fat_tree(), config_for(&fat_tree()), quiet(), (room, 10_000));
         network.answering = SERVERS.into_iter().map(HostIx).collect();
         set(&mut network, wild(64));
         network.connect_all();
@@ -427,36 +377,27 @@ fn full_switch_serves_as_many_as_it_can() {
 #[test]
 fn invalid_wildcard_services_are_rejected() {
     let mut network = up(wild(64));
-    type Fault = Box<dyn Fn(&mut Services)>;
-    let faults: Vec<(&str, Fault)> = vec![
-        ("a power of two", Box::new(|wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 63 })),
-        ("a power of two", Box::new(|wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 1 })),
-        ("a power of two", Box::new(|wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 8192 })),
-        ("maglev or server-random", Box::new(|wanted| wanted.pools[0].balancer = "server-rr".into())),
-        ("maglev or server-random", Box::new(|wanted| wanted.pools[0].balancer = "maglev:path=spl".into())),
-        ("ICMP cannot", Box::new(|wanted| wanted.services[2].rules = Rules::Wildcard { buckets: 64 })),
-        (
-            "service 9 leads to the same port",
-            Box::new(|wanted| {
-                let twin = anabranch_control::vip::ServiceId(9);
-                wanted.services.push(anabranch_control::vip::Service {
-                    id: twin,
-                    port: 81,
-                    ..wanted.services[0].clone()
-                });
-            }),
-        ),
-    ];
-    let before = network.controller.services();
-    for (words, fault) in faults {
+    let valid = || {
         let mut wanted = Services { services: all_protocols().services, ..wild(64) };
         wanted.services[0].rules = Rules::Wildcard { buckets: 64 };
-        fault(&mut wanted);
-        let now = network.now;
-        let error = network.controller.set_services(now, wanted).expect_err(words).to_string();
-        assert!(error.contains(words), "{error}");
-        assert_eq!(network.controller.services(), before);
-    }
+        wanted
+    };
+    assert_rejected(
+        &mut network,
+        valid,
+        &[
+            ("a power of two", |wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 63 }),
+            ("a power of two", |wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 1 }),
+            ("a power of two", |wanted| wanted.services[0].rules = Rules::Wildcard { buckets: 8192 }),
+            ("maglev or server-random", |wanted| wanted.pools[0].balancer = "server-rr".into()),
+            ("maglev or server-random", |wanted| wanted.pools[0].balancer = "maglev:path=spl".into()),
+            ("ICMP cannot", |wanted| wanted.services[2].rules = Rules::Wildcard { buckets: 64 }),
+            ("service 9 leads to the same port", |wanted| {
+                let twin = Service { id: ServiceId(9), port: 81, ..wanted.services[0].clone() };
+                wanted.services.push(twin);
+            }),
+        ],
+    );
 }
 
 /// A slot migration that was due when its service was deleted stayed due forever: the controller

@@ -21,9 +21,7 @@ use crate::clock::duration;
 
 /// Maximum number of messages of one connection that the engine handles in a round.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
-/// Burst of a switch after a pause, as time at its message rate.
 const BURST: Duration = Duration::from_millis(100);
-/// Size of one read.
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -31,7 +29,6 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
 }
 
-/// Serves a connection until it ends. Returns the reason.
 pub(crate) async fn serve<R, W>(hub: &Hub, peer: &Arc<Peer>, reader: R, writer: W) -> Closing
 where
     R: AsyncRead + Unpin,
@@ -68,7 +65,6 @@ fn hello() -> Envelope {
     Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << wire::VERSION } }
 }
 
-/// Ends when the handshake timeout expires before the handshake has finished.
 async fn handshake_timeout(hub: &Hub, peer: &Peer) {
     tokio::time::sleep(duration(hub.handshake_timeout())).await;
     if matches!(peer.phase(), Phase::Ready(_)) {
@@ -108,7 +104,6 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         }
     }
 
-    /// Waits until the engine has taken the previous batch, then offers this one.
     async fn hand_over(&mut self) {
         while !self.peer.is_inbox_empty() {
             self.peer.progress.notified().await;
@@ -117,7 +112,6 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         self.peer.put_batch(&mut self.batch);
         self.hub.ready(self.peer);
     }
-
     /// Waits until the engine has processed everything that was read. Polls: it is needed only at
     /// the end of a connection.
     async fn until_processed(&self) {
@@ -125,7 +119,6 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-
     /// Waits while too much output is pending: a switch that does not read replies is not read
     /// from.
     async fn until_read(&self) {
@@ -134,7 +127,6 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         }
     }
 
-    /// Reads once and decodes at most one batch.
     async fn read(&mut self) -> Result<(), Closing> {
         poll_fn(|context| {
             SCRATCH.with_borrow_mut(|scratch| {
@@ -159,7 +151,6 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
         self.rest.extend_from_slice(&bytes[used..]);
         Ok(())
     }
-
     fn decode_rest(&mut self) -> Result<(), Closing> {
         let used = decode(self.hub, self.peer, &self.rest, &mut self.batch)?;
         self.rest.drain(..used);
@@ -198,7 +189,6 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
     Ok(used)
 }
 
-/// Sends the error reply that the specification prescribes for a malformed message.
 fn refuse(peer: &Peer, error: &DecodeError, bytes: &[u8]) {
     let Some(envelope) = error.error_reply(bytes) else { return };
     let (written, _) = peer.append(|out| wire::encode(&envelope, out));
@@ -206,7 +196,6 @@ fn refuse(peer: &Peer, error: &DecodeError, bytes: &[u8]) {
     peer.out_ready.notify_one();
 }
 
-/// Writes pending output until the connection is closing, then the rest of it.
 async fn write<W: AsyncWrite + Unpin>(hub: &Hub, peer: &Peer, mut writer: W) -> Closing {
     let write_timeout = duration(hub.limits.write_timeout);
     let mut bytes = Vec::new();

@@ -15,7 +15,6 @@ use super::token_bucket::TokenBucket;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
 
-/// State shared by connections and engine.
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(crate) limits: Limits,
@@ -24,7 +23,6 @@ pub(crate) struct Hub {
     /// Notified when the queue is not empty.
     pub(crate) work: Notify,
     next_id: AtomicU32,
-    /// Current maximum batch size, in messages.
     share: AtomicUsize,
     log_throttle: Mutex<LogThrottle>,
 }
@@ -33,7 +31,6 @@ pub(crate) struct Hub {
 #[derive(Debug)]
 struct LogThrottle {
     rate_limit: TokenBucket,
-    /// Lines dropped since the last one that was logged.
     suppressed: u64,
 }
 
@@ -42,7 +39,6 @@ struct LogThrottle {
 const LOG_LINES_PER_S: u32 = 2;
 const LOG_LINES_BURST: Duration = Duration::from_secs(10);
 
-/// Smallest maximum batch size, in messages.
 const SHARE_MIN: usize = 16;
 /// Duration above which a round with a full batch is too long for the other connections.
 const ROUND_LONG: Duration = Duration::from_micros(500);
@@ -56,11 +52,9 @@ struct State {
     silent: BTreeSet<ConnectionId>,
     /// Connections with a batch for the engine, in order of arrival.
     ready: Vec<Arc<Peer>>,
-    /// Connections that ended since the last round.
     gone: Vec<Arc<Peer>>,
 }
 
-/// The connections that the engine handles in a round.
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) ready: Vec<Arc<Peer>>,
@@ -89,7 +83,6 @@ impl Hub {
         let log_throttle = Mutex::new(LogThrottle { rate_limit, suppressed: 0 });
         Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id, share, log_throttle }
     }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,11 +108,9 @@ impl Hub {
         Some(peer)
     }
 
-    /// Evicts the oldest connection without a finished handshake, to free a descriptor.
     pub(crate) fn evict_oldest(&self) {
         self.state().evict();
     }
-    /// Records that a connection has finished the handshake.
     pub(crate) fn finished(&self, peer: &Peer, datapath: DatapathId) {
         peer.set_phase(Phase::Ready(datapath));
         self.state().remove_waiting(peer.id);
@@ -147,12 +138,10 @@ impl Hub {
         }
     }
 
-    /// Queues a connection with a batch.
     pub(crate) fn ready(&self, peer: &Arc<Peer>) {
         self.state().ready.push(peer.clone());
         self.work.notify_one();
     }
-    /// Removes a closed connection.
     pub(crate) fn gone(&self, peer: &Arc<Peer>) {
         let mut state = self.state();
         state.peers.remove(&peer.id);
@@ -167,9 +156,8 @@ impl Hub {
         let mut state = self.state();
         std::mem::swap(&mut state.ready, &mut round.ready);
         std::mem::swap(&mut state.gone, &mut round.gone);
-        self.metrics.queue_depth.set(round.ready.len() as i64);
+        self.metrics.connections_pending.set(round.ready.len() as i64);
     }
-    /// Returns the current maximum batch size, in messages.
     pub(crate) fn share(&self) -> usize {
         self.share.load(Ordering::Relaxed)
     }
@@ -187,11 +175,9 @@ impl Hub {
     pub(crate) fn peer(&self, id: ConnectionId) -> Option<Arc<Peer>> {
         self.state().peers.get(&id).cloned()
     }
-    /// Returns the number of connections.
     pub(crate) fn count(&self) -> usize {
         self.state().peers.len()
     }
-    /// Returns the number of connections that have not finished the handshake.
     pub(crate) fn handshaking(&self) -> usize {
         self.state().waiting.len()
     }

@@ -1,9 +1,8 @@
 //! Message types, as logs and metrics name them.
 
-use openflow::Message;
+use openflow::{Message, wire};
 use prometheus_client::metrics::counter::Counter;
 
-/// Number of message types in OpenFlow 1.3.
 pub(crate) const COUNT: usize = NAMES.len();
 
 /// Names by type number (OpenFlow 1.3, section 7.1).
@@ -40,61 +39,8 @@ pub(crate) const NAMES: [&str; 30] = [
     "meter_mod",
 ];
 
-/// Returns the type number of a message.
 pub(crate) fn of(message: &Message) -> usize {
-    match message {
-        Message::Hello { .. } => 0,
-        Message::Error { .. } => 1,
-        Message::EchoRequest(_) => 2,
-        Message::EchoReply(_) => 3,
-        Message::Experimenter { .. } => 4,
-        Message::FeaturesRequest => 5,
-        Message::FeaturesReply(_) => 6,
-        Message::GetConfigRequest => 7,
-        Message::GetConfigReply(_) => 8,
-        Message::SetConfig(_) => 9,
-        Message::PacketIn(_) => 10,
-        Message::FlowRemoved(_) => 11,
-        Message::PortStatus { .. } => 12,
-        Message::PacketOut(_) => 13,
-        Message::FlowMod(_) => 14,
-        Message::GroupMod(_) => 15,
-        Message::PortMod(_) => 16,
-        Message::TableMod { .. } => 17,
-        Message::MultipartRequest(_) => 18,
-        Message::MultipartReply { .. } => 19,
-        Message::BarrierRequest => 20,
-        Message::BarrierReply => 21,
-        Message::RoleRequest(_) => 24,
-        Message::RoleReply(_) => 25,
-        Message::GetAsyncRequest => 26,
-        Message::GetAsyncReply(_) => 27,
-        Message::SetAsync(_) => 28,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The type is the second byte of a message.
-    #[test]
-    fn kinds_match_wire_types() {
-        let messages = [
-            Message::Hello { versions: 16 },
-            Message::EchoReply(Vec::new()),
-            Message::FeaturesRequest,
-            Message::BarrierReply,
-            Message::GetAsyncRequest,
-        ];
-        for message in messages {
-            let kind = of(&message);
-            let mut bytes = Vec::new();
-            openflow::wire::encode(&openflow::Envelope { xid: openflow::Xid(1), message }, &mut bytes)
-                .expect("it fits");
-            assert_eq!(usize::from(bytes[1]), kind, "{}", NAMES[kind]);
-        }
-    }
+    usize::from(wire::type_of(message))
 }
 
 /// Counts messages by type. Consecutive messages of one type are added in one step: a contended
@@ -127,5 +73,29 @@ impl<'a> Count<'a> {
 impl Drop for Count<'_> {
     fn drop(&mut self) {
         self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::{Envelope, Xid};
+
+    use super::*;
+
+    /// The type is the second byte of a message.
+    #[test]
+    fn kinds_match_wire_types() {
+        for (message, name) in [
+            (Message::Hello { versions: 16 }, "hello"),
+            (Message::EchoReply(Vec::new()), "echo_reply"),
+            (Message::FeaturesRequest, "features_request"),
+            (Message::BarrierReply, "barrier_reply"),
+            (Message::GetAsyncRequest, "get_async_request"),
+        ] {
+            let kind = of(&message);
+            let mut bytes = Vec::new();
+            wire::encode(&Envelope { xid: Xid(1), message }, &mut bytes).expect("it fits");
+            assert_eq!((usize::from(bytes[1]), NAMES[kind]), (kind, name));
+        }
     }
 }

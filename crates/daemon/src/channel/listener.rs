@@ -21,7 +21,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(20);
 /// Burst of accepted connections after a pause, as time at the accept rate.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Accepts connections while it is polled.
 pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     // Accepting takes time from existing connections: a peer that connects in a loop must not get
     // all of it.

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 
 use super::shared_writer::SharedWriter;
 
-/// Progress of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     /// No well-formed message received.
@@ -19,7 +18,6 @@ pub(crate) enum Phase {
     Ready(DatapathId),
 }
 
-/// The reason why a connection ends.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Closing {
     #[error("the switch closed the connection")]
@@ -42,7 +40,6 @@ pub(crate) enum Closing {
     Io(String),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) id: ConnectionId,
@@ -50,7 +47,6 @@ pub(crate) struct Peer {
     phase: Mutex<Phase>,
     /// Batch offered to the engine; empty when it has been taken.
     inbox: Mutex<Vec<Envelope>>,
-    /// Whether the engine has processed all batches offered so far.
     is_processed: AtomicBool,
     /// Notified when the engine takes a batch and when bytes are sent.
     pub(crate) progress: Notify,
@@ -59,7 +55,6 @@ pub(crate) struct Peer {
     pub(crate) out_ready: Notify,
     /// Bytes not sent yet: in `out` and held by the writer.
     pub(crate) out_bytes: AtomicUsize,
-    /// Whether the engine has added output in this round.
     pub(crate) is_touched: AtomicBool,
     /// Socket for direct writes of the engine; `None` with TLS.
     outlet: Mutex<Option<SharedWriter>>,
@@ -100,7 +95,6 @@ impl Peer {
     pub(crate) fn set_phase(&self, phase: Phase) {
         *lock(&self.phase) = phase;
     }
-
     /// Offers a batch to the engine and gets the empty previous one for reuse. The engine must have
     /// taken the previous batch.
     pub(crate) fn put_batch(&self, batch: &mut Vec<Envelope>) {
@@ -109,7 +103,6 @@ impl Peer {
         std::mem::swap(&mut *inbox, batch);
         self.is_processed.store(false, Ordering::Release);
     }
-    /// Returns whether the engine has processed all batches offered so far.
     pub(crate) fn is_processed(&self) -> bool {
         self.is_processed.load(Ordering::Acquire)
     }
@@ -121,16 +114,13 @@ impl Peer {
             self.is_processed.store(true, Ordering::Release);
         }
     }
-    /// Returns whether the engine has taken the batch.
     pub(crate) fn is_inbox_empty(&self) -> bool {
         lock(&self.inbox).is_empty()
     }
-    /// Swaps the batch with `memory`.
     pub(crate) fn take_batch(&self, memory: &mut Vec<Envelope>) {
         std::mem::swap(&mut *lock(&self.inbox), memory);
         self.progress.notify_one();
     }
-
     /// Appends output with `write`. Returns its result and the number of unsent bytes. The bytes
     /// leave when [`Peer::out_ready`] is notified.
     pub(crate) fn append<T>(&self, write: impl FnOnce(&mut Vec<u8>) -> T) -> (T, usize) {
@@ -140,12 +130,9 @@ impl Peer {
         let more = out.len() - before;
         (result, self.out_bytes.fetch_add(more, Ordering::Relaxed) + more)
     }
-    /// Swaps the output with `memory`.
     pub(crate) fn take_out(&self, memory: &mut Vec<u8>) {
         std::mem::swap(&mut *lock(&self.out), memory);
     }
-
-    /// Sets or removes the socket for direct writes of the engine.
     pub(crate) fn set_outlet(&self, outlet: Option<SharedWriter>) {
         *lock(&self.outlet) = outlet;
     }
@@ -184,7 +171,6 @@ impl Peer {
         lock(&self.closing).get_or_insert(reason);
         self.close_requested.notify_one();
     }
-    /// Returns the reason of a requested end.
     pub(crate) fn closing(&self) -> Option<Closing> {
         lock(&self.closing).clone()
     }

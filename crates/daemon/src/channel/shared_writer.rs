@@ -18,12 +18,9 @@ impl SharedWriter {
     pub(crate) fn new(half: OwnedWriteHalf) -> SharedWriter {
         SharedWriter(Arc::new(half))
     }
-
     fn stream(&self) -> &TcpStream {
         (*self.0).as_ref()
     }
-
-    /// Writes as many bytes as the socket accepts now.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.stream().try_write(bytes)
     }

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A rate limiter that allows bursts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     per_s: f64,
-    /// Capacity of the bucket, in tokens.
     burst: f64,
     /// Tokens available; negative after [`TokenBucket::spend`] exceeded the rate.
     tokens: f64,
@@ -23,22 +21,18 @@ impl TokenBucket {
         let burst = (per_s * burst.as_secs_f64()).max(1.0);
         TokenBucket { per_s, burst, tokens: burst, at: Instant::now() }
     }
-
-    /// Takes a token. Returns whether one was available.
     pub(super) fn take(&mut self) -> bool {
         self.refill();
         let may = self.tokens >= 1.0;
         self.tokens -= if may { 1.0 } else { 0.0 };
         may
     }
-
     fn refill(&mut self) {
         let now = Instant::now();
         let earned = self.per_s * now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
         self.tokens = (self.tokens + earned).min(self.burst);
     }
-
     /// Takes `count` tokens, on credit if needed. Returns how long to wait until the debt is
     /// repaid.
     pub(super) fn spend(&mut self, count: usize) -> Duration {

@@ -8,30 +8,30 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use config::diagnostic::{FileError, SourceLocation};
-use config::document::{Data, Document, Layout, Value};
-use config::keys::{names, sections};
+use config::document::{Data, Document, Value};
 use config::section::Section;
 use control::EcmpHashing;
-use net::{Bandwidth, Bytes, Time};
+use net::{Bandwidth, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::auth::Tokens;
 use crate::balancer;
 use crate::settings::{HttpTls, LogFormat, Settings, Tls};
 
-pub use self::keys::{KEYS, REPEATED};
+pub use self::keys::LAYOUT;
 
-const API_TLS: &[&str] = &["certificate", "key"];
-
-static LAYOUT: Layout = Layout { keys: known, flat: &[] };
-
-fn known(section: &str) -> Option<Vec<&'static str>> {
-    match section {
-        "" => Some(names(KEYS, "").into_iter().chain(sections(KEYS)).collect()),
-        // Names that users choose.
-        "services" | "pools" => None,
-        _ => Some(names(KEYS, section)),
+/// Returns the JSON Schema of configuration files. Services and pools have the schemas of the HTTP API.
+pub fn schema() -> serde_json::Value {
+    let mut schema = config::schema::schema(&LAYOUT, "The configuration of anabranch serve");
+    // The document refers to its schemas at another place than a JSON Schema does.
+    let document = crate::http::openapi().replace("#/components/schemas/", "#/definitions/");
+    let mut document: serde_json::Value = serde_json::from_str(&document).expect("the document is JSON");
+    schema["definitions"] = document["components"]["schemas"].take();
+    for (section, spec) in [("services", "ServiceSpec"), ("pools", "PoolSpec")] {
+        schema["properties"][section]["additionalProperties"] =
+            serde_json::json!({ "$ref": format!("#/definitions/{spec}") });
     }
+    schema
 }
 
 /// Reads a file. Paths in it are relative to its folder.
@@ -72,9 +72,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     settings.http_names = http_names(&api)?;
     settings.http_tls = http_tls(&api, folder)?;
     let log = top.section("log")?;
-    if let Some(form) = log.choice("format", &["text", "json"])? {
-        settings.log.format = [LogFormat::Text, LogFormat::Json][form];
-    }
+    set(&mut settings.log.format, log.chosen("format", &[LogFormat::Text, LogFormat::Json])?);
     if let Some(filter) = log.text("filter")? {
         crate::logs::check(filter).map_err(|error| log.error("filter", "is not a valid filter").with_cause(error))?;
         settings.log.filter = filter.to_owned();
@@ -83,12 +81,11 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
-    let count = |key, max| Ok::<_, FileError>(limits.count(key, 1..=max)?.map(|count| count as usize));
-    set(&mut settings.control.flows_max, count("flows", 100_000_000)?);
-    set(&mut settings.control.connections_max, count("service_connections", 100_000_000)?);
-    set(&mut settings.control.hosts_max, count("hosts", 1_000_000)?);
-    set(&mut settings.control.hosts_per_port, count("hosts_per_port", 1_000_000)?);
-    set(&mut settings.control.read_back_bytes_max, memory(&limits, "read_back_bytes")?);
+    set(&mut settings.control.flows_max, limits.count("flows")?);
+    set(&mut settings.control.connections_max, limits.count("service_connections")?);
+    set(&mut settings.control.hosts_max, limits.count("hosts")?);
+    set(&mut settings.control.hosts_per_port, limits.count("hosts_per_port")?);
+    set(&mut settings.control.read_back_bytes_max, limits.size("read_back_bytes")?);
     Ok(settings)
 }
 
@@ -115,8 +112,8 @@ fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
 fn http_tls(api: &Section<'_>, folder: &Path) -> Result<Option<HttpTls>, FileError> {
     let Some(value) = api.get("tls") else { return Ok(None) };
     let hint = "write tls = { certificate = \"FILE\", key = \"FILE\" }";
-    let section = api.table(api.dotted_key("tls"), value).map_err(|error| error.with_hint(hint))?;
-    section.check_keys(API_TLS)?;
+    let section = api.table("api.tls", api.dotted_key("tls"), value).map_err(|error| error.with_hint(hint))?;
+    section.check_keys()?;
     let file = |key| file(&section, key, folder, hint);
     Ok(Some(HttpTls { certificate: file("certificate")?, key: file("key")? }))
 }
@@ -139,8 +136,8 @@ fn file(section: &Section<'_>, key: &str, folder: &Path, hint: &str) -> Result<P
 }
 
 fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
-    set(&mut config.seed, top.count("seed", 0..=u64::MAX)?);
-    set(&mut config.owner, top.count("owner", 1..=0xffff)?.map(|owner| owner as u16));
+    set(&mut config.seed, top.count("seed")?);
+    set(&mut config.owner, top.count("owner")?);
     let section = top.section("control")?;
     set(&mut config.echo_interval, section.above_zero("echo_interval")?);
     set(&mut config.echo_timeout, section.above_zero("echo_timeout")?);
@@ -164,9 +161,8 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
             return Err(section.error(longer, message));
         }
     }
-    if let Some(spread) = section.choice("spread", &["auto", "switch", "shuffled"])? {
-        config.ecmp_hashing = [EcmpHashing::Auto, EcmpHashing::Native, EcmpHashing::Shuffled][spread];
-    }
+    let methods = [EcmpHashing::Auto, EcmpHashing::Native, EcmpHashing::Shuffled];
+    set(&mut config.ecmp_hashing, section.chosen("ecmp_hashing", &methods)?);
     set(&mut config.default_capacity, top.section("links")?.above_zero("capacity")?);
     for link in top.sections("link")? {
         let capacity: Option<Bandwidth> = link.above_zero("capacity")?;
@@ -190,19 +186,19 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
 }
 
 fn end(section: &Section<'_>) -> Result<(DatapathId, PortNo), FileError> {
-    let datapath = DatapathId(switch(section, "switch")?);
-    let port = section.count("port", 1..=u64::from(PortNo::MAX.0))?.ok_or_else(|| section.missing("port"))?;
-    Ok((datapath, PortNo(port as u32)))
+    let datapath = DatapathId(read_dpid(section, "dpid")?);
+    let port = section.count("port")?.ok_or_else(|| section.missing("port"))?;
+    Ok((datapath, PortNo(port)))
 }
 
 /// Reads a datapath id: a number, or text of hexadecimal digits, with or without colons.
-fn switch(section: &Section<'_>, key: &str) -> Result<u64, FileError> {
+fn read_dpid(section: &Section<'_>, key: &str) -> Result<u64, FileError> {
     match section.get(key).map(|value| &value.data) {
         None => Err(section.missing(key)),
         Some(Data::Text(text)) => datapath(text)
             .ok_or_else(|| section.error(key, format!("`{text}` is not a datapath id")))
             .map_err(|error| error.with_hint("write up to 16 hexadecimal digits, such as \"00000000000000a1\"")),
-        Some(_) => Ok(section.count(key, 0..=u64::MAX)?.unwrap_or_default()),
+        Some(_) => Ok(section.count(key)?.unwrap_or_default()),
     }
 }
 
@@ -224,27 +220,16 @@ pub(crate) fn mac_address(text: &str) -> Option<MacAddr> {
 }
 
 fn read_limits(section: &Section<'_>, limits: &mut crate::settings::Limits) -> Result<(), FileError> {
-    let count = |key| Ok::<_, FileError>(section.count(key, 1..=1_000_000)?.map(|count| count as usize));
-    set(&mut limits.connections, count("connections")?);
-    set(&mut limits.pending_handshakes, count("handshaking")?);
-    let rate = |key| Ok::<_, FileError>(section.count(key, 100..=100_000_000)?.map(|count| count as u32));
-    set(&mut limits.messages_per_s, rate("messages_per_s")?);
-    set(&mut limits.accepts_per_s, rate("accepts_per_s")?);
+    set(&mut limits.connections, section.count("connections")?);
+    set(&mut limits.pending_handshakes, section.count("pending_handshakes")?);
+    set(&mut limits.messages_per_s, section.count("messages_per_s")?);
+    set(&mut limits.accepts_per_s, section.count("accepts_per_s")?);
     set(&mut limits.handshake_timeout, section.above_zero("handshake_timeout")?);
-    set(&mut limits.http_connections, count("http_connections")?);
+    set(&mut limits.http_connections, section.count("http_connections")?);
     set(&mut limits.http_request_timeout, section.above_zero("http_request_timeout")?);
     set(&mut limits.write_timeout, section.above_zero("write_timeout")?);
-    set(&mut limits.send_buffer_bytes, memory(section, "output_bytes")?);
+    set(&mut limits.send_buffer_bytes, section.size("send_buffer_bytes")?);
     Ok(())
-}
-
-/// Reads a memory limit: enough for one message (1 MiB) and at most 4 GiB.
-fn memory(section: &Section<'_>, key: &str) -> Result<Option<usize>, FileError> {
-    let Some(bytes) = section.above_zero::<Bytes>(key)? else { return Ok(None) };
-    if !(1 << 20..=1 << 32).contains(&bytes.as_u64()) {
-        return Err(section.error(key, format!("{bytes} is not from 1MiB to 4GiB")));
-    }
-    Ok(Some(bytes.as_u64() as usize))
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ discovery_interval = "2s"
 link_timeout = "5s"
 poll_interval = "500ms"
 flow_idle_timeout = "9s"
-spread = "shuffled"
+ecmp_hashing = "shuffled"
 [limits]
 connections = 100
-handshaking = 10
+pending_handshakes = 10
 handshake_timeout = "2s"
 messages_per_s = 2000
 accepts_per_s = 500
@@ -35,18 +35,18 @@ flows = 5000
 service_connections = 7000
 hosts = 300
 hosts_per_port = 20
-output_bytes = "2MB"
+send_buffer_bytes = "2MB"
 write_timeout = "3s"
 [links]
 capacity = "1Gbps"
 [[link]]
-switch = "00:00:00:00:00:00:00:a1"
+dpid = "00:00:00:00:00:00:00:a1"
 port = 3
 capacity = "10Mbps"
 [[host]]
 mac = "00:00:00:00:00:01"
 ipv4 = "10.0.0.1"
-switch = 161
+dpid = 161
 port = 1
 "#;
 
@@ -93,7 +93,7 @@ fn empty_file_yields_defaults() {
 fn printed_defaults_are_the_defaults() {
     let default = format!("{:?}", read("").unwrap());
     let mut count = 0;
-    for key in KEYS.iter().filter(|key| key.default.starts_with(|c: char| c == '"' || c.is_ascii_digit())) {
+    for key in LAYOUT.keys.iter().filter(|key| key.default.starts_with(|c: char| c == '"' || c.is_ascii_digit())) {
         let section = if key.section.is_empty() { String::new() } else { format!("[{}]\n", key.section) };
         let text = format!("{section}{} = {}", key.name, key.default);
         let settings = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -101,7 +101,7 @@ fn printed_defaults_are_the_defaults() {
         count += 1;
     }
     assert!(count > 20, "only {count} defaults were read");
-    assert!(KEYS.iter().all(|key| !key.takes.is_empty() && !key.doc.is_empty()));
+    assert!(LAYOUT.keys.iter().all(|key| !key.doc.is_empty()));
 }
 
 #[test]
@@ -130,14 +130,14 @@ fn errors_name_line_key_and_remedy() {
         ("[api]\ntls = { key = \"k\" }", "a.toml:2: api.tls.certificate: is missing", "tls = { certificate = "),
         ("[api]\ntls = { ca = \"k\" }", "a.toml:2: api.tls.ca: there is no such key", ""),
         ("[log]\nformat = \"jsn\"", "a.toml:2: log.format: `jsn` is not possible", "did you mean `json`?"),
-        ("[[host]]\nmac = \"0:1\"\nipv4 = \"10.0.0.1\"\nswitch = 1\nport = 1", "a.toml:2: host.0.mac: ", ""),
-        ("[[link]]\nswitch = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.switch: ", "hexadecimal"),
-        ("[[link]]\nswitch = 1\nport = 0\ncapacity = \"1Gbps\"", "a.toml:3: link.0.port: 0 is not from 1", ""),
+        ("[[host]]\nmac = \"0:1\"\nipv4 = \"10.0.0.1\"\ndpid = 1\nport = 1", "a.toml:2: host.0.mac: ", ""),
+        ("[[link]]\ndpid = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.dpid: ", "hexadecimal"),
+        ("[[link]]\ndpid = 1\nport = 0\ncapacity = \"1Gbps\"", "a.toml:3: link.0.port: 0 is not from 1", ""),
         ("link = 3", "a.toml:1: link: must be a list of tables", "[[link]]"),
         ("seed = -1", "a.toml:1: seed: -1 is not 0 or more", ""),
         ("a = = 1", "a.toml:1: ", ""),
         ("[limits]\nmessages_per_s = 10", "a.toml:2: limits.messages_per_s: 10 is not from 100 to ", ""),
-        ("[limits]\noutput_bytes = \"1B\"", "a.toml:2: limits.output_bytes: ", ""),
+        ("[limits]\nsend_buffer_bytes = \"1B\"", "a.toml:2: limits.send_buffer_bytes: ", ""),
     ] {
         let error = read(text).map(|_| ()).unwrap_err();
         assert!(error.to_string().starts_with(message), "{text}: {error}");
@@ -150,7 +150,7 @@ fn datapath_id_accepts_all_notations() {
     for text in ["a1", "0xa1", "00000000000000a1", "00:00:00:00:00:00:00:a1"] {
         assert_eq!(datapath(text), Some(0xa1), "{text}");
     }
-    let largest = "[[link]]\nswitch = 18446744073709551615\nport = 1\ncapacity = \"1Gbps\"";
+    let largest = "[[link]]\ndpid = 18446744073709551615\nport = 1\ncapacity = \"1Gbps\"";
     assert!(read(largest).unwrap().control.capacities.contains_key(&(DatapathId(u64::MAX), PortNo(1))));
     for text in ["", "0x", "g", "00000000000000000", "-1"] {
         assert_eq!(datapath(text), None, "{text}");

@@ -6,119 +6,104 @@ use axum::extract::{Path, State};
 use balance::registry::{CENTRAL, SERVER};
 use openflow::DatapathId;
 
-use super::body::BodyFaults;
-use super::model::{Balancer, BalancerKind, BalancerWanted, Flow, Group, Host, Link, Paths, Statistics, Switch};
+use super::model::{Balancer, BalancerKind, BalancerRequest, Flow, Group, Host, Link, Paths, Statistics, Switch};
 use super::problem::Problem;
+use crate::engine::Engine;
 use crate::server::Handle;
+
+async fn reply<T: Send + 'static>(
+    handle: &Handle,
+    read: impl FnOnce(&mut Engine) -> T + Send + 'static,
+) -> Result<Json<T>, Problem> {
+    Ok(Json(handle.ask(read).await?))
+}
 
 /// Returns the switches that have connected since the controller started.
 #[utoipa::path(get, path = "/v1/switches", tag = "network", responses((status = 200, body = Vec<Switch>)))]
 pub(super) async fn switches(State(handle): State<Handle>) -> Result<Json<Vec<Switch>>, Problem> {
-    let all = |engine: &mut crate::engine::Engine| {
-        engine.controller.switches().map(|info| Switch::new(engine, info)).collect()
-    };
-    Ok(Json(handle.ask(all).await?))
+    reply(&handle, |engine| engine.controller.switches().map(|info| Switch::new(engine, info)).collect()).await
 }
 
 /// Returns a switch.
-#[utoipa::path(
-    get,
-    path = "/v1/switches/{switch}",
-    tag = "network",
-    params(("switch" = String, Path, description = "Datapath id, up to 16 hexadecimal digits, with or without colons")),
-    responses(
-        (status = 200, body = Switch),
-        (status = 404, description = "Unknown switch", body = Problem, content_type = "application/problem+json")
-    )
-)]
+#[utoipa::path(get, path = "/v1/switches/{switch}", tag = "network", responses((status = 200, body = Switch)))]
 pub(super) async fn switch(State(handle): State<Handle>, Path(text): Path<String>) -> Result<Json<Switch>, Problem> {
     let wrong = || Problem::not_found(format!("`{text}` is not a datapath id; write up to 16 hexadecimal digits"));
     let datapath = DatapathId(crate::config::datapath(&text).ok_or_else(wrong)?);
-    let one = move |engine: &mut crate::engine::Engine| {
+    let one = move |engine: &mut Engine| {
         let info = engine.controller.switches().find(|info| info.datapath == datapath)?;
         Some(Switch::new(engine, info))
     };
-    let found = handle.ask(one).await?;
-    found
-        .map(Json)
-        .ok_or_else(|| Problem::not_found(format!("unknown switch {text}; GET /v1/switches lists all switches")))
+    let unknown = || Problem::not_found(format!("unknown switch {text}; GET /v1/switches lists all switches"));
+    handle.ask(one).await?.map(Json).ok_or_else(unknown)
 }
 
 /// Returns the directed links between switches, including those that are down.
 #[utoipa::path(get, path = "/v1/links", tag = "network", responses((status = 200, body = Vec<Link>)))]
 pub(super) async fn links(State(handle): State<Handle>) -> Result<Json<Vec<Link>>, Problem> {
-    Ok(Json(handle.ask(|engine| engine.controller.links().map(Link::new).collect()).await?))
+    reply(&handle, |engine| engine.controller.links().map(Link::new).collect()).await
 }
 
 /// Returns the hosts at their current locations.
 #[utoipa::path(get, path = "/v1/hosts", tag = "network", responses((status = 200, body = Vec<Host>)))]
 pub(super) async fn hosts(State(handle): State<Handle>) -> Result<Json<Vec<Host>>, Problem> {
-    Ok(Json(handle.ask(|engine| engine.controller.hosts().map(Host::new).collect()).await?))
+    reply(&handle, |engine| engine.controller.hosts().map(Host::new).collect()).await
 }
 
 /// Returns the flows known to the balancer; empty if it requests no flows.
 #[utoipa::path(get, path = "/v1/flows", tag = "traffic", responses((status = 200, body = Vec<Flow>)))]
 pub(super) async fn flows(State(handle): State<Handle>) -> Result<Json<Vec<Flow>>, Problem> {
-    let all =
-        |engine: &mut crate::engine::Engine| engine.controller.flows().map(|flow| Flow::new(engine, &flow)).collect();
-    Ok(Json(handle.ask(all).await?))
+    reply(&handle, |engine| engine.controller.flows().map(|flow| Flow::new(engine, &flow)).collect()).await
 }
 
 /// Returns the desired routing.
 #[utoipa::path(get, path = "/v1/paths", tag = "traffic", responses((status = 200, body = Paths)))]
 pub(super) async fn paths(State(handle): State<Handle>) -> Result<Json<Paths>, Problem> {
-    Ok(Json(handle.ask(|engine| Paths::new(engine)).await?))
+    reply(&handle, |engine| Paths::new(engine)).await
 }
 
 /// Returns the desired select groups.
 #[utoipa::path(get, path = "/v1/groups", tag = "traffic", responses((status = 200, body = Vec<Group>)))]
 pub(super) async fn groups(State(handle): State<Handle>) -> Result<Json<Vec<Group>>, Problem> {
-    let all = |engine: &mut crate::engine::Engine| {
+    let all = |engine: &mut Engine| {
         let of = |info: control::SwitchInfo| {
             let groups = engine.controller.desired_groups(info.datapath);
             groups.into_iter().map(move |group| Group::new(info.datapath, group))
         };
         engine.controller.switches().flat_map(of).collect()
     };
-    Ok(Json(handle.ask(all).await?))
+    reply(&handle, all).await
 }
 
 /// Returns the counters of the controller.
 #[utoipa::path(get, path = "/v1/statistics", tag = "operation", responses((status = 200, body = Statistics)))]
 pub(super) async fn statistics(State(handle): State<Handle>) -> Result<Json<Statistics>, Problem> {
-    Ok(Json(handle.ask(|engine| Statistics::new(engine)).await?))
+    reply(&handle, |engine| Statistics::new(engine)).await
 }
 
 /// Returns the current balancer.
 #[utoipa::path(get, path = "/v1/balancer", tag = "balancer", responses((status = 200, body = Balancer)))]
 pub(super) async fn balancer(State(handle): State<Handle>) -> Result<Json<Balancer>, Problem> {
-    Ok(Json(handle.ask(|engine| Balancer::new(&engine.balancer)).await?))
+    reply(&handle, |engine| Balancer::new(&engine.balancer)).await
 }
 
 /// Replaces the balancer or its parameters. No traffic is lost: installed rules stay until their
 /// replacements have been confirmed.
 #[utoipa::path(
-    put,
-    path = "/v1/balancer",
-    tag = "balancer",
-    request_body = BalancerWanted,
-    responses(
-        (status = 200, description = "The new balancer", body = Balancer),
-        BodyFaults,
-        (status = 422, description = "Unknown balancer or parameter", body = Problem, content_type = "application/problem+json")
-    )
+    put, path = "/v1/balancer", tag = "balancer",
+    request_body = BalancerRequest,
+    responses((status = 200, description = "The new balancer", body = Balancer))
 )]
 pub(super) async fn set_balancer(
     State(handle): State<Handle>,
-    requested: Result<Json<BalancerWanted>, JsonRejection>,
+    requested: Result<Json<BalancerRequest>, JsonRejection>,
 ) -> Result<Json<Balancer>, Problem> {
     let Json(requested) = requested?;
     let spec = crate::balancer::parse(&requested.spec).map_err(|error| Problem::unprocessable(error.to_string()))?;
-    let change = |engine: &mut crate::engine::Engine| {
+    let change = |engine: &mut Engine| {
         engine.set_balancer(spec);
         Balancer::new(&engine.balancer)
     };
-    Ok(Json(handle.ask(change).await?))
+    reply(&handle, change).await
 }
 
 /// Returns the available balancers. `ecmp`, `wcmp`, `vlb` and `spt` are short for `sdn-ecmp` and so

@@ -14,7 +14,6 @@ use super::problem::Problem;
 use crate::auth::{Permission, anonymous_may};
 use crate::server::Handle;
 
-/// Returns the permission that a request needs.
 fn need(method: &Method, path: &str) -> Permission {
     if let Some(rest) = path.strip_prefix("/v1/agents/") {
         return Permission::Report(rest.split('/').next().and_then(|host| host.parse().ok()));
@@ -83,48 +82,53 @@ fn is_of_another_site(headers: &HeaderMap, host: Option<&Authority>) -> bool {
     }
 }
 
-/// Passes a request on if it is authorised.
 pub(super) async fn guard(
     State(handle): State<Handle>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
+    match authorise(&handle, from.ip(), &request) {
+        Ok(()) => next.run(request).await,
+        Err((StatusCode::UNAUTHORIZED, message)) => {
+            let challenge = "Bearer realm=\"anabranch\", Basic realm=\"anabranch\", charset=\"UTF-8\"";
+            let problem = Problem::new(StatusCode::UNAUTHORIZED, message);
+            ([(header::WWW_AUTHENTICATE, challenge)], problem).into_response()
+        }
+        Err((status, message)) => Problem::new(status, message).into_response(),
+    }
+}
+
+/// Returns the status and message of a request that is rejected.
+fn authorise(handle: &Handle, from: IpAddr, request: &Request) -> Result<(), (StatusCode, String)> {
     let need = need(request.method(), request.uri().path());
-    let headers = request.headers();
-    let host = match authority(&request) {
-        Ok(host) => host,
-        Err(message) => return Problem::new(StatusCode::BAD_REQUEST, message).into_response(),
-    };
+    let host = authority(request).map_err(|message| (StatusCode::BAD_REQUEST, message.to_owned()))?;
+    let forbidden = |message: &str| Err((StatusCode::FORBIDDEN, message.to_owned()));
     if handle.tokens.is_empty()
         && let Some(host) = host.as_ref().filter(|host| !is_own(host, &handle.http_names))
     {
         let message =
             format!("{} is not a name of this machine; add it to `names` of [api] or configure tokens", host.host());
-        return Problem::new(StatusCode::MISDIRECTED_REQUEST, message).into_response();
+        return Err((StatusCode::MISDIRECTED_REQUEST, message));
     }
-    if need == Permission::Write && is_of_another_site(headers, host.as_ref()) {
-        return Problem::new(StatusCode::FORBIDDEN, "requests of other sites must not change anything").into_response();
+    if need == Permission::Write && is_of_another_site(request.headers(), host.as_ref()) {
+        return forbidden("requests of other sites must not change anything");
     }
     if handle.tokens.is_empty() {
-        if anonymous_may(from.ip(), need) {
-            return next.run(request).await;
+        if anonymous_may(from, need) {
+            return Ok(());
         }
-        let message =
-            "without tokens only this machine may change anything; configure a token file as `tokens` of [api]";
-        return Problem::new(StatusCode::FORBIDDEN, message).into_response();
+        return forbidden(
+            "without tokens only this machine may change anything; configure a token file as `tokens` of [api]",
+        );
     }
-    match token(headers).and_then(|token| handle.tokens.role(&token)) {
-        Some(role) if role.may(need) => next.run(request).await,
-        Some(_) => {
-            Problem::new(StatusCode::FORBIDDEN, "the role of this token does not allow this request").into_response()
-        }
+    match token(request.headers()).and_then(|token| handle.tokens.role(&token)) {
+        Some(role) if role.may(need) => Ok(()),
+        Some(_) => forbidden("the role of this token does not allow this request"),
         None => {
             let message =
                 "a token is required: send `Authorization: Bearer TOKEN`, or TOKEN as the password of any user";
-            let challenge = "Bearer realm=\"anabranch\", Basic realm=\"anabranch\", charset=\"UTF-8\"";
-            let problem = Problem::new(StatusCode::UNAUTHORIZED, message);
-            ([(header::WWW_AUTHENTICATE, challenge)], problem).into_response()
+            Err((StatusCode::UNAUTHORIZED, message.to_owned()))
         }
     }
 }
@@ -149,7 +153,7 @@ mod tests {
         assert_eq!(found("Bearer abc"), Some("abc".to_owned()));
         assert_eq!(found("basic dXNlcjphYmM="), Some("abc".to_owned()));
         assert_eq!((found("Basic ???"), found("Digest abc"), found("abc")), (None, None, None));
-        assert_eq!(need(&Method::POST, "/v1/agents/10.0.0.1/facts"), Permission::Report(Some([10, 0, 0, 1].into())));
+        assert_eq!(need(&Method::POST, "/v1/agents/10.0.0.1/stats"), Permission::Report(Some([10, 0, 0, 1].into())));
         assert_eq!(need(&Method::DELETE, "/quantum/v1.0/clear/"), Permission::Write);
     }
 

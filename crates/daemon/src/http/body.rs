@@ -1,7 +1,5 @@
 //! Request bodies: JSON, with errors that name the invalid field.
 
-use std::collections::BTreeMap;
-
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -11,13 +9,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{self, RefOr};
-use utoipa::{IntoResponses, PartialSchema, ToSchema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::Problem;
 use super::strict_json;
-use crate::services::{self, FieldError, MemberSpec, Name, PoolSpec, ServiceSpec};
+use crate::services::{self, FieldError, MemberSpec, Name};
 
-/// A request body: any JSON value.
 pub(super) struct Body(pub(super) Value);
 
 impl<S: Send + Sync> FromRequest<S> for Body {
@@ -44,19 +41,10 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 impl Body {
-    /// Deserialises the body.
-    ///
-    /// # Errors
-    /// Returns the invalid field.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
         self.object()?;
         services::read(self.0).map_err(Problem::from)
     }
-
-    /// Deserialises the body and its field `name`.
-    ///
-    /// # Errors
-    /// Returns the invalid field.
     pub(super) fn read_named<T: DeserializeOwned>(self) -> Result<(Name, T), Problem> {
         self.object()?;
         let Value::Object(mut object) = self.0 else { unreachable!("it is an object") };
@@ -64,18 +52,13 @@ impl Body {
         let name = services::read(name).map_err(|fault| Problem::from(fault.within("name")))?;
         Ok((name, services::read(Value::Object(object))?))
     }
-
     /// Merges the body into the current value (RFC 7396).
-    ///
-    /// # Errors
-    /// Returns the invalid field.
     pub(super) fn patch<T: Serialize + DeserializeOwned>(self, current: &T) -> Result<T, FieldError> {
         self.object()?;
         let mut merged = serde_json::to_value(current).map_err(|error| FieldError::new("", error.to_string()))?;
         merge(&mut merged, self.0);
         services::read(merged)
     }
-
     fn object(&self) -> Result<&Map<String, Value>, FieldError> {
         self.0.as_object().ok_or_else(|| FieldError::new("", "the body must be a JSON object"))
     }
@@ -99,7 +82,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-fn schema_of<T: PartialSchema>(edit: impl FnOnce(&mut utoipa::openapi::schema::Object)) -> RefOr<Schema> {
+fn schema_of<T: PartialSchema>(edit: impl FnOnce(&mut openapi::Object)) -> RefOr<Schema> {
     let mut schema = T::schema();
     if let RefOr::T(Schema::Object(object)) = &mut schema {
         edit(object);
@@ -107,66 +90,28 @@ fn schema_of<T: PartialSchema>(edit: impl FnOnce(&mut utoipa::openapi::schema::O
     schema
 }
 
-/// Schema of a new object: the definition with its name. Exists for the OpenAPI document only.
-pub(super) struct New<T>(std::marker::PhantomData<T>);
+pub(super) fn new_schema<T: PartialSchema>() -> RefOr<Schema> {
+    schema_of::<T>(|object| {
+        object.properties.insert("name".to_owned(), Name::schema());
+        object.required.insert(0, "name".to_owned());
+    })
+}
 
-impl<T: PartialSchema> PartialSchema for New<T> {
+/// Returns the schema of a merge patch; null sets the default.
+pub(super) fn patch_schema<T: PartialSchema>() -> RefOr<Schema> {
+    schema_of::<T>(|object| object.required.clear())
+}
+
+/// Schema of a merge patch of a member. Exists for the OpenAPI document only.
+pub(super) struct MemberPatch;
+
+impl PartialSchema for MemberPatch {
     fn schema() -> RefOr<Schema> {
-        schema_of::<T>(|object| {
-            object.properties.insert("name".to_owned(), Name::schema());
-            object.required.insert(0, "name".to_owned());
-        })
+        patch_schema::<MemberSpec>()
     }
 }
 
-impl<T: ToSchema> ToSchema for New<T> {
-    fn name() -> std::borrow::Cow<'static, str> {
-        format!("New{}", T::name().trim_end_matches("Spec")).into()
-    }
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        T::schemas(schemas);
-    }
-}
-
-/// Schema of a merge patch; null sets the default. Exists for the OpenAPI document only.
-pub(super) struct Patch<T>(std::marker::PhantomData<T>);
-
-impl<T: PartialSchema> PartialSchema for Patch<T> {
-    fn schema() -> RefOr<Schema> {
-        schema_of::<T>(|object| object.required.clear())
-    }
-}
-
-impl<T: ToSchema> ToSchema for Patch<T> {
-    fn name() -> std::borrow::Cow<'static, str> {
-        format!("{}Patch", T::name().trim_end_matches("Spec")).into()
-    }
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        T::schemas(schemas);
-    }
-}
-
-// The macros of the OpenAPI document do not accept generic types.
-pub(super) type NewService = New<ServiceSpec>;
-pub(super) type NewPool = New<PoolSpec>;
-pub(super) type ServicePatch = Patch<ServiceSpec>;
-pub(super) type PoolPatch = Patch<PoolSpec>;
-pub(super) type MemberPatch = Patch<MemberSpec>;
-
-/// Responses to invalid bodies. Exists for the OpenAPI document only.
-pub(super) struct BodyFaults;
-
-impl IntoResponses for BodyFaults {
-    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        let all = [
-            ("400", "Not valid JSON"),
-            ("413", "More than 64 KiB"),
-            ("415", "Content type other than application/json"),
-            ("422", "An invalid field; `field` names it"),
-        ];
-        all.into_iter().map(|(status, message)| (status.to_owned(), Problem::described(message).into())).collect()
-    }
-}
+impl ToSchema for MemberPatch {}
 
 /// Returns the response to a PUT or POST: 201 with the location of a new object, else 200.
 pub(super) fn made(is_new: bool, path: &str, body: impl IntoResponse) -> Response {

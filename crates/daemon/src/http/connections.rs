@@ -61,7 +61,6 @@ impl Open {
             self.by_age.remove(&age);
         }
     }
-
     fn spawn(&mut self, is_busy: Arc<AtomicBool>, connection: impl Future<Output = ()> + Send + 'static) {
         self.count += 1;
         let task = self.tasks.spawn(connection);
@@ -70,7 +69,6 @@ impl Open {
     }
 }
 
-/// Serves connections until dropped.
 pub(super) async fn serve<L>(mut listener: L, app: Router, limits: Limits)
 where
     L: Listener<Addr = SocketAddr>,

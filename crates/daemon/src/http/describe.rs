@@ -1,14 +1,25 @@
-//! Responses and security schemes that every path of the API has in the OpenAPI document.
+//! What every call has in the OpenAPI document: path parameters, error responses, security schemes.
 
-use utoipa::openapi::OpenApi;
-use utoipa::openapi::path::Operation;
+use utoipa::PartialSchema;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
 
 use super::problem::Problem;
+use crate::services::Name;
 
 const SCHEME: &str = "token";
 
-/// Error responses of every path.
+/// Path parameters: name, description, description of status 404.
+const PARAMETERS: [(&str, &str, &str); 5] = [
+    ("host", "IPv4 address of the host", "Not the IPv4 address of a host"),
+    ("switch", "Datapath id, up to 16 hexadecimal digits, with or without colons", "Unknown switch"),
+    ("service", "Name of the service", "Unknown or invalid name"),
+    ("pool", "Name of the pool", "Unknown or invalid name"),
+    ("member", "Name of the member", "Unknown or invalid name"),
+];
+
 const ALWAYS: [(&str, &str); 5] = [
     ("400", "Malformed Host header or body"),
     ("401", "Tokens are configured, and the request has no valid one"),
@@ -16,19 +27,39 @@ const ALWAYS: [(&str, &str); 5] = [
     ("421", "No tokens are configured, and the host name of the request is not a name of this machine"),
     ("503", "The controller is stopping"),
 ];
+const WITH_BODY: [(&str, &str); 4] = [
+    ("400", "Not valid JSON"),
+    ("413", "More than 64 KiB"),
+    ("415", "Content type other than application/json"),
+    ("422", "An invalid field; `field` names it"),
+];
 const CHANGES: [(&str, &str); 2] = [
     ("403", "The role of the token, or the address of the client, does not allow changes"),
     ("507", "The change cannot be stored"),
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {
-    for item in document.paths.paths.values_mut() {
-        for operation in item.get.iter_mut() {
+    for (path, item) in &mut document.paths.paths {
+        let is_definition = ["/v1/services", "/v1/pools"].iter().any(|start| path.starts_with(start));
+        let used = || PARAMETERS.iter().filter(|(name, ..)| path.contains(&format!("{{{name}}}")));
+        let describe = |operation: &mut Operation| {
+            if used().next().is_some() {
+                operation.parameters = Some(used().map(|known| RefOr::T(parameter(known))).collect());
+            }
+            if let Some((.., unknown)) = used().next_back() {
+                add(operation, &[("404", unknown)]);
+            }
+            if operation.request_body.is_some() {
+                add(operation, &WITH_BODY);
+            }
             add(operation, &ALWAYS);
-        }
-        let changes = item.put.iter_mut().chain(&mut item.post).chain(&mut item.patch).chain(&mut item.delete);
-        for operation in changes {
-            add(operation, &ALWAYS);
+        };
+        item.get.iter_mut().for_each(describe);
+        for operation in item.put.iter_mut().chain(&mut item.post).chain(&mut item.patch).chain(&mut item.delete) {
+            if is_definition {
+                add(operation, &[("409", "The name or pool is in use, or the object has another origin")]);
+            }
+            describe(operation);
             add(operation, &CHANGES);
         }
     }
@@ -38,14 +69,28 @@ pub(super) fn complete(document: &mut OpenApi) {
              no token",
         ));
         components.add_security_scheme(SCHEME, SecurityScheme::Http(scheme.build()));
+        components.schemas.insert("Name".to_owned(), Name::schema());
+        components.schemas.insert("Problem".to_owned(), Problem::schema());
     }
     let none: [&str; 0] = [];
     document.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new(SCHEME, none)]);
 }
 
-fn add(operation: &mut Operation, answers: &[(&str, &str)]) {
-    for (status, message) in answers {
-        let responses = &mut operation.responses.responses;
-        responses.entry((*status).to_owned()).or_insert_with(|| Problem::described(message).into());
+fn parameter((name, description, _): &(&str, &str, &str)) -> Parameter {
+    let format = (*name == "host").then_some(SchemaFormat::KnownFormat(KnownFormat::Ipv4));
+    let text = ObjectBuilder::new().schema_type(Type::String).format(format);
+    let parameter = ParameterBuilder::new().name(*name).parameter_in(ParameterIn::Path).required(Required::True);
+    let parameter = parameter.description(Some(*description));
+    match *name {
+        "host" | "switch" => parameter.schema(Some(text)).build(),
+        _ => parameter.schema(Some(Ref::from_schema_name("Name"))).build(),
+    }
+}
+
+/// Adds responses unless the call describes them itself.
+fn add(operation: &mut Operation, responses: &[(&str, &str)]) {
+    for (status, message) in responses {
+        let known = &mut operation.responses.responses;
+        known.entry((*status).to_owned()).or_insert_with(|| Problem::described(message).into());
     }
 }

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use super::body::{Body, BodyFaults, MemberPatch, made};
+use super::body::{Body, MemberPatch, made};
 use super::problem::Problem;
 use super::resource::{definition, name_in, no_such, put_in};
 use super::vips::{Member, Overview};
@@ -30,7 +30,7 @@ fn member_of(spec: &PoolSpec, member: &Name) -> Result<MemberSpec, ChangeError> 
 /// of the member.
 fn put_member_in(
     desired: &mut Desired,
-    keeper: &ServiceManager,
+    manager: &ServiceManager,
     pool: &Name,
     member: NamedMember,
 ) -> Result<bool, ChangeError> {
@@ -41,7 +41,7 @@ fn put_member_in(
         Some(ix) => spec.members[ix] = member,
         None => spec.members.push(member),
     }
-    put_in(desired, keeper, pool, spec).map_err(|refused| match refused {
+    put_in(desired, manager, pool, spec).map_err(|refused| match refused {
         ChangeError::Fault(fault) => {
             let part = format!("members[{ix}].");
             let field = fault.field.strip_prefix(&part).map(str::to_owned).unwrap_or(fault.field);
@@ -54,14 +54,8 @@ fn put_member_in(
 
 /// Returns the members of a pool, followed by removed members that still have connections.
 #[utoipa::path(
-    get,
-    path = "/v1/pools/{pool}/members",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool")),
-    responses(
-        (status = 200, body = Vec<Member>),
-        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json")
-    )
+    get, path = "/v1/pools/{pool}/members", tag = "services",
+    responses((status = 200, body = Vec<Member>))
 )]
 pub(super) async fn members(
     State(handle): State<Handle>,
@@ -74,17 +68,9 @@ pub(super) async fn members(
 
 /// Adds a member.
 #[utoipa::path(
-    post,
-    path = "/v1/pools/{pool}/members",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool")),
+    post, path = "/v1/pools/{pool}/members", tag = "services",
     request_body(content = NamedMember, content_type = "application/json"),
-    responses(
-        (status = 201, description = "Created; `Location` is its path", body = Member),
-        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The name is used, or the pool has another origin", body = Problem, content_type = "application/problem+json"),
-        BodyFaults
-    )
+    responses((status = 201, description = "Created; `Location` is its path", body = Member))
 )]
 pub(super) async fn make_member(
     State(handle): State<Handle>,
@@ -94,12 +80,12 @@ pub(super) async fn make_member(
     let pool = name_in(&text, "pool")?;
     let member = body?.read::<NamedMember>()?;
     let (name, of) = (member.name.clone(), pool.clone());
-    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+    let change = move |desired: &mut Desired, manager: &ServiceManager| {
         if definition::<PoolSpec>(desired, &of)?.member(&member.name).is_some() {
             let message = format!("member `{}` exists already: change it with PUT or PATCH", member.name);
             return Err(ChangeError::Conflict(message));
         }
-        put_member_in(desired, keeper, &of, member)
+        put_member_in(desired, manager, &of, member)
     };
     ServiceManager::change(&handle, change).await?;
     Ok(made(true, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
@@ -107,14 +93,8 @@ pub(super) async fn make_member(
 
 /// Returns a member.
 #[utoipa::path(
-    get,
-    path = "/v1/pools/{pool}/members/{member}",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
-    responses(
-        (status = 200, body = Member),
-        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json")
-    )
+    get, path = "/v1/pools/{pool}/members/{member}", tag = "services",
+    responses((status = 200, body = Member))
 )]
 pub(super) async fn member(
     State(handle): State<Handle>,
@@ -127,17 +107,11 @@ pub(super) async fn member(
 /// Adds or replaces the member of this name. Another address or port makes it another member: the
 /// old one keeps its connections.
 #[utoipa::path(
-    put,
-    path = "/v1/pools/{pool}/members/{member}",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
+    put, path = "/v1/pools/{pool}/members/{member}", tag = "services",
     request_body(content = MemberSpec, content_type = "application/json"),
     responses(
         (status = 200, description = "Replaced or changed", body = Member),
-        (status = 201, description = "Created", body = Member),
-        (status = 404, description = "Unknown pool", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json"),
-        BodyFaults
+        (status = 201, description = "Created", body = Member)
     )
 )]
 pub(super) async fn put_member(
@@ -149,23 +123,15 @@ pub(super) async fn put_member(
     let member = NamedMember::new(name.clone(), body?.read::<MemberSpec>()?);
     let of = pool.clone();
     let is_new =
-        ServiceManager::change(&handle, move |desired, keeper| put_member_in(desired, keeper, &of, member)).await?;
+        ServiceManager::change(&handle, move |desired, manager| put_member_in(desired, manager, &of, member)).await?;
     Ok(made(is_new, &format!("/v1/pools/{pool}/members/{name}"), one(&handle, &pool, &name).await?))
 }
 
 /// Changes some fields of a member (JSON merge patch, RFC 7396). `{"is_enabled": false}` drains it.
 #[utoipa::path(
-    patch,
-    path = "/v1/pools/{pool}/members/{member}",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
+    patch, path = "/v1/pools/{pool}/members/{member}", tag = "services",
     request_body(content = inline(MemberPatch), content_type = "application/merge-patch+json"),
-    responses(
-        (status = 200, description = "Replaced or changed", body = Member),
-        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json"),
-        BodyFaults
-    )
+    responses((status = 200, description = "Replaced or changed", body = Member))
 )]
 pub(super) async fn patch_member(
     State(handle): State<Handle>,
@@ -175,10 +141,10 @@ pub(super) async fn patch_member(
     let (pool, name) = names(&pool, &member)?;
     let body = body?;
     let (of, at) = (pool.clone(), name.clone());
-    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+    let change = move |desired: &mut Desired, manager: &ServiceManager| {
         let current = member_of(&definition(desired, &of)?, &at)?;
         let member = NamedMember::new(at, body.patch(&current)?);
-        put_member_in(desired, keeper, &of, member)
+        put_member_in(desired, manager, &of, member)
     };
     ServiceManager::change(&handle, change).await?;
     one(&handle, &pool, &name).await
@@ -186,26 +152,19 @@ pub(super) async fn patch_member(
 
 /// Removes a member. It keeps its connections and gets no new ones.
 #[utoipa::path(
-    delete,
-    path = "/v1/pools/{pool}/members/{member}",
-    tag = "services",
-    params(("pool" = Name, Path, description = "Name of the pool"), ("member" = Name, Path, description = "Name of the member")),
-    responses(
-        (status = 204, description = "Removed"),
-        (status = 404, description = "Unknown name", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The pool has another origin", body = Problem, content_type = "application/problem+json")
-    )
+    delete, path = "/v1/pools/{pool}/members/{member}", tag = "services",
+    responses((status = 204, description = "Removed"))
 )]
 pub(super) async fn delete_member(
     State(handle): State<Handle>,
     Path((pool, member)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let (pool, name) = names(&pool, &member)?;
-    let change = move |desired: &mut Desired, keeper: &ServiceManager| {
+    let change = move |desired: &mut Desired, manager: &ServiceManager| {
         let mut spec: PoolSpec = definition(desired, &pool)?;
         member_of(&spec, &name)?;
         spec.members.retain(|other| other.name != name);
-        put_in(desired, keeper, &pool, spec).map(|_| StatusCode::NO_CONTENT)
+        put_in(desired, manager, &pool, spec).map(|_| StatusCode::NO_CONTENT)
     };
     Ok(ServiceManager::change(&handle, change).await?)
 }

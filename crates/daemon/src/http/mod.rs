@@ -10,7 +10,6 @@ mod describe;
 mod floodlight;
 mod members;
 mod model;
-mod pools;
 mod problem;
 mod resource;
 mod services;
@@ -34,13 +33,14 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(crate) use agents::ServerFacts;
+pub(crate) use agents::ServerStats;
+pub(crate) use vips::ConnectionStats;
 
 use crate::server::Handle;
+use crate::services::{PoolSpec, ServiceSpec};
 use crate::settings::Limits;
 use problem::Problem;
 
-/// Maximum size of a request body.
 const BODY_BYTES: usize = 64 << 10;
 
 #[derive(OpenApi)]
@@ -62,7 +62,6 @@ const BODY_BYTES: usize = 64 << 10;
 )]
 struct Document;
 
-/// Returns the routes of the API and its OpenAPI document.
 fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
     let (api, mut document) = paths();
     describe::complete(&mut document);
@@ -70,6 +69,8 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
 }
 
 fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
+    let [services, service] = resource::routes::<ServiceSpec>();
+    let [pools, pool] = resource::routes::<PoolSpec>();
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(api::switches))
         .routes(routes!(api::switch))
@@ -81,22 +82,21 @@ fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(api::statistics))
         .routes(routes!(api::balancer, api::set_balancer))
         .routes(routes!(api::balancers))
-        .routes(routes!(services::services, services::make_service))
-        .routes(routes!(services::service, services::put_service, services::patch_service, services::delete_service))
-        .routes(routes!(pools::pools, pools::make_pool))
-        .routes(routes!(pools::pool, pools::put_pool, pools::patch_pool, pools::delete_pool))
+        .routes(services)
+        .routes(service)
+        .routes(pools)
+        .routes(pool)
         .routes(routes!(members::members, members::make_member))
         .routes(routes!(members::member, members::put_member, members::patch_member, members::delete_member))
         .routes(routes!(api::server_balancers))
         .routes(routes!(stream::events))
-        .routes(routes!(agents::standing_orders))
+        .routes(routes!(agents::commands))
         .routes(routes!(agents::reports))
-        .routes(routes!(agents::facts))
+        .routes(routes!(agents::stats))
         .routes(routes!(agents::agents))
         .split_for_parts()
 }
 
-/// Returns the OpenAPI document, as it is served and committed.
 pub fn openapi() -> String {
     let (_, document) = router();
     let mut text = document.to_pretty_json().expect("the document is plain data");
@@ -123,7 +123,7 @@ fn app(handle: Handle) -> Router {
 async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
     handle.ask(|engine| engine.note_metrics()).await?;
     let services = vips::Overview::of(&handle).await?.services();
-    handle.metrics.services.note(services.iter().flat_map(vips::Service::figures));
+    handle.metrics.services.replace(services.iter().flat_map(vips::Service::figures));
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], handle.metrics.text()))
 }
@@ -135,15 +135,12 @@ async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(dashboard::render(&snapshot, &served))))
 }
 
-/// The listening socket of the HTTP interface.
 pub(crate) struct HttpListener {
     pub(crate) listener: TcpListener,
-    /// TLS acceptor; with it the listener accepts TLS only.
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) limits: Limits,
 }
 
-/// Serves requests until `stop` fires.
 pub(crate) async fn serve(handle: Handle, http_listener: HttpListener, stop: oneshot::Receiver<()>) {
     let app = app(handle);
     let HttpListener { listener, tls, limits } = http_listener;

@@ -15,13 +15,11 @@ use utoipa::ToSchema;
 use crate::engine::Engine;
 use crate::events::dpid;
 
-/// A port of a switch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub(crate) struct End {
+pub(crate) struct SwitchPort {
     /// Datapath id of the switch, 16 hexadecimal digits.
     #[schema(example = "00000000000000a1")]
-    pub(crate) switch: String,
-    /// Port number.
+    pub(crate) dpid: String,
     pub(crate) port: u32,
 }
 
@@ -30,44 +28,36 @@ pub(crate) struct End {
 pub(crate) struct Switch {
     /// Datapath id, 16 hexadecimal digits.
     #[schema(example = "00000000000000a1")]
-    pub(crate) switch: String,
-    /// Whether the switch is connected.
+    pub(crate) dpid: String,
     pub(crate) is_connected: bool,
     /// Peer address of the connection; null while disconnected.
     pub(crate) address: Option<String>,
     /// Time since the switch connected or disconnected, in seconds.
-    pub(crate) since_s: f64,
+    pub(crate) state_duration_s: f64,
     /// Number of tables of the pipeline; null while disconnected.
     pub(crate) tables: Option<u8>,
     /// Round-trip time of the latest echo request, in µs.
     pub(crate) rtt_us: Option<f64>,
-    /// Number of desired rules.
     pub(crate) rules: usize,
-    /// Number of desired groups.
     pub(crate) groups: usize,
     /// Number of rules that the switch rejected.
     pub(crate) rules_refused: usize,
-    /// How the switch maps flows to next hops: `groups`, by its own hash; `bundles`, by Open
-    /// vSwitch's hash with a basis that differs between switches; `shuffled-groups`, by select
-    /// groups that contain every bucket several times, in an order that differs between switches.
-    #[schema(example = "bundles")]
-    pub(crate) spread: &'static str,
+    /// How the switch maps flows to next hops: `native`, by its own hash; `bundle`, by Open
+    /// vSwitch's hash with a basis that differs between switches; `shuffled`, by select groups
+    /// that contain every bucket several times, in an order that differs between switches.
+    #[schema(example = "bundle")]
+    pub(crate) ecmp_hashing: &'static str,
     /// Whether everything sent to the switch has been confirmed.
     pub(crate) is_settled: bool,
-    /// Ports of the switch.
     pub(crate) ports: Vec<Port>,
 }
 
 /// A port as its switch describes it.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Port {
-    /// Port number.
     pub(crate) port: u32,
-    /// Port name.
     pub(crate) name: String,
-    /// Ethernet address of the port.
     pub(crate) mac: String,
-    /// Whether the port is up.
     pub(crate) is_up: bool,
     /// Speed reported by the switch, in kbit/s; virtual ports report wrong speeds.
     pub(crate) speed_kbps: u32,
@@ -76,12 +66,9 @@ pub(crate) struct Port {
 /// A directed link between switches.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Link {
-    /// Sending port.
-    pub(crate) from: End,
-    /// Receiving port.
-    pub(crate) to: End,
-    /// Whether the link is up.
-    pub(crate) is_alive: bool,
+    pub(crate) from: SwitchPort,
+    pub(crate) to: SwitchPort,
+    pub(crate) is_up: bool,
     /// Configured capacity, in bit/s.
     pub(crate) capacity_bps: u64,
     /// Measured one-way latency, in µs.
@@ -93,39 +80,32 @@ pub(crate) struct Link {
 /// A host at its current location.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Host {
-    /// IPv4 address.
     pub(crate) ipv4: String,
-    /// Ethernet address.
     pub(crate) mac: String,
     /// Switch port the host is connected to.
-    pub(crate) at: End,
+    pub(crate) location: SwitchPort,
     /// Whether that port is up.
-    pub(crate) is_alive: bool,
+    pub(crate) is_up: bool,
 }
 
 /// A flow known to the balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Flow {
-    /// Source address.
     pub(crate) src: String,
-    /// Destination address.
     pub(crate) dst: String,
     /// IP protocol; 0 if the flow is all traffic between two hosts.
     pub(crate) protocol: u8,
-    /// Source port.
     pub(crate) src_port: u16,
-    /// Destination port.
     pub(crate) dst_port: u16,
     /// Time since the flow was first seen, in seconds.
     pub(crate) age_s: f64,
-    /// Bytes counted so far.
     pub(crate) bytes: u64,
     /// Rate between the last two counter samples, in bit/s.
     pub(crate) rate_bps: Option<u64>,
     /// Total size in bytes, if the host reported it.
     pub(crate) size_bytes: Option<u64>,
     /// Sending ports of the flow's own path; null if it follows splits or default routes.
-    pub(crate) path: Option<Vec<End>>,
+    pub(crate) path: Option<Vec<SwitchPort>>,
 }
 
 /// The desired routing. Precedence: paths of single flows (see `/v1/flows`), traffic splits,
@@ -133,63 +113,49 @@ pub(crate) struct Flow {
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Paths {
     /// Traffic between two edge switches divided over weighted paths.
-    pub(crate) pairs: Vec<Pair>,
+    pub(crate) splits: Vec<Split>,
     /// Default routes: next hops of all other traffic.
     pub(crate) next_hops: Vec<NextHops>,
 }
 
 /// A traffic split: traffic between two edge switches, divided by hash.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub(crate) struct Pair {
-    /// Datapath id of the source switch.
+pub(crate) struct Split {
     pub(crate) from: String,
-    /// Datapath id of the destination switch.
     pub(crate) to: String,
-    /// Paths of the split.
-    pub(crate) paths: Vec<SharedPath>,
+    pub(crate) paths: Vec<SplitPath>,
 }
 
-/// A path with its weight.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub(crate) struct SharedPath {
+pub(crate) struct SplitPath {
     /// Share relative to the other paths.
     pub(crate) weight: u16,
     /// Sending ports along the path.
-    pub(crate) path: Vec<End>,
+    pub(crate) path: Vec<SwitchPort>,
 }
 
 /// Next hops at a switch towards an edge switch.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct NextHops {
-    /// Datapath id of the switch.
-    pub(crate) at: String,
-    /// Datapath id of the destination switch.
+    pub(crate) dpid: String,
     pub(crate) to: String,
-    /// Ports of the next hops.
-    pub(crate) hops: Vec<SharedPort>,
+    pub(crate) hops: Vec<NextHop>,
 }
 
-/// A port with its weight.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub(crate) struct SharedPort {
-    /// Port number.
+pub(crate) struct NextHop {
     pub(crate) port: u32,
     /// Share relative to the other ports.
     pub(crate) weight: u16,
 }
 
-/// A desired select group.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Group {
-    /// Datapath id of the switch.
-    pub(crate) switch: String,
-    /// Group id.
+    pub(crate) dpid: String,
     pub(crate) group: u32,
-    /// Buckets of the group.
     pub(crate) buckets: Vec<GroupBucket>,
 }
 
-/// A bucket of a group.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct GroupBucket {
     /// Share relative to the other buckets.
@@ -205,38 +171,29 @@ pub(crate) struct GroupBucket {
 pub(crate) struct Statistics {
     /// Time since the start, in seconds.
     pub(crate) uptime_s: f64,
-    /// Number of open connections.
     pub(crate) connections: usize,
     /// Number of open connections that have not finished the handshake.
     pub(crate) handshaking: usize,
-    /// Number of OpenFlow sessions.
     pub(crate) sessions: usize,
     /// Whether no message waits to be sent or confirmed.
     pub(crate) is_settled: bool,
-    /// Flow-mods sent.
     pub(crate) flow_mods: u64,
-    /// Group-mods sent.
     pub(crate) group_mods: u64,
-    /// Packet-ins received.
     pub(crate) packet_ins: u64,
-    /// Packet-outs sent.
     pub(crate) packet_outs: u64,
-    /// Statistics requests sent.
-    pub(crate) polls: u64,
-    /// Decisions of the balancer.
-    pub(crate) decisions: u64,
-    /// Flows migrated between paths.
-    pub(crate) moves: u64,
+    pub(crate) stats_requests: u64,
+    pub(crate) balancer_decisions: u64,
+    pub(crate) flow_migrations: u64,
     /// Counter samples ignored because the switch had not refreshed them.
-    pub(crate) stale_samples: u64,
+    pub(crate) counter_samples_stale: u64,
     /// First packets and reports of flows over the limit of flows, which the balancer does not
     /// receive.
-    pub(crate) flows_untold: u64,
+    pub(crate) flows_over_limit: u64,
     /// Packets from hosts over the host limits.
-    pub(crate) hosts_refused: u64,
+    pub(crate) host_packets_over_limit: u64,
     /// ARP requests for unknown hosts that were suppressed: repeated too soon, or above the rate of
     /// their port.
-    pub(crate) questions_dropped: u64,
+    pub(crate) arp_requests_suppressed: u64,
 }
 
 /// A balancer with its parameters.
@@ -245,20 +202,16 @@ pub(crate) struct Balancer {
     /// Specification, as on the command line.
     #[schema(example = "hedera:policy=gff")]
     pub(crate) spec: String,
-    /// Name of the balancer.
     pub(crate) name: String,
-    /// Human-readable name.
     pub(crate) title: String,
-    /// One-sentence description.
     pub(crate) summary: String,
-    /// Values of all parameters.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
 /// The balancer to use from now on.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BalancerWanted {
+pub(crate) struct BalancerRequest {
     /// Specification, as on the command line; omitted parameters have their defaults.
     #[schema(example = "ecmp")]
     pub(crate) spec: String,
@@ -267,32 +220,24 @@ pub(crate) struct BalancerWanted {
 /// An available balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct BalancerKind {
-    /// Name of the balancer.
     pub(crate) name: String,
-    /// Human-readable name.
     pub(crate) title: String,
-    /// One-sentence description.
     pub(crate) summary: String,
     /// Publication that describes the balancer.
     pub(crate) source: String,
-    /// Parameters of the balancer.
     pub(crate) parameters: Vec<Parameter>,
 }
 
-/// A parameter of a balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Parameter {
-    /// Name of the parameter.
     pub(crate) name: String,
-    /// Default value.
     pub(crate) default: String,
-    /// Meaning of the parameter.
     pub(crate) meaning: String,
 }
 
-impl End {
-    pub(crate) fn new((datapath, port): (DatapathId, PortNo)) -> End {
-        End { switch: dpid(datapath), port: port.0 }
+impl SwitchPort {
+    pub(crate) fn new((datapath, port): (DatapathId, PortNo)) -> SwitchPort {
+        SwitchPort { dpid: dpid(datapath), port: port.0 }
     }
 }
 
@@ -307,16 +252,16 @@ impl Switch {
             name: port.name,
         };
         Switch {
-            switch: dpid(info.datapath),
+            dpid: dpid(info.datapath),
             is_connected: info.connection.is_some(),
             address: peer.map(|peer| peer.address.to_string()),
-            since_s: engine.clock.now().saturating_sub(info.since).as_s_f64(),
+            state_duration_s: engine.clock.now().saturating_sub(info.since).as_s_f64(),
             tables: info.features.map(|features| features.tables),
             rtt_us: info.rtt.map(Time::as_us_f64),
             rules: info.rules_wanted,
             groups: info.groups_wanted,
             rules_refused: info.rules_refused,
-            spread: info.spread,
+            ecmp_hashing: info.spread,
             is_settled: info.is_settled,
             ports: info.ports.into_iter().map(port).collect(),
         }
@@ -326,9 +271,9 @@ impl Switch {
 impl Link {
     pub(crate) fn new(info: LinkInfo) -> Link {
         Link {
-            from: End::new(info.from),
-            to: End::new(info.to),
-            is_alive: info.is_alive,
+            from: SwitchPort::new(info.from),
+            to: SwitchPort::new(info.to),
+            is_up: info.is_alive,
             capacity_bps: info.capacity.as_bps(),
             latency_us: info.latency.map(Time::as_us_f64),
             load_bps: info.load.map(|load| load.as_bps()),
@@ -342,18 +287,17 @@ impl Host {
         Host {
             ipv4: known.ipv4.to_string(),
             mac: known.mac.to_string(),
-            at: End::new((known.datapath, known.port)),
-            is_alive: info.is_alive,
+            location: SwitchPort::new((known.datapath, known.port)),
+            is_up: info.is_alive,
         }
     }
 }
 
-/// Returns the sending ports along a path.
-fn ends(engine: &Engine, path: &[LinkIx]) -> Vec<End> {
+fn ends(engine: &Engine, path: &[LinkIx]) -> Vec<SwitchPort> {
     let topology = engine.controller.topology();
     let end = |link: &LinkIx| {
         let datapath = engine.controller.datapath_of(topology.link(*link).from)?;
-        Some(End::new((datapath, engine.controller.port_of(*link)?)))
+        Some(SwitchPort::new((datapath, engine.controller.port_of(*link)?)))
     };
     path.iter().filter_map(end).collect()
 }
@@ -380,18 +324,18 @@ impl Paths {
     pub(crate) fn new(engine: &Engine) -> Paths {
         let controller = &engine.controller;
         let switch = |node| controller.datapath_of(node).map(dpid);
-        let shared = |path: &WeightedPath| SharedPath { weight: path.weight, path: ends(engine, &path.path) };
-        let pairs = controller.placements().splits().iter().filter_map(|((from, to), paths)| {
-            Some(Pair { from: switch(*from)?, to: switch(*to)?, paths: paths.iter().map(shared).collect() })
+        let shared = |path: &WeightedPath| SplitPath { weight: path.weight, path: ends(engine, &path.path) };
+        let splits = controller.placements().splits().iter().filter_map(|((from, to), paths)| {
+            Some(Split { from: switch(*from)?, to: switch(*to)?, paths: paths.iter().map(shared).collect() })
         });
         let table = controller.hops().into_iter().flat_map(|table| &table.0);
         let next_hops = table.filter_map(|((at, to), hops)| {
             let hop = |hop: &balance::central::NextHop| {
-                Some(SharedPort { port: controller.port_of(hop.link)?.0, weight: hop.weight })
+                Some(NextHop { port: controller.port_of(hop.link)?.0, weight: hop.weight })
             };
-            Some(NextHops { at: switch(*at)?, to: switch(*to)?, hops: hops.iter().filter_map(hop).collect() })
+            Some(NextHops { dpid: switch(*at)?, to: switch(*to)?, hops: hops.iter().filter_map(hop).collect() })
         });
-        Paths { pairs: pairs.collect(), next_hops: next_hops.collect() }
+        Paths { splits: splits.collect(), next_hops: next_hops.collect() }
     }
 }
 
@@ -402,11 +346,10 @@ impl Group {
             watch_port: (bucket.watch_port != PortNo::ANY).then_some(bucket.watch_port.0),
             actions: bucket.actions.iter().map(action_text).collect(),
         };
-        Group { switch: dpid(datapath), group: group.group.0, buckets: group.buckets.iter().map(bucket).collect() }
+        Group { dpid: dpid(datapath), group: group.group.0, buckets: group.buckets.iter().map(bucket).collect() }
     }
 }
 
-/// Returns an action in the syntax of `ovs-ofctl`.
 fn action_text(action: &Action) -> String {
     match action {
         Action::Output { port, .. } => format!("output:{}", port.0),
@@ -435,13 +378,13 @@ impl Statistics {
             group_mods: tally.group_mods,
             packet_ins: tally.packet_ins,
             packet_outs: tally.packet_outs,
-            polls: tally.polls,
-            decisions: tally.decisions,
-            moves: tally.moves,
-            stale_samples: tally.stale_samples,
-            flows_untold: tally.flows_untold,
-            hosts_refused: tally.hosts_refused,
-            questions_dropped: tally.questions_dropped,
+            stats_requests: tally.polls,
+            balancer_decisions: tally.decisions,
+            flow_migrations: tally.moves,
+            counter_samples_stale: tally.stale_samples,
+            flows_over_limit: tally.flows_over_limit,
+            host_packets_over_limit: tally.hosts_refused,
+            arp_requests_suppressed: tally.arp_requests_suppressed,
         }
     }
 }

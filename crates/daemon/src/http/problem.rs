@@ -18,11 +18,8 @@ pub(crate) struct Problem {
     /// Type of the problem; `about:blank` if the status describes it completely.
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Reason phrase of the status.
     title: &'static str,
-    /// HTTP status.
     status: u16,
-    /// Description of this error.
     detail: String,
     /// Invalid field of the request, such as `members[0].address`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,7 +31,6 @@ impl Problem {
         let title = status.canonical_reason().unwrap_or("Problem");
         Problem { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), field: None }
     }
-    /// Creates the error of an invalid field.
     pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Problem {
         Problem::from(FieldError::new(field, message))
     }
@@ -53,7 +49,6 @@ impl Problem {
     pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
-    /// Returns a problem response for the OpenAPI document.
     pub(super) fn described(message: &str) -> openapi::Response {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
         ResponseBuilder::new().description(message).content(CONTENT, content).build()

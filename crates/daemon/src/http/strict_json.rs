@@ -7,10 +7,6 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Parses JSON.
-///
-/// # Errors
-/// Returns the position of the syntax error or repeated key.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut reader)?;

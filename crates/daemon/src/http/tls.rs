@@ -17,7 +17,6 @@ use crate::settings::Limits;
 
 type Opened = (TlsStream<TcpStream>, SocketAddr);
 
-/// A listener that returns connections after the TLS handshake.
 pub(super) struct Listener {
     listener: TcpListener,
     acceptor: TlsAcceptor,

@@ -1,20 +1,19 @@
 //! Representation of virtual services and pools in the API: definition and current state.
 
-use control::vip::{Counts, Failure, MemberId, MemberState, MemberStatus, ServiceStatus};
+use control::vip::{self, Counts, Failure, MemberId, MemberStatus, ServiceStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 use super::problem::Problem;
-use crate::metrics::{Served, Serving};
+use crate::metrics::MemberLabels;
 use crate::server::Handle;
-use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, Origin, PoolSpec, Protocol, Refusal, Rules};
-use crate::services::{Established, Mac, NamedMember};
+use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, OnUnavailable, Origin, PoolSpec, Protocol, Rules};
+use crate::services::{Mac, NamedMember, OnMemberFailure};
 
 /// Connections and bytes of a service or member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, ToSchema)]
-pub(crate) struct Load {
-    /// Current connections.
+pub(crate) struct ConnectionStats {
     pub(crate) connections: u64,
     /// Connections since the controller started.
     pub(crate) connections_total: u64,
@@ -24,24 +23,22 @@ pub(crate) struct Load {
     pub(crate) bytes_out: u64,
 }
 
-impl From<Counts> for Load {
-    fn from(counts: Counts) -> Load {
+impl From<Counts> for ConnectionStats {
+    fn from(counts: Counts) -> ConnectionStats {
         let Counts { connections, connections_total, bytes_in, bytes_out } = counts;
-        Load { connections, connections_total, bytes_in, bytes_out }
+        ConnectionStats { connections, connections_total, bytes_in, bytes_out }
     }
 }
 
 /// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    /// The member is available.
+pub(crate) enum MemberState {
     Up,
     /// No host with the address of the member is known; the controller probes for it.
     Unknown,
     /// The switch port of the member is down, or its switch is disconnected.
-    Unplugged,
-    /// Health checks fail.
+    Disconnected,
     Failing,
     /// No service uses the pool, so the member is not observed.
     Unused,
@@ -53,8 +50,7 @@ pub(crate) struct Member {
     /// Name of the member; null for a removed member that still has connections.
     pub(crate) name: Option<Name>,
     /// Id of the member within the pool, as in events and rules.
-    pub(crate) number: u32,
-    /// IPv4 address of the member.
+    pub(crate) id: u32,
     pub(crate) address: String,
     /// Port of the member; null if it is the port of the service.
     pub(crate) port: Option<u16>,
@@ -63,25 +59,23 @@ pub(crate) struct Member {
     /// Whether the definition allows new connections.
     pub(crate) is_enabled: bool,
     /// State of the member.
-    pub(crate) state: State,
+    pub(crate) state: MemberState,
     /// Human-readable state with its reason.
-    pub(crate) state_words: String,
+    pub(crate) state_detail: String,
     /// Connections of the member that have their own rules.
-    pub(crate) load: Load,
+    pub(crate) stats: ConnectionStats,
     /// Number of client slots assigned to the member in services with wildcard rules.
-    pub(crate) buckets: u32,
+    pub(crate) client_slots: u32,
 }
 
 /// A virtual service and its current state.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Service {
-    /// Name of the service.
     pub(crate) name: Name,
     /// Id of the service, as in rules.
-    pub(crate) number: u16,
+    pub(crate) id: u16,
     /// Origin of the definition; only this origin can change it.
     pub(crate) origin: Origin,
-    /// Virtual IPv4 address.
     pub(crate) address: String,
     /// Transport protocol.
     pub(crate) protocol: Protocol,
@@ -96,12 +90,12 @@ pub(crate) struct Service {
     /// Kind of the rules that forward packets to members.
     pub(crate) rules: Rules,
     /// Number of client slots with wildcard rules.
-    pub(crate) buckets: u16,
+    pub(crate) client_slots: u16,
     /// Number of client slots that are migrating to another member; the controller handles their
     /// new connections.
-    pub(crate) buckets_moving: u16,
+    pub(crate) client_slots_migrating: u16,
     /// Connections of the service that have their own rules, including those of removed members.
-    pub(crate) load: Load,
+    pub(crate) stats: ConnectionStats,
     /// Members with their connections of this service.
     pub(crate) members: Vec<Member>,
 }
@@ -109,10 +103,9 @@ pub(crate) struct Service {
 /// A pool and its current state.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Pool {
-    /// Name of the pool.
     pub(crate) name: Name,
     /// Id of the pool, as in events.
-    pub(crate) number: u16,
+    pub(crate) id: u16,
     /// Origin of the definition; only this origin can change it.
     pub(crate) origin: Origin,
     /// Balancer that picks members for new connections.
@@ -120,16 +113,14 @@ pub(crate) struct Pool {
     /// Health check of the members; with null, a member is up while its switch port is up.
     pub(crate) monitor: Option<MonitorSpec>,
     /// Treatment of the connections of a failed member.
-    pub(crate) established: Established,
+    pub(crate) on_member_failure: OnMemberFailure,
     /// Reply to clients when no member is available.
-    pub(crate) refusal: Refusal,
-    /// Services that use the pool.
+    pub(crate) on_unavailable: OnUnavailable,
     pub(crate) services: Vec<Name>,
     /// Members with their connections of all services.
     pub(crate) members: Vec<Member>,
 }
 
-/// The definitions of all services and pools with their state in the controller.
 pub(crate) struct Overview {
     desired: Desired,
     /// By service id.
@@ -137,44 +128,40 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
-    /// Reads definitions and state at one point in time.
     pub(crate) async fn of(handle: &Handle) -> Result<Overview, Problem> {
         let desired = handle.services.desired().await;
         let now = handle.ask(|engine| engine.controller.services()).await?;
         let now = now.into_iter().map(|service| (service.service.id.0, service)).collect();
         Ok(Overview { desired: desired.clone(), now })
     }
-
-    /// Returns the Floodlight definitions.
     pub(crate) fn floodlight(&self) -> &Floodlight {
         &self.desired.floodlight
     }
-
     pub(crate) fn services(&self) -> Vec<Service> {
         self.desired.services.keys().filter_map(|name| self.service(name)).collect()
     }
 
     pub(crate) fn service(&self, name: &Name) -> Option<Service> {
         let service = self.desired.services.get(name)?;
-        let now = self.now.get(&service.number);
+        let now = self.now.get(&service.id);
         let spec = &service.spec;
         let pool = spec.pool.as_ref().and_then(|pool| self.desired.pools.get(pool));
         let members = now.into_iter().flat_map(|now| &now.members);
         let members = members.filter_map(|now| Member::of(pool.and_then(|pool| named(pool, now)), now));
         Some(Service {
             name: name.clone(),
-            number: service.number,
+            id: service.id,
             origin: service.origin,
             address: spec.address.to_string(),
             protocol: spec.protocol,
             port: spec.port,
             pool: spec.pool.clone(),
-            mac: spec.mac.unwrap_or_else(|| Mac(control::vip::mac_of(spec.address))),
+            mac: spec.mac.unwrap_or_else(|| Mac(vip::mac_of(spec.address))),
             idle_timeout_s: spec.idle_timeout_s,
             rules: spec.rules,
-            buckets: spec.buckets,
-            buckets_moving: now.map_or(0, |now| now.moving as u16),
-            load: now.map(|now| now.counts.into()).unwrap_or_default(),
+            client_slots: spec.client_slots,
+            client_slots_migrating: now.map_or(0, |now| now.moving as u16),
+            stats: now.map(|now| now.counts.into()).unwrap_or_default(),
             members: members.collect(),
         })
     }
@@ -185,12 +172,12 @@ impl Overview {
 
     pub(crate) fn pool(&self, name: &Name) -> Option<Pool> {
         let pool = self.desired.pools.get(name)?;
-        let PoolSpec { balancer, monitor, established, refusal, members } = pool.spec.clone();
+        let PoolSpec { balancer, monitor, on_member_failure, on_unavailable, members } = pool.spec.clone();
         let services: Vec<Name> = self.desired.users_of(name).cloned().collect();
         // Every service lists the same members, each with the connections of that service.
         let mut all: BTreeMap<MemberId, MemberStatus> = BTreeMap::new();
-        let numbers = services.iter().filter_map(|service| Some(self.desired.services.get(service)?.number));
-        for now in numbers.filter_map(|number| self.now.get(&number)).flat_map(|service| &service.members) {
+        let ids = services.iter().filter_map(|service| Some(self.desired.services.get(service)?.id));
+        for now in ids.filter_map(|id| self.now.get(&id)).flat_map(|service| &service.members) {
             let known = all.entry(now.id).and_modify(|known| {
                 known.counts.add(&now.counts);
                 known.buckets += now.buckets;
@@ -200,19 +187,19 @@ impl Overview {
         let found = all.values().filter_map(|now| Some((now.id.0, Member::of(named(pool, now), now)?)));
         let mut found: BTreeMap<u32, Member> = found.collect();
         let defined = |member: &NamedMember| {
-            let number = pool.members.get(&member.name).copied().unwrap_or_default();
-            found.remove(&number).unwrap_or_else(|| Member::unused(member, number))
+            let id = pool.members.get(&member.name).copied().unwrap_or_default();
+            found.remove(&id).unwrap_or_else(|| Member::unused(member, id))
         };
         let mut all: Vec<Member> = members.iter().map(defined).collect();
         all.extend(found.into_values());
         Some(Pool {
             name: name.clone(),
-            number: pool.number,
+            id: pool.id,
             origin: pool.origin,
             balancer,
             monitor,
-            established,
-            refusal,
+            on_member_failure,
+            on_unavailable,
             services,
             members: all,
         })
@@ -224,21 +211,17 @@ impl Overview {
 }
 
 impl Service {
-    /// Returns the metrics of every member.
-    pub(crate) fn figures(&self) -> impl Iterator<Item = (Serving, Served)> {
+    pub(crate) fn figures(&self) -> impl Iterator<Item = (MemberLabels, bool, ConnectionStats)> {
         self.members.iter().map(|member| {
-            let name = member.name.as_ref().map_or_else(|| format!("#{}", member.number), ToString::to_string);
-            let Load { connections, connections_total, bytes_in, bytes_out } = member.load;
-            let is_up = member.state == State::Up;
-            let served = Served { is_up, connections, connections_total, bytes_in, bytes_out };
-            (Serving { service: self.name.to_string(), member: name }, served)
+            let name = member.name.as_ref().map_or_else(|| format!("#{}", member.id), ToString::to_string);
+            let labels = MemberLabels { service: self.name.to_string(), member: name };
+            (labels, member.state == MemberState::Up, member.stats)
         })
     }
 }
 
-/// Returns the definition of a member; `None` if it was removed.
 fn named<'a>(pool: &'a services::Pool, now: &MemberStatus) -> Option<&'a NamedMember> {
-    let (name, _) = pool.members.iter().find(|(_, number)| **number == now.id.0)?;
+    let (name, _) = pool.members.iter().find(|(_, id)| **id == now.id.0)?;
     pool.spec.member(name)
 }
 
@@ -249,48 +232,48 @@ impl Member {
         if named.is_none() && now.counts.connections == 0 {
             return None;
         }
-        let state_words = match now.state {
-            MemberState::Failing(Failure::Status(status)) => format!("failing: HTTP status {status}"),
+        let state_detail = match now.state {
+            vip::MemberState::Failing(Failure::Status(status)) => format!("failing: HTTP status {status}"),
             other => other.words().to_owned(),
         };
         Some(Member {
             name: named.map(|member| member.name.clone()),
-            number: now.id.0,
+            id: now.id.0,
             address: now.address.to_string(),
             port: now.port,
             weight: named.map_or(0, |member| member.spec().weight),
             is_enabled: now.is_enabled && !now.is_leaving,
-            state: State::from(now.state),
-            state_words,
-            load: now.counts.into(),
-            buckets: now.buckets as u32,
+            state: MemberState::from(now.state),
+            state_detail,
+            stats: now.counts.into(),
+            client_slots: now.buckets as u32,
         })
     }
 
-    fn unused(member: &NamedMember, number: u32) -> Member {
+    fn unused(member: &NamedMember, id: u32) -> Member {
         let spec = member.spec();
         Member {
             name: Some(member.name.clone()),
-            number,
+            id,
             address: spec.address.to_string(),
             port: spec.port,
             weight: spec.weight,
             is_enabled: spec.is_enabled,
-            state: State::Unused,
-            state_words: "unused: no service uses the pool".to_owned(),
-            load: Load::default(),
-            buckets: 0,
+            state: MemberState::Unused,
+            state_detail: "unused: no service uses the pool".to_owned(),
+            stats: ConnectionStats::default(),
+            client_slots: 0,
         }
     }
 }
 
-impl From<MemberState> for State {
-    fn from(state: MemberState) -> State {
+impl From<vip::MemberState> for MemberState {
+    fn from(state: vip::MemberState) -> MemberState {
         match state {
-            MemberState::Up => State::Up,
-            MemberState::Unknown => State::Unknown,
-            MemberState::Unplugged => State::Unplugged,
-            MemberState::Failing(_) => State::Failing,
+            vip::MemberState::Up => MemberState::Up,
+            vip::MemberState::Unknown => MemberState::Unknown,
+            vip::MemberState::Unplugged => MemberState::Disconnected,
+            vip::MemberState::Failing(_) => MemberState::Failing,
         }
     }
 }

@@ -19,7 +19,6 @@ pub(crate) enum ErrorScope<'a> {
 }
 
 impl ErrorScope<'_> {
-    /// Returns the error with its field relative to the changed object.
     fn relative(self, fault: FieldError) -> FieldError {
         let part = match self {
             ErrorScope::Service(name) => format!("services.{name}"),
@@ -48,9 +47,6 @@ struct Virtual {
 
 impl Desired {
     /// Checks all definitions; `checker` is the health-check address.
-    ///
-    /// # Errors
-    /// Returns the first invalid field.
     pub(crate) fn check(&self, checker: Option<Ipv4Addr>, focus: ErrorScope<'_>) -> Result<(), FieldError> {
         self.check_all(checker, focus).map_err(|fault| focus.relative(fault))
     }
@@ -70,7 +66,7 @@ impl Desired {
         self.check_members(&seen, focus)?;
         // The controller makes the final check. The checks above report its errors by field.
         self.compile().check(checker).map_err(|error| {
-            let at_fault = error.rules_of().and_then(|id| self.services.iter().find(|(_, one)| one.number == id.0));
+            let at_fault = error.rules_of().and_then(|id| self.services.iter().find(|(_, one)| one.id == id.0));
             let field = at_fault.map_or_else(String::new, |(name, _)| format!("services.{name}.rules"));
             FieldError::new(field, error.to_string())
         })
@@ -99,9 +95,9 @@ impl Desired {
         if spec.idle_timeout_s == 0 {
             return Err(FieldError::new("idle_timeout_s", "must be above 0: otherwise connections never expire"));
         }
-        if !vip::BUCKETS.contains(&spec.buckets) || !spec.buckets.is_power_of_two() {
+        if !vip::BUCKETS.contains(&spec.client_slots) || !spec.client_slots.is_power_of_two() {
             let (least, most) = (vip::BUCKETS.start(), vip::BUCKETS.end());
-            return Err(FieldError::new("buckets", format!("must be a power of two from {least} to {most}")));
+            return Err(FieldError::new("client_slots", format!("must be a power of two from {least} to {most}")));
         }
         if spec.mac.is_some_and(|mac| mac.0.is_multicast() || mac.0 == MacAddr::default()) {
             return Err(FieldError::new("mac", "is not the address of one host"));
@@ -123,31 +119,26 @@ impl Desired {
     }
 
     fn check_members(&self, seen: &Virtual, focus: ErrorScope<'_>) -> Result<(), FieldError> {
-        let is_virtual = |address: &Ipv4Addr| seen.macs.contains_key(address);
+        let changed = match focus {
+            ErrorScope::Service(name) => self.services.get(name).map(|service| (name, service.spec.address)),
+            _ => None,
+        };
         for (name, pool) in &self.pools {
-            let members = pool.spec.members.iter().enumerate();
-            for (ix, address) in members.map(|(ix, member)| (ix, member.spec().address)) {
-                if !is_virtual(&address) {
-                    continue;
-                }
-                let service = match focus {
-                    ErrorScope::Service(service) => {
-                        self.services.get(service).map(|found| (service, found.spec.address))
-                    }
-                    _ => None,
-                };
-                return Err(match service.filter(|(_, at)| *at == address) {
-                    Some((service, _)) => {
-                        let message = format!("{address} is the address of a member of pool `{name}`");
-                        FieldError::new(format!("services.{service}.address"), message)
-                    }
-                    None => {
-                        let message =
-                            format!("{address} is the address of a virtual service, which cannot be a member");
-                        FieldError::new(format!("pools.{name}.members[{ix}].address"), message)
-                    }
-                });
-            }
+            let addresses = pool.spec.members.iter().map(|member| member.spec().address);
+            let Some((ix, address)) = addresses.enumerate().find(|(_, address)| seen.macs.contains_key(address)) else {
+                continue;
+            };
+            let (field, message) = match changed.filter(|(_, at)| *at == address) {
+                Some((service, _)) => (
+                    format!("services.{service}.address"),
+                    format!("{address} is the address of a member of pool `{name}`"),
+                ),
+                None => (
+                    format!("pools.{name}.members[{ix}].address"),
+                    format!("{address} is the address of a virtual service, which cannot be a member"),
+                ),
+            };
+            return Err(FieldError::new(field, message));
         }
         Ok(())
     }
@@ -163,7 +154,8 @@ fn check_pool(spec: &PoolSpec, checker: Option<Ipv4Addr>) -> Result<(), FieldErr
     if let Some(monitor) = &spec.monitor {
         monitor.check().map_err(|fault| fault.within("monitor"))?;
         if checker.is_none() {
-            let message = "health checks need a source address: set `checker` of [services] in the configuration";
+            let message =
+                "health checks need a source address: set `health_check_address` of [services] in the configuration";
             return Err(FieldError::new("monitor", message));
         }
     }

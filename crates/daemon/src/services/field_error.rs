@@ -5,7 +5,6 @@ use std::fmt::{self, Display};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// An invalid field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FieldError {
     /// Dotted path, such as `members[2].address`; empty for the whole definition.
@@ -26,15 +25,12 @@ impl FieldError {
     pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> FieldError {
         FieldError { field: field.into(), message: message.into() }
     }
-
-    /// Returns the error with its path prefixed by an enclosing part.
     pub(crate) fn within(self, part: impl Display) -> FieldError {
         let field = if self.field.is_empty() { part.to_string() } else { format!("{part}.{}", self.field) };
         FieldError { field, ..self }
     }
 }
 
-/// Deserialises a value from JSON. An error names the invalid field.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();

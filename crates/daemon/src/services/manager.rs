@@ -12,13 +12,9 @@ use crate::server::Handle;
 /// The reason why a change was rejected. The state is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ChangeError {
-    /// A field is invalid.
     Fault(FieldError),
-    /// The object does not exist.
     NotFound(String),
-    /// The change conflicts with existing definitions.
     Conflict(String),
-    /// The change cannot be stored.
     Store(String),
     Stopping,
 }
@@ -40,7 +36,6 @@ impl From<FieldError> for ChangeError {
     }
 }
 
-/// The desired services and their store.
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
     desired: Mutex<Desired>,
@@ -52,21 +47,14 @@ impl ServiceManager {
     pub(crate) fn new(desired: Desired, store: Option<Store>, checker: Option<Ipv4Addr>) -> ServiceManager {
         ServiceManager { desired: Mutex::new(desired), store: store.map(Arc::new), checker }
     }
-
     pub(crate) fn checker(&self) -> Option<Ipv4Addr> {
         self.checker
     }
-
-    /// Locks the desired services.
     pub(crate) async fn desired(&self) -> MutexGuard<'_, Desired> {
         self.desired.lock().await
     }
-
     /// Makes a change completely or not at all. When this returns, the change is on disk and in the
     /// controller.
-    ///
-    /// # Errors
-    /// Returns why the change was rejected. The state is unchanged.
     pub(crate) async fn change<T: Send + 'static>(
         handle: &Handle,
         edit: impl FnOnce(&mut Desired, &ServiceManager) -> Result<T, ChangeError> + Send + 'static,

@@ -26,10 +26,10 @@ pub(crate) use floodlight::Floodlight;
 pub(crate) use manager::{ChangeError, ServiceManager};
 pub(crate) use monitor::MonitorSpec;
 pub(crate) use spec::{
-    Established, Mac, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec,
+    Mac, MemberSpec, Name, NamedMember, OnMemberFailure, OnUnavailable, PoolSpec, Protocol, Rules, ServiceSpec,
 };
-pub(crate) use store::Store;
 pub use store::StoreError;
+pub(crate) use store::{Store, replace_file};
 
 /// The pool of services without a pool: it has no members, and clients are refused.
 const EMPTY_POOL: PoolId = PoolId(0);
@@ -56,33 +56,29 @@ impl Origin {
     }
 }
 
-/// Definitions of the configuration file.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ConfiguredServices {
     pub(crate) services: BTreeMap<Name, ServiceSpec>,
     pub(crate) pools: BTreeMap<Name, PoolSpec>,
 }
 
-/// A service with its id.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Service {
-    pub(crate) number: u16,
+    pub(crate) id: u16,
     pub(crate) origin: Origin,
     pub(crate) spec: ServiceSpec,
 }
 
-/// A pool with its id and the ids of its members.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pool {
-    pub(crate) number: u16,
+    pub(crate) id: u16,
     pub(crate) origin: Origin,
     pub(crate) spec: PoolSpec,
     pub(crate) members: BTreeMap<Name, u32>,
 }
 
-/// All desired services and pools.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Desired {
@@ -93,12 +89,12 @@ pub(crate) struct Desired {
     #[serde(default)]
     pub(crate) floodlight: Floodlight,
     /// The ids assigned last: an id is not reused before all others have been used.
-    last: Numbers,
+    last: LastIds,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Numbers {
+struct LastIds {
     service: u16,
     pool: u16,
     member: u32,
@@ -106,7 +102,7 @@ struct Numbers {
 
 /// Returns the next id above 0 that is not used; `None` if all are used.
 fn next_free(last: u32, max: u32, is_used: impl Fn(u32) -> bool) -> Option<u32> {
-    (1..=max).map(|step| (last.min(max) + step - 1) % max + 1).find(|number| !is_used(*number))
+    (1..=max).map(|step| (last.min(max) + step - 1) % max + 1).find(|id| !is_used(*id))
 }
 
 fn check_origin(name: &Name, origin: Origin, found: Origin) -> Result<(), ChangeError> {
@@ -124,11 +120,11 @@ impl Desired {
             service.spec = spec;
             return Ok(false);
         }
-        let used: BTreeSet<u16> = self.services.values().map(|service| service.number).collect();
-        let free = next_free(self.last.service.into(), u16::MAX.into(), |number| used.contains(&(number as u16)));
-        let number = free.ok_or_else(|| ChangeError::Conflict("there are 65535 services already".to_owned()))? as u16;
-        self.last.service = number;
-        self.services.insert(name.clone(), Service { number, origin, spec });
+        let used: BTreeSet<u16> = self.services.values().map(|service| service.id).collect();
+        let free = next_free(self.last.service.into(), u16::MAX.into(), |id| used.contains(&(id as u16)));
+        let id = free.ok_or_else(|| ChangeError::Conflict("there are 65535 services already".to_owned()))? as u16;
+        self.last.service = id;
+        self.services.insert(name.clone(), Service { id, origin, spec });
         Ok(true)
     }
 
@@ -152,46 +148,45 @@ impl Desired {
             check_origin(name, origin, before.origin)?;
         }
         let is_new = before.is_none();
-        let number = match before {
-            Some(before) => before.number,
+        let id = match before {
+            Some(before) => before.id,
             None => {
-                let used: BTreeSet<u16> = self.pools.values().map(|pool| pool.number).collect();
-                let free = next_free(self.last.pool.into(), u16::MAX.into(), |number| used.contains(&(number as u16)));
-                let number =
-                    free.ok_or_else(|| ChangeError::Conflict("there are 65535 pools already".to_owned()))? as u16;
-                self.last.pool = number;
-                number
+                let used: BTreeSet<u16> = self.pools.values().map(|pool| pool.id).collect();
+                let free = next_free(self.last.pool.into(), u16::MAX.into(), |id| used.contains(&(id as u16)));
+                let id = free.ok_or_else(|| ChangeError::Conflict("there are 65535 pools already".to_owned()))? as u16;
+                self.last.pool = id;
+                id
             }
         };
-        let members = self.number_members(name, &spec);
-        self.pools.insert(name.clone(), Pool { number, origin, spec, members });
+        let members = self.member_ids(name, &spec);
+        self.pools.insert(name.clone(), Pool { id, origin, spec, members });
         Ok(is_new)
     }
 
     /// Returns the ids of the members of a pool. A changed address or port makes another member
     /// with a new id: connections stay with the old one.
-    fn number_members(&mut self, pool: &Name, spec: &PoolSpec) -> BTreeMap<Name, u32> {
+    fn member_ids(&mut self, pool: &Name, spec: &PoolSpec) -> BTreeMap<Name, u32> {
         let before = self.pools.get(pool);
         let mut used: BTreeSet<u32> = before.into_iter().flat_map(|pool| pool.members.values().copied()).collect();
         let mut last = self.last.member;
-        let number = |member: &NamedMember| {
+        let id_of = |member: &NamedMember| {
             let endpoint = |member: &NamedMember| (member.spec().address, member.spec().port);
             let kept = before.and_then(|pool| {
                 let same = pool.spec.member(&member.name).is_some_and(|other| endpoint(other) == endpoint(member));
                 pool.members.get(&member.name).copied().filter(|_| same)
             });
-            let number = kept.or_else(|| next_free(last, MEMBER_MAX.0, |number| used.contains(&number)));
+            let id = kept.or_else(|| next_free(last, MEMBER_MAX.0, |id| used.contains(&id)));
             // A request is far too short for as many members as there are ids.
-            let number = number.unwrap_or(MEMBER_MAX.0);
+            let id = id.unwrap_or(MEMBER_MAX.0);
             if kept.is_none() {
-                last = number;
-                used.insert(number);
+                last = id;
+                used.insert(id);
             }
-            (member.name.clone(), number)
+            (member.name.clone(), id)
         };
-        let numbers = spec.members.iter().map(number).collect();
+        let ids = spec.members.iter().map(id_of).collect();
         self.last.member = last;
-        numbers
+        ids
     }
 
     /// Removes a pool. Returns whether it existed.
@@ -209,11 +204,9 @@ impl Desired {
         Ok(self.pools.remove(name).is_some())
     }
 
-    /// Returns the names of the services that use a pool.
     pub(crate) fn users_of(&self, pool: &Name) -> impl Iterator<Item = &Name> {
         self.services.iter().filter(move |(_, service)| service.spec.pool.as_ref() == Some(pool)).map(|(name, _)| name)
     }
-
     /// Replaces all definitions of an origin.
     ///
     /// # Errors
@@ -225,7 +218,6 @@ impl Desired {
         pools.iter().try_for_each(|(name, spec)| self.put_pool(origin, name, spec.clone()).map(drop))?;
         services.iter().try_for_each(|(name, spec)| self.put_service(origin, name, spec.clone()).map(drop))
     }
-
     /// Derives services and pools from the Floodlight definitions again.
     ///
     /// # Errors
@@ -236,17 +228,16 @@ impl Desired {
         Ok(self.check(checker, ErrorScope::All)?)
     }
 
-    /// Converts the definitions for the controller.
     pub(crate) fn compile(&self) -> vip::Services {
         let pool_of = |spec: &ServiceSpec| {
             let pool = spec.pool.as_ref().and_then(|name| self.pools.get(name));
-            pool.map_or(EMPTY_POOL, |pool| PoolId(pool.number))
+            pool.map_or(EMPTY_POOL, |pool| PoolId(pool.id))
         };
         let service = |service: &Service| {
             let ServiceSpec { address, protocol, port, mac, idle_timeout_s, .. } = service.spec;
             let rules = service.spec.rules();
             vip::Service {
-                id: ServiceId(service.number),
+                id: ServiceId(service.id),
                 address,
                 mac: mac.map(|mac| mac.0),
                 protocol: protocol.into(),
@@ -275,12 +266,12 @@ impl Pool {
             vip::Member { id, address, port, weight, is_enabled }
         };
         vip::Pool {
-            id: PoolId(self.number),
+            id: PoolId(self.id),
             balancer: self.spec.balancer.clone(),
             monitor: self.spec.monitor.as_ref().map(MonitorSpec::compile),
             members: self.spec.members.iter().map(member).collect(),
-            established: self.spec.established.into(),
-            refusal: self.spec.refusal.into(),
+            established: self.spec.on_member_failure.into(),
+            refusal: self.spec.on_unavailable.into(),
         }
     }
 }

@@ -7,14 +7,12 @@ use utoipa::ToSchema;
 
 use super::field_error::FieldError;
 
-/// Maximum of a time, in seconds.
 const MONITOR_S: f64 = 86_400.0;
 
 /// Kind of a health check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CheckKind {
-    /// ICMP echo.
     Icmp,
     /// A TCP connection, closed as soon as it is open.
     Tcp,
@@ -22,19 +20,17 @@ pub(crate) enum CheckKind {
     Http,
 }
 
-/// A health check of members. It needs `[services] checker` in the configuration: the source
+/// A health check of members. It needs `[services] health_check_address` in the configuration: the source
 /// address of health checks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MonitorSpec {
-    /// Kind of the check.
     pub(crate) check: CheckKind,
     /// Port of the check. By default the port of the member, or that of the first service of the
     /// pool.
     #[serde(default)]
     #[schema(minimum = 1)]
     pub(crate) port: Option<u16>,
-    /// Path of the HTTP request.
     #[serde(default = "path")]
     #[schema(pattern = "^/[!-~]{0,999}$", example = "/health")]
     pub(crate) path: String,
@@ -80,7 +76,6 @@ fn fall() -> u32 {
 }
 
 impl MonitorSpec {
-    /// Creates a monitor with interval and timeout in seconds and defaults for the rest.
     pub(super) fn new(
         check: CheckKind,
         port: Option<u16>,
@@ -91,7 +86,6 @@ impl MonitorSpec {
         MonitorSpec { check, port, path, statuses, interval_s, timeout_s, rise, fall }
     }
 
-    /// Returns the first invalid field.
     pub(super) fn check(&self) -> Result<(), FieldError> {
         let is_time = |time: f64| (0.01..=MONITOR_S).contains(&time);
         if !is_time(self.interval_s) {
@@ -124,7 +118,6 @@ impl MonitorSpec {
         Ok(())
     }
 
-    /// Converts the monitor for the controller.
     pub(super) fn compile(&self) -> vip::Monitor {
         let check = match self.check {
             CheckKind::Icmp => vip::Check::Icmp,
@@ -133,16 +126,5 @@ impl MonitorSpec {
         };
         let (interval, timeout) = (Time::from_s_f64(self.interval_s), Time::from_s_f64(self.timeout_s));
         vip::Monitor { check, port: self.port, interval, timeout, rise: self.rise, fall: self.fall }
-    }
-}
-
-impl CheckKind {
-    /// Returns the human-readable name.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            CheckKind::Icmp => "ICMP",
-            CheckKind::Tcp => "TCP",
-            CheckKind::Http => "HTTP",
-        }
     }
 }

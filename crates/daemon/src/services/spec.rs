@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 use super::monitor::MonitorSpec;
 use crate::config;
 
-/// Maximum length of a name.
 const NAME_CHARS: usize = 63;
 
 /// A name chosen by the user: letters, digits, `.`, `_` and `-`, beginning with a letter or digit.
@@ -49,24 +48,10 @@ impl fmt::Display for Name {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Protocol {
-    /// TCP.
     #[default]
     Tcp,
-    /// UDP.
     Udp,
-    /// ICMP echo.
     Icmp,
-}
-
-impl Protocol {
-    /// Returns the human-readable name.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-            Protocol::Icmp => "ICMP",
-        }
-    }
 }
 
 impl From<Protocol> for vip::Protocol {
@@ -128,9 +113,9 @@ pub(crate) struct ServiceSpec {
     #[serde(default)]
     pub(crate) rules: Rules,
     /// Number of client slots with `rules` = `wildcard`: a power of two.
-    #[serde(default = "buckets")]
-    #[schema(schema_with = buckets_schema)]
-    pub(crate) buckets: u16,
+    #[serde(default = "client_slots")]
+    #[schema(schema_with = client_slots_schema)]
+    pub(crate) client_slots: u16,
 }
 
 pub(super) fn idle_timeout_s() -> u16 {
@@ -138,7 +123,7 @@ pub(super) fn idle_timeout_s() -> u16 {
 }
 /// Default number of client slots: up to eight members get their shares within a few percent, and
 /// the tables of a switch hold a few services.
-pub(in crate::services) fn buckets() -> u16 {
+pub(in crate::services) fn client_slots() -> u16 {
     64
 }
 
@@ -159,7 +144,7 @@ impl ServiceSpec {
     pub(super) fn rules(&self) -> vip::Rules {
         match self.rules {
             Rules::Connection => vip::Rules::Connection,
-            Rules::Wildcard => vip::Rules::Wildcard { buckets: self.buckets },
+            Rules::Wildcard => vip::Rules::Wildcard { buckets: self.client_slots },
         }
     }
 }
@@ -225,7 +210,7 @@ impl NamedMember {
 /// Treatment of the connections of a failed member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Established {
+pub(crate) enum OnMemberFailure {
     /// Keep them: the member may recover.
     #[default]
     Keep,
@@ -238,13 +223,11 @@ pub(crate) enum Established {
 /// Reply to clients when no member is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Refusal {
+pub(crate) enum OnUnavailable {
     /// A TCP reset, for UDP "port unreachable", for ICMP "host unreachable".
     #[default]
     Reset,
-    /// "Host unreachable".
     Unreachable,
-    /// No reply.
     Drop,
 }
 
@@ -260,15 +243,14 @@ pub(crate) struct PoolSpec {
     /// Health check of the members. With null, a member is up while its switch port is up.
     #[serde(default)]
     pub(crate) monitor: Option<MonitorSpec>,
-    /// Members of the pool.
     #[serde(default)]
     pub(crate) members: Vec<NamedMember>,
     /// Treatment of the connections of a failed member.
     #[serde(default)]
-    pub(crate) established: Established,
+    pub(crate) on_member_failure: OnMemberFailure,
     /// Reply to clients when no member is available.
     #[serde(default)]
-    pub(crate) refusal: Refusal,
+    pub(crate) on_unavailable: OnUnavailable,
 }
 
 pub(super) fn balancer() -> String {
@@ -288,19 +270,17 @@ fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     schema.into()
 }
 
-/// Schema of the powers of two.
-fn buckets_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+fn client_slots_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     use utoipa::openapi::schema::{ObjectBuilder, Type};
     let counts = std::iter::successors(Some(*vip::BUCKETS.start()), |count| count.checked_mul(2));
     let schema = ObjectBuilder::new()
         .schema_type(Type::Integer)
         .enum_values(Some(counts.take_while(|count| vip::BUCKETS.contains(count)).map(u64::from)))
-        .default(Some(buckets().into()))
-        .description(Some("How many parts clients are divided into, where rules are wildcards: a power of two"));
+        .default(Some(client_slots().into()))
+        .description(Some("Number of client slots with `rules` = `wildcard`: a power of two"));
     schema.into()
 }
 
-/// Schema of a balancer: an enumeration of the names, or other text with parameters.
 fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
     use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
     let names = SERVER.iter().map(|entry| entry.name);
@@ -312,8 +292,8 @@ fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> 
         .item(text().enum_values(Some(names)))
         .item(with)
         .description(Some(
-            "Who picks members for new connections: a balancer of servers (GET /v1/server-balancers) with its parameters. Its \
-             state begins anew when this text changes",
+            "Balancer that picks members for new connections (GET /v1/server-balancers), with its \
+             parameters. A changed text resets its state",
         ))
         .into()
 }
@@ -324,22 +304,22 @@ impl PoolSpec {
     }
 }
 
-impl From<Established> for vip::Established {
-    fn from(established: Established) -> vip::Established {
-        match established {
-            Established::Keep => vip::Established::Keep,
-            Established::Move => vip::Established::Move,
-            Established::Reset => vip::Established::Reset,
+impl From<OnMemberFailure> for vip::Established {
+    fn from(on_failure: OnMemberFailure) -> vip::Established {
+        match on_failure {
+            OnMemberFailure::Keep => vip::Established::Keep,
+            OnMemberFailure::Move => vip::Established::Move,
+            OnMemberFailure::Reset => vip::Established::Reset,
         }
     }
 }
 
-impl From<Refusal> for vip::Refusal {
-    fn from(refusal: Refusal) -> vip::Refusal {
-        match refusal {
-            Refusal::Reset => vip::Refusal::Reset,
-            Refusal::Unreachable => vip::Refusal::Unreachable,
-            Refusal::Drop => vip::Refusal::Drop,
+impl From<OnUnavailable> for vip::Refusal {
+    fn from(on_unavailable: OnUnavailable) -> vip::Refusal {
+        match on_unavailable {
+            OnUnavailable::Reset => vip::Refusal::Reset,
+            OnUnavailable::Unreachable => vip::Refusal::Unreachable,
+            OnUnavailable::Drop => vip::Refusal::Drop,
         }
     }
 }

@@ -14,18 +14,14 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Desired;
 
-/// Start of the first line, with the number of the format.
-const MAGIC: &str = "anabranch-services 1";
+const MAGIC: &str = "anabranch-services 2";
 
-/// The reason why a store cannot be used. The file is left unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The file cannot be read or created.
     #[error("cannot use the store of services {file}")]
     Io { file: String, source: io::Error },
     #[error("another daemon uses the store of services {file}")]
     InUse { file: String },
-    /// The content is damaged or of another kind.
     #[error(
         "{file} is not an intact store of virtual services: {message}; the file was left unchanged: restore a copy, or move it away to start without services"
     )]
@@ -46,10 +42,6 @@ fn with_suffix(file: &Path, end: &str) -> PathBuf {
 }
 
 impl Store {
-    /// Opens a store and reads its content; a missing file holds no services.
-    ///
-    /// # Errors
-    /// Returns why the store cannot be used. Nothing has changed then.
     pub(crate) fn open(file: &Path) -> Result<(Store, Desired), StoreError> {
         let name = || file.display().to_string();
         let failed = |source| StoreError::Io { file: name(), source };
@@ -68,28 +60,26 @@ impl Store {
         Ok((Store { file: file.to_owned(), _lock: lock }, desired))
     }
 
-    /// Returns the path of the store, next to the file of hosts.
     pub(crate) fn path_for(state: &Path) -> PathBuf {
         with_suffix(state, ".services")
     }
-
-    /// Stores all services. When this returns, they are on disk.
-    ///
-    /// # Errors
-    /// Returns a failed write. The file then holds the old state or the new one, completely.
     pub(crate) fn write(&self, desired: &Desired) -> io::Result<()> {
-        let new = with_suffix(&self.file, ".new");
-        let mut file = File::create(&new)?;
-        file.write_all(&encode(desired)?)?;
-        file.sync_all()?;
-        fs::rename(&new, &self.file)?;
-        // The folder holds the name of the file.
-        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        replace_file(&self.file, &encode(desired)?)
     }
 }
 
-/// Returns the first line of a body.
+/// Replaces a file, so that it is complete at every moment. When this returns, it is on disk.
+pub(crate) fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
+    let new = with_suffix(file, ".new");
+    let mut written = File::create(&new)?;
+    written.write_all(content)?;
+    written.sync_all()?;
+    fs::rename(&new, file)?;
+    // The folder holds the name of the file.
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 fn head_of(body: &[u8]) -> String {
     format!("{MAGIC} {} {:016x}", body.len(), xxh3_64(body))
 }

@@ -42,7 +42,7 @@ fn ids_stay_with_names_and_are_reused_last() {
     assert_eq!(desired.remove_service(Origin::Api, &name("web")), Ok(true));
     let web = service(json!({"address": "10.0.0.100", "port": 80}));
     assert_eq!(desired.put_service(Origin::Api, &name("web"), web), Ok(true));
-    assert_eq!(desired.services[&name("web")].number, 2, "a new service gets a new id");
+    assert_eq!(desired.services[&name("web")].id, 2, "a new service gets a new id");
     assert_eq!(next_free(3, 4, |number| number > 2), Some(1));
     assert_eq!(next_free(4, 4, |number| number == 1), Some(2));
     assert_eq!(next_free(2, 4, |number| number != 2), Some(2));
@@ -69,7 +69,7 @@ fn origin_protects_definitions_from_other_origins() {
     };
     desired.follow(Origin::File, &defined(&[("x", 1), ("y", 2)])).expect("they are free");
     desired.follow(Origin::File, &defined(&[("y", 3), ("z", 4)])).expect("they are free");
-    let found: Vec<_> = desired.services.iter().map(|(name, service)| (name.to_string(), service.number)).collect();
+    let found: Vec<_> = desired.services.iter().map(|(name, service)| (name.to_string(), service.id)).collect();
     assert_eq!(
         found,
         [("web", 1), ("y", 3), ("z", 4)].map(|(name, n)| (name.to_owned(), n)),
@@ -99,8 +99,8 @@ fn conflicts_name_the_field() {
         ("mac", json!({"address": "10.0.0.100", "port": 81, "mac": "02:00:00:00:00:01"})),
         ("mac", json!({"address": "10.0.0.101", "port": 81, "mac": "01:00:00:00:00:01"})),
         ("idle_timeout_s", json!({"address": "10.0.0.101", "port": 81, "idle_timeout_s": 0})),
-        ("buckets", json!({"address": "10.0.0.101", "port": 81, "buckets": 48})),
-        ("buckets", json!({"address": "10.0.0.101", "port": 81, "buckets": 1})),
+        ("client_slots", json!({"address": "10.0.0.101", "port": 81, "client_slots": 48})),
+        ("client_slots", json!({"address": "10.0.0.101", "port": 81, "client_slots": 1})),
         ("rules", json!({"address": "10.0.0.101", "port": 81, "pool": "web", "rules": "wildcard"})),
         ("rules", json!({"address": "10.0.0.101", "protocol": "icmp", "rules": "wildcard"})),
     ] {

@@ -1,7 +1,9 @@
 //! Switches of the `switch` crate on loopback sockets, wired as a topology; hosts exist as
 //! addresses only.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its part")]
+
+mod http;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -13,9 +15,13 @@ use std::time::{Duration, Instant};
 use anabranch_daemon::settings::Limits;
 use anabranch_daemon::{Daemon, Settings};
 use control::KnownHost;
-use net::{FiveTuple, HostIx, NodeIx, NodeKind, Time, Topology, address};
-use openflow::{ConnectionId, DatapathId, Description, Headers, MacAddr, PortDesc, PortNo, frame, wire};
-use switch::{HashFields, Output, Select, Switch};
+use net::{FiveTuple, HostIx, NodeIx, Time, Topology, address};
+use openflow::{ConnectionId, MacAddr, PortNo, frame, wire};
+pub use switch::testing::{fat_tree, udp};
+use switch::testing::{packet, switches};
+use switch::{Output, Switch};
+
+pub use http::{ask, connect, exchange, get, network, request, request_with, resident_bytes, served, status_of};
 
 /// Time limit of an expected event.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -24,10 +30,6 @@ pub const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 pub fn settings() -> Settings {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Settings { listen: any, http: Some(any), ..Settings::default() }
-}
-
-pub fn fat_tree() -> Topology {
-    net::spec::parse("fat-tree:k=4").expect("a fat-tree")
 }
 
 /// Starts a daemon with the hosts of a topology configured.
@@ -130,8 +132,8 @@ impl Drop for Fabric {
 
 impl Wires {
     fn new(topology: Topology, controller: SocketAddr) -> Wires {
-        let switches = (0u32..).map(NodeIx).zip(topology.nodes()).filter(|(_, node)| node.kind == NodeKind::Switch);
-        let nodes = switches.map(|(node, _)| (node, Node::new(make_switch(&topology, node)))).collect();
+        let node = |node| Node::new(Switch::new(switch::testing::config(&topology, node)));
+        let nodes = switches(&topology).map(|ix| (ix, node(ix))).collect();
         Wires {
             nodes,
             arrived: Vec::new(),
@@ -210,10 +212,7 @@ impl Wires {
     }
     /// Sends a packet of a flow.
     pub fn send(&mut self, tuple: FiveTuple) {
-        let count = self.topology.hosts().len();
-        let [from, to] = [tuple.src, tuple.dst].map(|at| address::host_of_ipv4(at, count).expect("a host's address"));
-        let macs = [from, to].map(|host| MacAddr(address::host_mac(host)));
-        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
+        let (from, headers) = packet(&self.topology, &tuple);
         self.transmit(from, &frame::build(&headers, 100));
     }
 
@@ -320,65 +319,4 @@ impl Node {
             }
         }
     }
-}
-
-pub fn udp(src: u32, dst: u32, port: u16) -> FiveTuple {
-    let (src, dst) = (address::host_ipv4(HostIx(src)), address::host_ipv4(HostIx(dst)));
-    FiveTuple { src, dst, protocol: 17, src_port: port, dst_port: 7000 }
-}
-
-fn make_switch(topology: &Topology, node: NodeIx) -> Switch {
-    let port = |number: usize| PortDesc {
-        port: PortNo(number as u32 + 1),
-        hw_addr: MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]),
-        name: format!("p{}", number + 1),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 10_000_000,
-    };
-    Switch::new(switch::Config {
-        datapath: DatapathId(address::datapath_of(node)),
-        ports: (0..topology.out_links(node).len()).map(port).collect(),
-        tables: 4,
-        max_entries: 100_000,
-        max_groups: 10_000,
-        buffers: 0,
-        select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
-        stats_refresh: Time::ZERO,
-        packet_in_per_s: None,
-        supports_tcp_flags: false,
-        description: Description::default(),
-    })
-}
-
-/// Sends a handwritten HTTP/1.1 request. Returns status and body.
-pub fn request(to: SocketAddr, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
-    let mut stream = TcpStream::connect(to).expect("the HTTP interface");
-    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
-    let body = body.unwrap_or("");
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {to}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \
-         close\r\n\r\n{body}",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
-    let is_chunked = head.to_lowercase().contains("transfer-encoding: chunked");
-    (status, if is_chunked { unchunked(body) } else { body.to_owned() })
-}
-
-fn unchunked(mut text: &str) -> String {
-    let mut out = String::new();
-    while let Some((length, rest)) = text.split_once("\r\n") {
-        let length = usize::from_str_radix(length, 16).expect("a length");
-        if length == 0 {
-            break;
-        }
-        out.push_str(&rest[..length]);
-        text = &rest[length + 2..];
-    }
-    out
 }

@@ -3,18 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, request, wait};
+use crate::common::{Fabric, connect, fat_tree, get, network, request, request_with, served, wait};
 use serde_json::Value;
-
-fn get(http: SocketAddr, path: &str) -> Value {
-    let (status, body) = request(http, "GET", path, None);
-    assert_eq!(status, 200, "{path}: {body}");
-    serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
-}
 
 /// Set `UPDATE_OPENAPI=1` to rewrite the file.
 #[test]
@@ -29,9 +22,9 @@ fn committed_openapi_document_matches_served() {
         committed == document,
         "docs/openapi.json is old: run UPDATE_OPENAPI=1 cargo test -p anabranch-daemon --test it"
     );
-    let daemon = daemon(&fat_tree(), |_| {});
-    let (status, served) = request(daemon.http.expect("HTTP is on"), "GET", "/v1/openapi.json", None);
-    assert_eq!((status, served == document), (200, true));
+    let (_daemon, http) = served(|_| {});
+    let (status, text) = request(http, "GET", "/v1/openapi.json", None);
+    assert_eq!((status, text == document), (200, true));
 }
 
 /// Collects the violations of a schema by a value, as paths into the value.
@@ -95,23 +88,20 @@ fn violations(document: &Value, schema: &Value, value: &Value, at: &str, found: 
 #[test]
 fn responses_conform_to_openapi_document() {
     let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
-    let daemon = daemon(&fat_tree(), |settings| {
+    let (_daemon, http, _fabric) = network(|settings| {
         settings.balancer = anabranch_daemon::balancer::parse("sdn-vlb").expect("a balancer");
     });
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
     wait("all links and latencies are known", || {
         let links = get(http, "/v1/links");
-        links.as_array().is_some_and(|links| links.len() == 64 && links.iter().all(|link| link["is_alive"] == true))
+        links.as_array().is_some_and(|links| links.len() == 64 && links.iter().all(|link| link["is_up"] == true))
     });
     let service = r#"{"address": "10.255.0.1", "port": 80, "pool": "web"}"#;
     let pool = r#"{"members": [{"name": "a", "address": "10.0.0.1"}]}"#;
     assert_eq!(request(http, "PUT", "/v1/pools/web", Some(pool)).0, 201);
     assert_eq!(request(http, "PUT", "/v1/services/web", Some(service)).0, 201);
-    let facts = r#"{"cpu": 0.5, "connections": 3, "probes": [{"to": "10.0.0.2", "rate_bps": 1000}]}"#;
+    let stats = r#"{"cpu": 0.5, "connections": 3, "probes": [{"to": "10.0.0.2", "rate_bps": 1000}]}"#;
     assert_eq!(
-        request(http, "POST", "/v1/agents/10.0.0.1/facts", Some(facts)),
+        request(http, "POST", "/v1/agents/10.0.0.1/stats", Some(stats)),
         (200, r#"{"is_member":true}"#.to_owned())
     );
     let mut checked = 0;
@@ -125,7 +115,7 @@ fn responses_conform_to_openapi_document() {
             assert_eq!(path, "/v1/events", "a path without a JSON answer");
             continue;
         }
-        let switch = get(http, "/v1/switches")[0]["switch"].as_str().expect("a number").to_owned();
+        let switch = get(http, "/v1/switches")[0]["dpid"].as_str().expect("a number").to_owned();
         let names = [("{switch}", switch.as_str()), ("{host}", "10.0.0.1"), ("{member}", "a")];
         let names = names.into_iter().chain([("{service}", "web"), ("{pool}", "web")]);
         let path = &names.fold(path.clone(), |path, (what, name)| path.replace(what, name));
@@ -139,25 +129,24 @@ fn responses_conform_to_openapi_document() {
     assert_eq!(get(http, "/v1/switches").as_array().map(Vec::len), Some(20));
     assert_eq!(get(http, "/v1/hosts").as_array().map(Vec::len), Some(16));
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));
-    assert!(get(http, "/v1/paths")["pairs"].as_array().is_some_and(|pairs| !pairs.is_empty()));
+    assert!(get(http, "/v1/paths")["splits"].as_array().is_some_and(|pairs| !pairs.is_empty()));
     // The schema checker reports violations.
     let mut found = Vec::new();
     let schema = &document["paths"]["/v1/switches"]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-    violations(&document, schema, &serde_json::json!([{"switch": 3}]), "", &mut found);
+    violations(&document, schema, &serde_json::json!([{"dpid": 3}]), "", &mut found);
     assert!(found.len() > 5, "{found:?}");
 }
 
 #[test]
 fn invalid_requests_return_problems() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     for (method, path, body, expected, word) in [
         ("GET", "/nothing", None, 404, "openapi.json"),
         ("GET", "/v1/switches/xyz", None, 404, "hexadecimal"),
         ("GET", "/v1/switches/ff", None, 404, "unknown switch ff"),
         ("DELETE", "/v1/balancer", None, 405, "method"),
         ("PUT", "/v1/balancer", Some("{"), 400, "JSON"),
-        ("GET", "/v1/agents/h1/orders", None, 404, "10.0.0.1"),
+        ("GET", "/v1/agents/h1/commands", None, 404, "10.0.0.1"),
         ("POST", "/v1/agents/h1/reports", Some(r#"{"reports": []}"#), 404, "10.0.0.1"),
         ("POST", "/v1/agents/10.0.0.1/reports", Some("["), 400, "JSON"),
         ("POST", "/v1/agents/10.0.0.1/reports", Some(r#"{"reports": [{"event": "began"}]}"#), 422, "began"),
@@ -176,21 +165,14 @@ fn invalid_requests_return_problems() {
     let huge = format!(r#"{{"spec": "{}"}}"#, "x".repeat(100_000));
     assert_eq!(request(http, "PUT", "/v1/balancer", Some(&huge)).0, 413);
     // The message does not contain the name of the Rust type.
-    let mut stream = TcpStream::connect(http).expect("the HTTP interface");
-    let text = "PUT /v1/balancer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
-    stream.write_all(text.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 415") && answer.contains("application/problem+json"), "{answer}");
+    let (status, answer) = request_with(http, "PUT", "/v1/balancer", "", "{}");
+    assert!(status == 415 && answer.contains("application/problem+json"), "{answer}");
     assert_eq!(get(http, "/v1/balancer")["name"], "sdn-ecmp", "no rejected request changed anything");
 }
 
 #[test]
 fn balancer_replaced_without_loss() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (_daemon, http, fabric) = network(|_| {});
     for (spec, name) in [("sdn-vlb", "sdn-vlb"), ("spt", "sdn-spt"), ("hedera", "hedera"), ("ecmp", "sdn-ecmp")] {
         let body = serde_json::json!({ "spec": spec }).to_string();
         let (status, answer) = request(http, "PUT", "/v1/balancer", Some(&body));
@@ -202,17 +184,14 @@ fn balancer_replaced_without_loss() {
         }
         wait("it settles", || get(http, "/v1/statistics")["is_settled"] == true);
     }
-    assert!(get(http, "/v1/statistics")["decisions"].as_u64() >= Some(5));
+    assert!(get(http, "/v1/statistics")["balancer_decisions"].as_u64() >= Some(5));
 }
 
 #[test]
 fn agents_report_flows_and_receive_commands() {
-    let daemon = daemon(&fat_tree(), |settings| {
+    let (_daemon, http, _fabric) = network(|settings| {
         settings.balancer = anabranch_daemon::balancer::parse("ofpt:provision=fair").expect("a balancer");
     });
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
     wait("all links are known", || get(http, "/v1/links").as_array().is_some_and(|links| links.len() == 64));
     let [src, dst] = [0, 9].map(|host| net::address::host_ipv4(net::HostIx(host)).to_string());
     let path = format!("/v1/agents/{src}/reports");
@@ -223,40 +202,41 @@ fn agents_report_flows_and_receive_commands() {
         assert_eq!(status, 200, "{answer}");
         serde_json::from_str::<Value>(&answer).expect("JSON")
     };
-    let orders = report("started", 2_000_000);
+    let commands = report("started", 2_000_000);
     let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
     let mut found = Vec::new();
-    violations(&document, &document["components"]["schemas"]["StandingOrders"], &orders, "orders", &mut found);
-    assert!(found.is_empty(), "{orders}: {found:#?}");
-    assert!(orders["report_above"].is_u64(), "{orders}");
+    violations(&document, &document["components"]["schemas"]["AgentCommands"], &commands, "commands", &mut found);
+    assert!(found.is_empty(), "{commands}: {found:#?}");
+    assert!(commands["report_threshold_bytes"].is_u64(), "{commands}");
     let flows = get(http, "/v1/flows");
     assert_eq!(flows.as_array().map(Vec::len), Some(1), "{flows}");
-    let ours = || get(http, &format!("/v1/agents/{src}/orders"));
-    wait("the flow is paced", || ours()["paces"].as_array().is_some_and(|paces| paces.len() == 1));
-    assert_eq!(ours()["paces"][0]["flow"]["src"], src, "{}", ours());
-    assert_eq!(get(http, &format!("/v1/agents/{dst}/orders"))["paces"], serde_json::json!([]));
+    let commands_now = || get(http, &format!("/v1/agents/{src}/commands"));
+    wait("the flow is paced", || commands_now()["rate_limits"].as_array().is_some_and(|paces| paces.len() == 1));
+    assert_eq!(commands_now()["rate_limits"][0]["flow"]["src"], src, "{}", commands_now());
+    assert_eq!(get(http, &format!("/v1/agents/{dst}/commands"))["rate_limits"], serde_json::json!([]));
     report("ended", 9_000_000);
-    assert_eq!((get(http, "/v1/flows"), ours()["paces"].clone()), (serde_json::json!([]), serde_json::json!([])));
+    assert_eq!(
+        (get(http, "/v1/flows"), commands_now()["rate_limits"].clone()),
+        (serde_json::json!([]), serde_json::json!([]))
+    );
     // A balancer without agents clears all commands.
     let (status, _) = request(http, "PUT", "/v1/balancer", Some(r#"{"spec": "ecmp"}"#));
-    assert_eq!((status, ours()["report_above"].clone()), (200, Value::Null));
+    assert_eq!((status, commands_now()["report_threshold_bytes"].clone()), (200, Value::Null));
     report("started", 2_000_000);
     assert_eq!(get(http, "/v1/flows"), serde_json::json!([]));
 }
 
 #[test]
 fn events_are_streamed() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let mut stream = TcpStream::connect(http).expect("the HTTP interface");
-    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let (daemon, http) = served(|_| {});
+    let mut stream = connect(http);
     stream.write_all(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("a request");
     let mut lines = BufReader::new(stream).lines().map(|line| line.expect("a line within the time limit"));
     // The response head arrives as soon as the stream is subscribed.
     assert!(lines.next().is_some_and(|line| line.ends_with("200 OK")));
     let _fabric = Fabric::start(fat_tree(), daemon.openflow);
     let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
-    let schema = &document["components"]["schemas"]["EventModel"];
+    let schema = &document["components"]["schemas"]["EventMessage"];
     let mut seen = BTreeSet::new();
     while !(seen.contains("switch_up") && seen.contains("link_up")) {
         let line = lines.next().expect("the stream does not end");
@@ -271,10 +251,7 @@ fn events_are_streamed() {
 
 #[test]
 fn metrics_and_dashboard_show_network_state() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (_daemon, http, _fabric) = network(|_| {});
     let (status, text) = request(http, "GET", "/metrics", None);
     assert_eq!(status, 200);
     assert!(text.ends_with("# EOF\n"), "{text}");
@@ -284,7 +261,7 @@ fn metrics_and_dashboard_show_network_state() {
         line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
     };
     assert_eq!((value("anabranch_switches"), value("anabranch_hosts")), (20.0, 16.0));
-    assert!(value("anabranch_decisions_total") > 0.0 && value("anabranch_decision_seconds_count") > 0.0);
+    assert!(value("anabranch_balancer_decisions_total") > 0.0 && value("anabranch_decision_seconds_count") > 0.0);
     assert!(value("anabranch_messages_received_total{kind=\"hello\"}") >= 20.0);
     assert!(value("anabranch_messages_sent_total{kind=\"flow_mod\"}") >= value("anabranch_flow_mods_total"));
     let (status, page) = request(http, "GET", "/", None);

@@ -1,30 +1,15 @@
 //! Authorisation over HTTP: tokens with roles, and requests without tokens.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
-use crate::common::{daemon, fat_tree};
+use crate::common::{exchange, request_with, served, status_of};
 use anabranch_daemon::config;
 
 const POOL: &str = r#"{"members": [{"name": "a", "address": "10.0.0.1"}]}"#;
 const ADMIN: &str = "admin-token-0123456789";
 const READ: &str = "read-token-0123456789";
+const JSON: &str = "Content-Type: application/json\r\n";
 const AGENT: &str = "agent-token-0123456789";
-
-/// Sends a request with these header lines. Returns the status and the whole response.
-fn ask(http: SocketAddr, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(http).expect("the HTTP interface");
-    let length = body.len();
-    let head =
-        format!("{method} {path} HTTP/1.1\r\nHost: {http}\r\nConnection: close\r\nContent-Type: application/json\r\n");
-    let text = format!("{head}{headers}Content-Length: {length}\r\n\r\n{body}");
-    stream.write_all(text.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    (status, answer)
-}
 
 #[test]
 fn tokens_grant_permissions_of_their_role() {
@@ -33,14 +18,13 @@ fn tokens_grant_permissions_of_their_role() {
         .expect("a file");
     let parsed = config::parse("serve.toml", "[api]\ntokens = \"tokens\"\n", folder.path()).expect("a configuration");
     assert!(!format!("{parsed:?}").contains("0123456789"), "tokens are not shown");
-    let daemon = daemon(&fat_tree(), |settings| settings.tokens = parsed.tokens);
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|settings| settings.tokens = parsed.tokens);
     let change = ("PUT", "/v1/pools/p", POOL);
     let old = ("POST", "/quantum/v1.0/vips/", r#"{"id":"1","address":"10.0.0.100"}"#);
     let look = ("GET", "/v1/pools", "");
     let page = ("GET", "/", "");
-    let own = ("POST", "/v1/agents/10.0.0.1/facts", "{}");
-    let other = ("POST", "/v1/agents/10.0.0.2/facts", "{}");
+    let own = ("POST", "/v1/agents/10.0.0.1/stats", "{}");
+    let other = ("POST", "/v1/agents/10.0.0.2/stats", "{}");
     for (token, statuses) in [
         (None, [401; 6]),
         (Some("another-token-0123456789"), [401; 6]),
@@ -49,8 +33,8 @@ fn tokens_grant_permissions_of_their_role() {
         (Some(ADMIN), [201, 200, 200, 200, 200, 200]),
     ] {
         for ((method, path, body), status) in [change, old, look, page, own, other].into_iter().zip(statuses) {
-            let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-            let (found, answer) = ask(http, method, path, &header, body);
+            let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default() + JSON;
+            let (found, answer) = request_with(http, method, path, &header, body);
             assert_eq!(found, status, "{method} {path} with {token:?}: {answer}");
             assert!(!answer.contains("0123456789"), "{answer}");
             if status > 400 {
@@ -61,36 +45,27 @@ fn tokens_grant_permissions_of_their_role() {
     }
     // Basic authentication, as browsers and `curl -u` send it: admin:admin-token-0123456789
     let basic = "Authorization: Basic YWRtaW46YWRtaW4tdG9rZW4tMDEyMzQ1Njc4OQ==\r\n";
-    assert_eq!(ask(http, "GET", "/v1/pools", basic, "").0, 200);
+    assert_eq!(request_with(http, "GET", "/v1/pools", basic, "").0, 200);
 }
 
 #[test]
 fn tokenless_loopback_may_write_cross_site_may_not() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let origin = |origin: &str| format!("Origin: {origin}\r\n");
-    assert_eq!(ask(http, "PUT", "/v1/pools/p", &origin("http://example.org"), POOL).0, 403);
-    assert_eq!(ask(http, "PUT", "/v1/pools/p", &origin(&format!("http://{http}")), POOL).0, 201);
-    assert_eq!(ask(http, "PUT", "/v1/pools/p", "", POOL).0, 200);
+    let (_daemon, http) = served(|_| {});
+    let origin = |origin: &str| format!("Origin: {origin}\r\n{JSON}");
+    assert_eq!(request_with(http, "PUT", "/v1/pools/p", &origin("http://example.org"), POOL).0, 403);
+    assert_eq!(request_with(http, "PUT", "/v1/pools/p", &origin(&format!("http://{http}")), POOL).0, 201);
+    assert_eq!(request_with(http, "PUT", "/v1/pools/p", JSON, POOL).0, 200);
 }
 
 /// A web page that makes its own name resolve to this machine ("DNS rebinding") must not be able to
 /// change anything.
 #[test]
 fn tokenless_requests_to_foreign_host_names_rejected() {
-    let daemon = daemon(&fat_tree(), |settings| settings.http_names = vec!["Controller.Example".to_owned()]);
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|settings| settings.http_names = vec!["Controller.Example".to_owned()]);
     let send = |host: &str| {
-        let mut stream = TcpStream::connect(http).expect("the HTTP interface");
         let length = POOL.len();
-        let text = format!(
-            "PUT /v1/pools/p HTTP/1.1\r\n{host}Connection: close\r\nContent-Type: application/json\r\nContent-Length: \
-             {length}\r\n\r\n{POOL}"
-        );
-        stream.write_all(text.as_bytes()).expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).expect("a status")
+        let head = format!("PUT /v1/pools/p HTTP/1.1\r\n{host}Connection: close\r\n{JSON}Content-Length: {length}");
+        status_of(&exchange(http, &format!("{head}\r\n\r\n{POOL}")))
     };
     assert_eq!(send("Host: evil.example\r\nOrigin: http://evil.example\r\n"), 421);
     assert_eq!(send(""), 400);
@@ -98,7 +73,7 @@ fn tokenless_requests_to_foreign_host_names_rejected() {
     assert_eq!(send("Host: controller.example:8080\r\n"), 201);
     assert_eq!(send("Host: localhost\r\n"), 200);
     let twice = r#"{"members": [], "members": [{"name": "a", "address": "10.0.0.1"}]}"#;
-    let (status, answer) = ask(http, "PUT", "/v1/pools/p", "", twice);
+    let (status, answer) = request_with(http, "PUT", "/v1/pools/p", JSON, twice);
     assert!(status == 400 && answer.contains("key `members` is repeated"), "{answer}");
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, small_limits, wait};
+use crate::common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, network, request, small_limits, wait};
 use openflow::{Envelope, Message, Xid, wire};
 
 fn bytes(xid: u32, message: Message) -> Vec<u8> {
@@ -16,7 +16,6 @@ fn hello() -> Vec<u8> {
     bytes(1, Message::Hello { versions: 1 << 4 })
 }
 
-/// Reads until the peer closes. Returns all bytes.
 fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
     let mut all = Vec::new();
@@ -43,9 +42,7 @@ fn messages(mut bytes: &[u8]) -> Vec<Envelope> {
 
 #[test]
 fn fat_tree_connects_all_hosts() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (_daemon, _, fabric) = network(|_| {});
     assert_eq!(fabric.with(|wires| wires.connected()), 20);
 }
 
@@ -120,9 +117,7 @@ fn split_messages_are_reassembled() {
 
 #[test]
 fn malformed_peer_gets_error_and_close_without_affecting_others() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (daemon, _, fabric) = network(|_| {});
     let connects = fabric.with(|wires| wires.connects);
     // The length is below that of the header, so the start of the next message is unknown.
     for nonsense in [vec![4, 0, 0, 3, 0, 0, 0, 9], vec![0xff; 4096], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()] {
@@ -146,9 +141,7 @@ fn malformed_peer_gets_error_and_close_without_affecting_others() {
 /// Random bytes and damaged valid messages affect only their own connection.
 #[test]
 fn random_and_damaged_messages_leave_switches_connected() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (daemon, http, fabric) = network(|_| {});
     let connects = fabric.with(|wires| wires.connects);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut draw = move || {
@@ -177,10 +170,7 @@ fn random_and_damaged_messages_leave_switches_connected() {
     }
     fabric.wait_reached();
     assert_eq!(fabric.with(|wires| wires.connects), connects, "no switch lost its connection");
-    let http = daemon.http.expect("HTTP is on");
-    wait("nothing is left of them", || {
-        crate::common::request(http, "GET", "/v1/statistics", None).1.contains("\"connections\":20,")
-    });
+    wait("nothing is left of them", || request(http, "GET", "/v1/statistics", None).1.contains("\"connections\":20,"));
 }
 
 #[test]
@@ -221,9 +211,7 @@ fn non_reading_peer_is_closed() {
 
 #[test]
 fn switches_served_despite_silent_and_flooding_peers() {
-    let daemon = daemon(&fat_tree(), |settings| settings.limits.pending_handshakes = 200);
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
+    let (daemon, http, fabric) = network(|settings| settings.limits.pending_handshakes = 200);
     let connects = fabric.with(|wires| wires.connects);
     // More connections than the limit: the daemon evicts the oldest silent ones.
     let silent: Vec<TcpStream> = (0..800).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
@@ -253,10 +241,9 @@ fn switches_served_despite_silent_and_flooding_peers() {
     });
     // This connection is newer than all silent ones.
     wait("the flood is served", || served.load(std::sync::atomic::Ordering::Relaxed) > 0);
-    let http = daemon.http.expect("HTTP is on");
     for _ in 0..20 {
         let began = Instant::now();
-        let (status, _) = crate::common::request(http, "GET", "/v1/statistics", None);
+        let (status, _) = request(http, "GET", "/v1/statistics", None);
         assert_eq!(status, 200);
         assert!(began.elapsed() < Duration::from_secs(1), "the engine took {:?} to answer", began.elapsed());
         assert_eq!(fabric.with(|wires| wires.unreached()), []);

@@ -3,11 +3,10 @@
 //! differences are listed here, call by call.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::common::{Fabric, daemon, fat_tree, request, wait};
+use crate::common::{get, network, request, request_with, served, wait};
 use serde_json::{Value, json};
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -30,16 +29,11 @@ impl Answer {
 }
 
 fn ask(http: SocketAddr, method: &str, path: &str, kind: &str, body: &str) -> Answer {
-    let mut stream = TcpStream::connect(http).expect("the HTTP interface");
     let kind = if body.is_empty() { String::new() } else { format!("Content-Type: {kind}\r\n") };
-    let head = format!("{method} {path} HTTP/1.0\r\nHost: {http}\r\n{kind}Content-Length: {}\r\n\r\n", body.len());
-    stream.write_all(format!("{head}{body}").as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let (status, answer) = request_with(http, method, path, &kind, body);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
     let kind = head.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap_or_default();
-    Answer { status, kind: kind.to_owned(), body: body.to_owned() }
+    Answer { status: status.into(), kind: kind.to_owned(), body: body.to_owned() }
 }
 
 /// Returns the items of a list by identifier: Floodlight's order is that of a hash table.
@@ -123,8 +117,7 @@ fn samples() -> Vec<Value> {
 
 #[test]
 fn recorded_load_balancer_session_replays_equally() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     let mut replayed = 0;
     for sample in samples() {
         let path = sample["path"].as_str().expect("a path");
@@ -142,16 +135,9 @@ fn recorded_load_balancer_session_replays_equally() {
     assert_eq!(request(http, "GET", "/v1/pools", None).1, "[]");
 }
 
-fn v1(http: SocketAddr, path: &str) -> Value {
-    let (status, body) = request(http, "GET", path, None);
-    assert_eq!(status, 200, "{path}: {body}");
-    serde_json::from_str(&body).expect("JSON")
-}
-
 #[test]
 fn f1_command_lines_work_as_printed() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     let mut run = 0;
     for line in data("curl_lines.txt").lines().filter(|line| !line.starts_with('#')) {
         let rest = line.strip_prefix("curl -X ").expect("a command line");
@@ -168,18 +154,17 @@ fn f1_command_lines_work_as_printed() {
         run += 1;
     }
     assert_eq!(run, 4);
-    let vip = v1(http, "/v1/services/vip-1");
+    let vip = get(http, "/v1/services/vip-1");
     assert_eq!((&vip["protocol"], &vip["port"], &vip["pool"]), (&json!("icmp"), &json!(0), &json!("pool-1")));
     assert_eq!((&vip["origin"], &vip["idle_timeout_s"]), (&json!("floodlight"), &json!(400)));
     assert_eq!(vip["members"][0]["address"], "10.0.0.4");
-    let balancer = v1(http, "/v1/pools/pool-1")["balancer"].clone();
+    let balancer = get(http, "/v1/pools/pool-1")["balancer"].clone();
     assert_eq!(balancer, "malob:services=20=ht-ps;21=ht-ps;80=sl-ps;6789=server-cpu;default=sl-ps");
 }
 
 #[test]
 fn algorithm_table_changes_take_effect() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     let call = |method: &str, path: &str, body: &str| ask(http, method, &format!("/quantum/v1.0/{path}"), FORM, body);
     // Without protocol and port: the ports of the table, and echo. Members serve each at the same
     // port.
@@ -187,7 +172,7 @@ fn algorithm_table_changes_take_effect() {
     assert_eq!(call("POST", "pools", r#"{"id":"1","vip_id":1}"#).status, 200);
     assert_eq!(call("POST", "members", r#"{"id":1,"address":"10.0.0.3","port":"80","pool_id":1}"#).status, 200);
     let names = || {
-        let services = v1(http, "/v1/services");
+        let services = get(http, "/v1/services");
         let names = services
             .as_array()
             .expect("a list")
@@ -196,8 +181,8 @@ fn algorithm_table_changes_take_effect() {
         names.collect::<Vec<_>>()
     };
     assert_eq!(names(), ["vip-1.20", "vip-1.21", "vip-1.80", "vip-1.icmp"]);
-    assert_eq!(v1(http, "/v1/pools/pool-1")["balancer"], "server-rr", "the table has not been written");
-    assert_eq!(v1(http, "/v1/pools/pool-1")["members"][0]["port"], Value::Null);
+    assert_eq!(get(http, "/v1/pools/pool-1")["balancer"], "server-rr", "the table has not been written");
+    assert_eq!(get(http, "/v1/pools/pool-1")["members"][0]["port"], Value::Null);
     assert_eq!(
         call("POST", "services", r#"{"service_name":"BioApp","algorithm":3,"port":6789}"#).body,
         r#"{"service_name":"BioApp","algorithm":"3","port":"6789"}"#
@@ -208,13 +193,13 @@ fn algorithm_table_changes_take_effect() {
         call("GET", "services/BioApp/", "").body,
         r#"[{"service_name":"BioApp","algorithm":"server-lc","port":"6789"}]"#
     );
-    assert!(v1(http, "/v1/pools/pool-1")["balancer"].as_str().is_some_and(|text| text.contains("6789=server-lc;")));
+    assert!(get(http, "/v1/pools/pool-1")["balancer"].as_str().is_some_and(|text| text.contains("6789=server-lc;")));
     assert_eq!(call("DELETE", "services/ftp2", "").body, "{\"status\" : \"200 OK!\"}");
     assert_eq!(call("DELETE", "services/ftp2", "").body, "{\"status\" : \"Error: Service cannot be deleted!\"}");
     assert!(!names().contains(&"vip-1.20".to_owned()));
 
     // Invalid changes are rejected and change nothing.
-    let before = (v1(http, "/v1/services"), v1(http, "/v1/pools"), call("GET", "members", "").body);
+    let before = (get(http, "/v1/services"), get(http, "/v1/pools"), call("GET", "members", "").body);
     for (method, path, body) in [
         ("POST", "services", r#"{"service_name":"x","algorithm":"9","port":"1"}"#),
         ("POST", "services", r#"{"service_name":"x","algorithm":"1","port":"65536"}"#),
@@ -229,7 +214,7 @@ fn algorithm_table_changes_take_effect() {
     ] {
         let answer = call(method, path, body);
         assert_eq!((answer.status, answer.json()["code"].as_u64()), (400, Some(400)), "{path} {body}: {}", answer.body);
-        let after = (v1(http, "/v1/services"), v1(http, "/v1/pools"), call("GET", "members", "").body);
+        let after = (get(http, "/v1/services"), get(http, "/v1/pools"), call("GET", "members", "").body);
         assert_eq!(after, before, "{path} {body}");
     }
     // Differs from Floodlight: an update keeps the fields it does not contain.
@@ -241,7 +226,7 @@ fn algorithm_table_changes_take_effect() {
         call("PUT", "pools/1", r#"{"lb_method":"WRR"}"#).body,
         r#"{"id":"1","name":null,"vipId":"1","lbMethod":"Weighted Round-Robin","poolMembers":"1"}"#
     );
-    assert_eq!(v1(http, "/v1/pools/pool-1")["balancer"], "server-wrr");
+    assert_eq!(get(http, "/v1/pools/pool-1")["balancer"], "server-wrr");
     assert_eq!(call("PUT", "members/1/5", "").body, "{\"status\" : \"0\"}");
     assert_eq!(call("PUT", "members/1/11", "").body, "{\"status\" : \"-1\"}");
     assert_eq!(
@@ -253,11 +238,10 @@ fn algorithm_table_changes_take_effect() {
 #[test]
 fn monitors_need_health_check_address() {
     let checker = [10, 255, 255, 1].into();
-    let daemon = daemon(&fat_tree(), |settings| {
+    let (_daemon, http) = served(|settings| {
         settings.control.health_check_address =
             Some(control::vip::Checker { ipv4: checker, mac: control::vip::mac_of(checker) });
     });
-    let http = daemon.http.expect("HTTP is on");
     let call = |method: &str, path: &str, body: &str| ask(http, method, &format!("/quantum/v1.0/{path}"), FORM, body);
     call("POST", "vips/", r#"{"id":"1","protocol":"tcp","address":"10.0.0.100","port":"80"}"#);
     call("POST", "pools/", r#"{"id":"1","vip_id":"1"}"#);
@@ -267,10 +251,10 @@ fn monitors_need_health_check_address() {
         "pools/1/health_monitors/",
         r#"{"id":"m","type":"tcp","delay":"4","timeout":2,"attempts_before_deactivation":3}"#,
     );
-    assert_eq!(v1(http, "/v1/pools/pool-1")["monitor"], Value::Null, "checks are off");
+    assert_eq!(get(http, "/v1/pools/pool-1")["monitor"], Value::Null, "checks are off");
     assert!(call("GET", "members/1/", "").body.contains("\"Alive\""));
     assert_eq!(call("POST", "health_monitors/all/enable/", "").body, r#"{"health monitors":"enabled"}"#);
-    let monitor = v1(http, "/v1/pools/pool-1")["monitor"].clone();
+    let monitor = get(http, "/v1/pools/pool-1")["monitor"].clone();
     assert_eq!((&monitor["check"], &monitor["interval_s"], &monitor["fall"]), (&json!("tcp"), &json!(4.0), &json!(3)));
     assert!(call("GET", "members/1/", "").body.contains("\"Inactive\""), "no switch is connected");
     assert_eq!(
@@ -279,7 +263,7 @@ fn monitors_need_health_check_address() {
     );
     assert_eq!(call("PUT", "health_monitors/monitors/0/", "").status, 400);
     assert_eq!(call("PUT", "health_monitors/all/disable/", "").body, r#"{"health monitors":"disabled"}"#);
-    assert_eq!(v1(http, "/v1/pools/pool-1")["monitor"], Value::Null);
+    assert_eq!(get(http, "/v1/pools/pool-1")["monitor"], Value::Null);
 }
 
 /// Returns whether a value has the types and keys of another; lists are compared by their first
@@ -299,11 +283,8 @@ fn has_shape(value: &Value, of: &Value) -> bool {
 
 #[test]
 fn listings_have_the_recorded_shape() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
-    let fabric = Fabric::start(fat_tree(), daemon.openflow);
-    fabric.wait_reached();
-    wait("all links are known", || v1(http, "/v1/links").as_array().is_some_and(|links| links.len() == 64));
+    let (_daemon, http, _fabric) = network(|_| {});
+    wait("all links are known", || get(http, "/v1/links").as_array().is_some_and(|links| links.len() == 64));
     let offered = [
         "/wm/core/controller/switches/json",
         "/wm/core/controller/summary/json",

@@ -4,27 +4,22 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, request, small_limits, wait};
+use crate::common::{Fabric, connect, fat_tree, request, served, small_limits, wait};
 use anabranch_daemon::Daemon;
 use anabranch_daemon::settings::Limits;
 use net::Time;
 
 fn start() -> (Daemon, SocketAddr) {
     let limits = Limits { http_connections: 32, http_request_timeout: Time::from_ms(500), ..small_limits() };
-    let daemon = daemon(&fat_tree(), |settings| settings.limits = limits);
-    let http = daemon.http.expect("HTTP is on");
-    (daemon, http)
+    served(|settings| settings.limits = limits)
 }
 
-/// Opens a connection and sends a text.
 fn send(http: SocketAddr, text: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(http).expect("the HTTP interface");
-    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let mut stream = connect(http);
     stream.write_all(text.as_bytes()).expect("a part of a request");
     stream
 }
 
-/// Reads until the server closes the connection.
 fn until_closed(mut stream: TcpStream) -> String {
     let mut said = Vec::new();
     // A reset also ends the stream.

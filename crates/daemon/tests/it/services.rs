@@ -4,25 +4,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::common::{Fabric, daemon, fat_tree, request, settings, wait};
+use crate::common::{Fabric, ask, daemon, fat_tree, get, request, served, settings, wait};
 use anabranch_daemon::{Daemon, StartError, config};
 use net::HostIx;
 use openflow::{Headers, MacAddr, frame};
 use serde_json::{Value, json};
-
-/// Sends a request. Returns status and JSON.
-fn ask(http: SocketAddr, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-    let body = body.map(|body| body.to_string());
-    let (status, text) = request(http, method, path, body.as_deref());
-    let value = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).expect("JSON") };
-    (status, value)
-}
-
-fn get(http: SocketAddr, path: &str) -> Value {
-    let (status, value) = ask(http, "GET", path, None);
-    assert_eq!(status, 200, "{path}: {value}");
-    value
-}
 
 fn make_web(http: SocketAddr) {
     let members = json!([{"name": "a", "address": "10.0.0.1"}, {"name": "b", "address": "10.0.0.2", "port": 8080}]);
@@ -35,11 +21,10 @@ fn make_web(http: SocketAddr) {
 
 #[test]
 fn services_created_read_changed_and_removed_by_name() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     make_web(http);
     let web = get(http, "/v1/services/web");
-    assert_eq!((&web["number"], &web["origin"], &web["port"]), (&json!(1), &json!("api"), &json!(80)));
+    assert_eq!((&web["id"], &web["origin"], &web["port"]), (&json!(1), &json!("api"), &json!(80)));
     assert_eq!((&web["mac"], &web["idle_timeout_s"]), (&json!("06:a7:0a:ff:00:01"), &json!(300)));
     assert_eq!(web["members"].as_array().map(Vec::len), Some(2));
     assert_eq!(web["members"][0]["state"], "unknown", "no switch is connected: {web}");
@@ -54,18 +39,21 @@ fn services_created_read_changed_and_removed_by_name() {
     let (status, _) = ask(http, "PATCH", "/v1/pools/servers/members/b", Some(json!({"port": null})));
     assert_eq!((status, &get(http, "/v1/pools/servers/members/b")["port"]), (200, &Value::Null));
     let (status, added) = ask(http, "PUT", "/v1/pools/servers/members/c", Some(json!({"address": "10.0.0.3"})));
-    assert_eq!((status, &added["number"]), (201, &json!(4)), "b is a new member since its port changed");
+    assert_eq!((status, &added["id"]), (201, &json!(4)), "b is a new member since its port changed");
     assert_eq!(ask(http, "DELETE", "/v1/pools/servers/members/a", None).0, 204);
     let left: Vec<_> =
         get(http, "/v1/pools/servers/members").as_array().expect("a list").iter().map(|m| m["name"].clone()).collect();
     assert_eq!(left, ["b", "c"]);
     let (status, changed) =
-        ask(http, "PATCH", "/v1/pools/servers", Some(json!({"balancer": "maglev", "refusal": "drop"})));
-    assert_eq!((status, &changed["balancer"], &changed["refusal"]), (200, &json!("maglev"), &json!("drop")));
+        ask(http, "PATCH", "/v1/pools/servers", Some(json!({"balancer": "maglev", "on_unavailable": "drop"})));
+    assert_eq!((status, &changed["balancer"], &changed["on_unavailable"]), (200, &json!("maglev"), &json!("drop")));
 
-    assert_eq!((&web["rules"], &web["buckets"], &web["buckets_moving"]), (&json!("connection"), &json!(64), &json!(0)));
-    let (status, wild) = ask(http, "PATCH", "/v1/services/web", Some(json!({"rules": "wildcard", "buckets": 8})));
-    assert_eq!((status, &wild["rules"], &wild["buckets"]), (200, &json!("wildcard"), &json!(8)), "{wild}");
+    assert_eq!(
+        (&web["rules"], &web["client_slots"], &web["client_slots_migrating"]),
+        (&json!("connection"), &json!(64), &json!(0))
+    );
+    let (status, wild) = ask(http, "PATCH", "/v1/services/web", Some(json!({"rules": "wildcard", "client_slots": 8})));
+    assert_eq!((status, &wild["rules"], &wild["client_slots"]), (200, &json!("wildcard"), &json!(8)), "{wild}");
     let (status, problem) = ask(http, "PATCH", "/v1/pools/servers", Some(json!({"balancer": "server-rr"})));
     assert_eq!(
         (status, &problem["field"]),
@@ -86,8 +74,7 @@ fn services_created_read_changed_and_removed_by_name() {
 
 #[test]
 fn invalid_changes_name_field_and_change_nothing() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (_daemon, http) = served(|_| {});
     make_web(http);
     let state = || (get(http, "/v1/services"), get(http, "/v1/pools"));
     let before = state();
@@ -109,7 +96,7 @@ fn invalid_changes_name_field_and_change_nothing() {
         ("PATCH", "/v1/services/web", json!({"address": null}), 422, "address"),
         ("PATCH", "/v1/services/web", json!({"rules": "both"}), 422, "rules"),
         ("PATCH", "/v1/services/web", json!({"rules": "wildcard"}), 422, "rules"),
-        ("PATCH", "/v1/services/web", json!({"buckets": 100}), 422, "buckets"),
+        ("PATCH", "/v1/services/web", json!({"client_slots": 100}), 422, "client_slots"),
         ("POST", "/v1/services", web("prot", json!(1)), 422, "name"),
         ("POST", "/v1/services", web("name", json!("a/b")), 422, "name"),
         ("POST", "/v1/services", web("name", json!("web")), 409, ""),
@@ -154,8 +141,7 @@ fn invalid_changes_name_field_and_change_nothing() {
 
 #[test]
 fn connected_members_are_up() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (daemon, http) = served(|_| {});
     make_web(http);
     let address = |host| net::address::host_ipv4(net::HostIx(host)).to_string();
     for (name, host) in [("a", 0), ("b", 5)] {
@@ -201,7 +187,7 @@ fn connections_keep_members_after_restart() {
     assert_eq!(ask(http, "PUT", "/v1/services/dns", Some(dns)).0, 201);
     let fabric = Fabric::start(fat_tree(), first.openflow);
     fabric.wait_reached();
-    let connections = |http| get(http, "/v1/services/dns")["load"]["connections"].clone();
+    let connections = |http| get(http, "/v1/services/dns")["stats"]["connections"].clone();
     let mut members = Vec::new();
     for port in [4000, 4001, 4002] {
         call(&fabric, 9, port);
@@ -227,8 +213,7 @@ fn connections_keep_members_after_restart() {
 
 #[test]
 fn metrics_and_dashboard_show_services() {
-    let daemon = daemon(&fat_tree(), |_| {});
-    let http = daemon.http.expect("HTTP is on");
+    let (daemon, http) = served(|_| {});
     let members = json!([
         {"name": "on", "address": net::address::host_ipv4(HostIx(0)).to_string()},
         {"name": "off", "address": net::address::host_ipv4(HostIx(5)).to_string(), "is_enabled": false},
@@ -275,7 +260,7 @@ fn parse(text: &str, state: Option<&Path>) -> anabranch_daemon::Settings {
 
 const FILE: &str = r#"
 [services]
-checker = "10.255.255.1"
+health_check_address = "10.255.255.1"
 [services.shop]
 address = "10.255.0.7"
 port = 443
@@ -295,7 +280,7 @@ fn file_services_follow_file_and_api_services_persist() {
     let http = first.http.expect("HTTP is on");
     make_web(http);
     let shop = get(http, "/v1/services/shop");
-    assert_eq!((&shop["origin"], &shop["pool"], &shop["number"]), (&json!("file"), &json!("shops"), &json!(1)));
+    assert_eq!((&shop["origin"], &shop["pool"], &shop["id"]), (&json!("file"), &json!("shops"), &json!(1)));
     assert_eq!(get(http, "/v1/pools/shops")["monitor"]["path"], "/health");
     for (method, path) in [("DELETE", "/v1/services/shop"), ("PATCH", "/v1/pools/shops")] {
         let (status, problem) = ask(http, method, path, Some(json!({"balancer": "server-rr"})));
@@ -312,7 +297,7 @@ fn file_services_follow_file_and_api_services_persist() {
     assert_eq!((get(http, "/v1/services"), get(http, "/v1/pools")), before, "including names and ids");
     drop(again);
     // The file no longer contains the shop; the service of the API is kept.
-    let without = start("[services]\nchecker = \"10.255.255.1\"\n").expect("a daemon");
+    let without = start("[services]\nhealth_check_address = \"10.255.255.1\"\n").expect("a daemon");
     let http = without.http.expect("HTTP is on");
     assert_eq!(get(http, "/v1/services").as_array().map(Vec::len), Some(1));
     drop(without);
@@ -337,7 +322,7 @@ fn file_errors_name_their_location() {
         ("[services.web]\naddress = \"10.0.0.1\"\nport = 70000\n", "services.web.port: invalid value: integer `70000`"),
         ("[services.\"a b\"]\n", "`a b` is not a valid name"),
         ("[services]\nweb = 3\n", "services.web: must be a table"),
-        ("[services]\nchecker = \"x\"\n", "services.checker: "),
+        ("[services]\nhealth_check_address = \"x\"\n", "services.health_check_address: "),
         ("[pools.p]\nmembers = [{ name = \"a\" }]\n", "pools.p.members: members[0].address: is missing"),
     ] {
         let found = message(text);

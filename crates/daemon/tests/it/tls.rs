@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::common::{WAIT_TIMEOUT, small_limits};
+use crate::common::small_limits;
 use anabranch_daemon::Daemon;
 use anabranch_daemon::settings::{HttpTls, Limits, Tls};
 use openflow::{Envelope, Message, Xid, wire};
@@ -13,7 +13,6 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// An authority that signs certificates.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -56,7 +55,6 @@ fn start(tls: Tls) -> Daemon {
     })
 }
 
-/// Connects as a client that trusts an authority and may present its own certificate.
 fn connect(
     to: SocketAddr,
     trusted: &Authority,
@@ -77,12 +75,9 @@ fn connect(
     };
     let name = ServerName::try_from("controller.test").expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a connection");
-    let socket = TcpStream::connect(to).expect("a socket");
-    socket.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
-    StreamOwned::new(connection, socket)
+    StreamOwned::new(connection, crate::common::connect(to))
 }
 
-/// Sends a hello over TLS. Returns the first reply, if any.
 fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, KeyPair)>) -> Option<Message> {
     let mut stream = connect(daemon.openflow, trusted, own);
     let mut bytes = Vec::new();
@@ -112,20 +107,17 @@ fn switches_need_certificate_of_authority() {
     assert_eq!(hello(&daemon, &authority, Some(stranger.sign("s1"))), None, "of another authority");
     assert_eq!(hello(&daemon, &stranger, Some(authority.sign("s1"))), None, "the switch does not trust the controller");
     // Plain TCP.
-    let mut plain = TcpStream::connect(daemon.openflow).expect("a socket");
-    plain.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let mut plain = crate::common::connect(daemon.openflow);
     plain.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).expect("bytes");
     let mut said = Vec::new();
     // A TLS alert may precede the end.
     let _ = plain.read_to_end(&mut said);
     assert_ne!(said.first(), Some(&4), "OpenFlow in the clear");
     // A client that sends nothing is closed as well.
-    let mut silent = TcpStream::connect(daemon.openflow).expect("a socket");
-    silent.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let mut silent = crate::common::connect(daemon.openflow);
     assert_eq!(silent.read(&mut [0; 8]).ok(), Some(0));
 }
 
-/// Sends an HTTP request. Returns the response; `None` without a connection.
 fn ask(stream: &mut (impl Read + Write)) -> Option<String> {
     let asked = stream.write_all(b"GET /v1/balancer HTTP/1.1\r\nHost: controller.test\r\nConnection: close\r\n\r\n");
     asked.and_then(|()| stream.flush()).ok()?;
@@ -148,15 +140,13 @@ fn http_served_over_tls_only() {
     let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\"sdn-ecmp\""), "{answer}");
     assert_eq!(ask(&mut connect(http, &stranger, None)), None, "of an authority that is not trusted");
-    let mut plain = TcpStream::connect(http).expect("a socket");
-    plain.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    let mut plain = crate::common::connect(http);
     assert!(!ask(&mut plain).is_some_and(|answer| answer.contains("HTTP/1.1")), "in the clear");
     // Silent clients beyond the limit delay no other client and are closed eventually.
-    let mut silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(http).expect("a socket")).collect();
+    let mut silent: Vec<TcpStream> = (0..5).map(|_| crate::common::connect(http)).collect();
     let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     for stream in &mut silent {
-        stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
         let closed = stream.read(&mut [0; 8]).or_else(|error| match error.kind() {
             ErrorKind::ConnectionReset => Ok(0),
             _ => Err(error),

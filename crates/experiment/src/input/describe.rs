@@ -9,8 +9,6 @@ use super::failures::few;
 use super::{Experiment, Variant};
 
 impl Experiment {
-    /// Returns name and description of topology, traffic, transport, queues and the rest; of the
-    /// first variant if variants differ.
     pub fn setting(&self) -> Vec<(String, String)> {
         let variant = &self.variants[0];
         let mut setting: Vec<(&str, String)> = Vec::new();
@@ -162,7 +160,6 @@ fn hosts(variant: &Variant) -> String {
     if host.jitter == net::Time::ZERO { resequencing } else { format!("{resequencing}, jitter up to {}", host.jitter) }
 }
 
-/// Describes the failures of a variant. Failures that differ only in their target share one phrase.
 fn describe_failures(variant: &Variant) -> String {
     let mut phrases: Vec<(String, Vec<String>)> = Vec::new();
     for failure in &variant.config.failures {
@@ -178,7 +175,6 @@ fn describe_failures(variant: &Variant) -> String {
     phrases.iter().map(phrase).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the target of a failure, and a phrase for its kind, times and detection.
 fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
     let topology = &variant.topology;
     let (subject, what) = match &failure.kind {

@@ -12,7 +12,6 @@ use config::section::{Section, number};
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
 
 impl ClaimError {
-    /// Returns the diagnostic of either case.
     fn error(self) -> FileError {
         match self {
             ClaimError::DoesNotFit(_, error) | ClaimError::Invalid(error) => error,
@@ -20,7 +19,6 @@ impl ClaimError {
     }
 }
 
-/// The `[[expect]]` tables of a file, read and checked.
 pub(crate) struct Expected {
     pub claims: Vec<Claim>,
     /// Claims that name balancers, loads or variants which the command line has replaced.
@@ -32,7 +30,6 @@ pub(crate) struct Expected {
 /// A claim that cannot be judged: wrong in every experiment, or only in this one.
 enum ClaimError {
     Invalid(FileError),
-    /// The key of the experiment that the claim does not fit.
     DoesNotFit(&'static str, FileError),
 }
 
@@ -45,7 +42,6 @@ impl From<FileError> for ClaimError {
 /// Keys of a claim that may be lists; every value of a list becomes a claim.
 const LISTS: [&str; 3] = ["balancer", "at_most", "at_least"];
 
-/// Replaces each claim about several balancers by one claim per balancer.
 pub(crate) fn expand(document: &mut Document) {
     let Some(Data::List(items)) = document.root.get_mut("expect").map(|entry| &mut entry.value.data) else { return };
     for key in LISTS {
@@ -54,7 +50,6 @@ pub(crate) fn expand(document: &mut Document) {
     }
 }
 
-/// Returns one claim for each value of a key.
 fn spread(item: Value, key: &str) -> Vec<Value> {
     let Data::Table(table) = &item.data else { return vec![item] };
     let Some(Entry { value: Value { data: Data::List(values), .. }, .. }) = table.get(key) else { return vec![item] };
@@ -98,7 +93,6 @@ pub(crate) fn read(top: &Section<'_>, experiment: &Experiment, is_reduced: bool)
     Ok(expected)
 }
 
-/// Returns whether the command line gives this key, or a key of this section.
 fn is_given_as_argument(top: &Section<'_>, key: &str) -> bool {
     let is_argument = |at: &ValueOrigin| matches!(at, ValueOrigin::Argument(_));
     let (section, key) = key.split_once('.').unwrap_or((key, ""));
@@ -140,13 +134,12 @@ pub(crate) fn number_of_index(
     read().map_err(ClaimError::error)
 }
 
-/// Returns the metric that a key names.
 pub(crate) fn metric_named(section: &Section<'_>, key: &str, name: &str) -> Result<Metric, FileError> {
-    let unknown = || section.error(key, format!("unknown metric `{name}`")).with_hint(suggestion(name, Metric::NAMES));
+    let unknown =
+        || section.error(key, format!("unknown metric `{name}`")).with_hint(suggestion(name, crate::claims::NAMES));
     Metric::named(name).ok_or_else(unknown)
 }
 
-/// Reads all keys of a claim except the comparison.
 fn about(section: &Section<'_>, experiment: &Experiment, comparison: Comparison) -> Result<Claim, ClaimError> {
     let required = |key: &str| section.text(key)?.ok_or_else(|| section.missing(key));
     let metric = metric_named(section, "metric", required("metric")?)?;
@@ -154,10 +147,10 @@ fn about(section: &Section<'_>, experiment: &Experiment, comparison: Comparison)
     let reason = section.text("reason")?.map(str::to_owned);
     let at = selections(section, experiment, &comparison)?;
     let balancer = balancer(section, experiment)?;
-    let times = times(section, &comparison)?;
+    let factor = factor(section, &comparison)?;
     let window = window_of_index(section, experiment, metric, ("from", "until"))?;
     let (class, server) = requests(section, experiment, metric)?;
-    Ok(Claim { id, claim: sentence, metric, balancer, comparison, times, window, class, server, at, reason })
+    Ok(Claim { id, claim: sentence, metric, balancer, comparison, factor, window, class, server, at, reason })
 }
 
 /// Reads `from` and `until`, or the corresponding keys of an index for the compared figure: the
@@ -186,7 +179,6 @@ pub(crate) fn window_of_index(
     Ok(Some(window))
 }
 
-/// Reads `class` and `server`, which belong to metrics of requests.
 fn requests(
     section: &Section<'_>,
     experiment: &Experiment,
@@ -225,16 +217,14 @@ fn requests(
     Ok((class.map(str::to_owned), server.map(str::to_owned)))
 }
 
-/// Reads `times = 0.8`, which goes with `at_most` or `at_least`.
-fn times(section: &Section<'_>, comparison: &Comparison) -> Result<f64, FileError> {
-    match (section.positive("times", f64::INFINITY)?, comparison) {
+fn factor(section: &Section<'_>, comparison: &Comparison) -> Result<f64, FileError> {
+    match (section.positive("factor")?, comparison) {
         (None, _) => Ok(1.0),
-        (Some(times), Comparison::AtMost(_) | Comparison::AtLeast(_)) => Ok(times),
-        (Some(_), _) => Err(section.error("times", "needs `at_most` or `at_least`")),
+        (Some(factor), Comparison::AtMost(_) | Comparison::AtLeast(_)) => Ok(factor),
+        (Some(_), _) => Err(section.error("factor", "needs `at_most` or `at_least`")),
     }
 }
 
-/// Returns the label at a key of an index; it must be a balancer of the experiment.
 pub(crate) fn label_of_index(
     section: &Section<'_>,
     experiment: &Experiment,
@@ -243,7 +233,6 @@ pub(crate) fn label_of_index(
     label(section, experiment, key).map_err(ClaimError::error)
 }
 
-/// Returns the two numbers at a key of an index, lower one first.
 pub(crate) fn range_of_index(section: &Section<'_>, key: &'static str) -> Result<Option<(f64, f64)>, FileError> {
     if !section.has(key) {
         return Ok(None);
@@ -254,7 +243,6 @@ pub(crate) fn range_of_index(section: &Section<'_>, key: &'static str) -> Result
     }
 }
 
-/// Returns the label at a key; it must be a balancer of the experiment.
 fn label(section: &Section<'_>, experiment: &Experiment, key: &str) -> Result<Option<String>, ClaimError> {
     let Some(text) = section.text(key)? else { return Ok(None) };
     let labels: Vec<String> = experiment.balancers.iter().map(balance::Spec::label).collect();
@@ -323,19 +311,18 @@ fn range_at(section: &Section<'_>, key: &str) -> Result<Comparison, FileError> {
     Ok(Comparison::Within(low, high))
 }
 
-/// Returns the loads of each variant the claim is about.
 fn selections(
     section: &Section<'_>,
     experiment: &Experiment,
     comparison: &Comparison,
 ) -> Result<Vec<Selection>, ClaimError> {
-    let from = section.positive("loads_from", f64::INFINITY)?;
-    let up_to = section.positive("loads_up_to", f64::INFINITY)?;
-    let lightest = section.flag("lightest_load")?.unwrap_or(false);
-    if lightest && (from.is_some() || up_to.is_some()) {
-        return Err(section.error("lightest_load", "cannot go with `loads_from` or `loads_up_to`").into());
+    let from = section.positive("load_min")?;
+    let up_to = section.positive("load_max")?;
+    let lowest_only = section.flag("lowest_load_only")?.unwrap_or(false);
+    if lowest_only && (from.is_some() || up_to.is_some()) {
+        return Err(section.error("lowest_load_only", "cannot go with `load_min` or `load_max`").into());
     }
-    let is_bounded = lightest || from.is_some() || up_to.is_some();
+    let is_bounded = lowest_only || from.is_some() || up_to.is_some();
     let is_selected = |load: &Option<f64>| match load {
         Some(load) => from.is_none_or(|from| from <= *load) && up_to.is_none_or(|up_to| *load <= up_to),
         None => !is_bounded,
@@ -345,7 +332,7 @@ fn selections(
     for other in experiment.variants.iter().filter(|other| variant.is_none_or(|label| label == other.label)) {
         let mut loads: Vec<Option<f64>> = other.loads.iter().copied().filter(is_selected).collect();
         loads.sort_by(|a, b| a.unwrap_or(0.0).total_cmp(&b.unwrap_or(0.0)));
-        if lightest {
+        if lowest_only {
             loads.truncate(1);
         }
         if *comparison == Comparison::RisesWithLoad && loads.len() < 2 {
@@ -358,7 +345,7 @@ fn selections(
         }
     }
     if selections.is_empty() {
-        let key = ["loads_up_to", "loads_from", "lightest_load"].into_iter().find(|key| section.has(key));
+        let key = ["load_max", "load_min", "lowest_load_only"].into_iter().find(|key| section.has(key));
         let error = section.error(key.unwrap_or_default(), "selects no load of the experiment");
         return Err(ClaimError::DoesNotFit("traffic.load", error.with_hint(loads_hint(experiment))));
     }
@@ -380,7 +367,6 @@ fn variant<'a>(section: &Section<'a>, experiment: &Experiment) -> Result<Option<
     variant_of_index(section, experiment, "variant").map_err(|error| ClaimError::DoesNotFit("sweep", error))
 }
 
-/// Returns the label of a variant that the file or an index names.
 pub(crate) fn variant_of_index<'a>(
     section: &Section<'a>,
     experiment: &Experiment,

@@ -4,7 +4,6 @@
 use config::diagnostic::FileError;
 use config::document::{Data, Document, Entry, Table, Value, ValueOrigin};
 
-/// Replaces every text among the failures of a document by the table it represents.
 pub(crate) fn expand(document: &mut Document) -> Result<(), FileError> {
     let Some(entry) = document.root.get("failure") else { return Ok(()) };
     let items = match &entry.value.data {

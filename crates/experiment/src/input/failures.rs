@@ -6,37 +6,27 @@ use sim::{Failure, FailureKind};
 use config::diagnostic::FileError;
 use config::section::Section;
 
-const KINDS: [&str; 8] = [
-    "link-down",
-    "link-rate",
-    "random-drop",
-    "blackhole",
-    "switch-down",
-    "channel-stall",
-    "channel-down",
-    "controller-down",
-];
+use super::keys::FAILURE_KINDS as KINDS;
+
 /// Position in [`KINDS`] of the kind without a target.
 const CONTROLLER_DOWN: usize = 7;
 
-/// Reads one table, the `place`-th of the file. A target that is a share of all links or switches
-/// gives several failures.
 pub(crate) fn read(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<Failure>, FileError> {
     let at = section.quantity::<Time>("at")?.unwrap_or(Time::ZERO);
     let until = section.quantity::<Time>("until")?;
     if until.is_some_and(|until| until <= at) {
         return Err(section.error("until", "must be later than `at`"));
     }
-    let detection = section.quantity::<Time>("detection")?.unwrap_or(Time::from_ms(10));
+    let detection = section.quantity::<Time>("detection_delay")?.unwrap_or(Time::from_ms(10));
     let kinds = kinds(section, topology, place)?;
     Ok(kinds.into_iter().map(|kind| Failure { at, until, detection, kind }).collect())
 }
 
 fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<FailureKind>, FileError> {
-    let kind = section.choice("kind", &KINDS)?.ok_or_else(|| section.missing("kind"))?;
+    let kind = section.chosen("kind", &[0, 1, 2, 3, 4, 5, 6, 7])?.ok_or_else(|| section.missing("kind"))?;
     let is_one_way = direction(section, kind)?;
     if kind == CONTROLLER_DOWN {
-        let keys = ["link", "switch", "pick", "fraction", "probability", "from_rack", "to_rack"];
+        let keys = ["link", "switch", "selection_seed", "fraction", "probability", "from_rack", "to_rack"];
         return match keys.into_iter().find(|key| section.has(key)) {
             Some(key) => Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
             None => Ok(vec![FailureKind::ControllerDown]),
@@ -54,7 +44,7 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
             _ => {}
         }
     }
-    let amount = if is_needed { section.positive(amount, 1.0)?.unwrap_or(1.0) } else { 1.0 };
+    let amount = if is_needed { section.positive(amount)?.unwrap_or(1.0) } else { 1.0 };
     let racks = racks(section, kind, topology)?;
     let text = section.text(target)?.unwrap_or_default().trim();
     let mut choice = Choice::of(section, target, text, topology, place)?;
@@ -77,20 +67,18 @@ fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec
     Ok(links(section, text, topology, choice.as_mut())?.into_iter().map(of).collect())
 }
 
-/// Returns whether a cable is cut in one direction only.
 fn direction(section: &Section<'_>, kind: usize) -> Result<bool, FileError> {
-    let choice = section.choice("direction", &["both", "one-way"])?;
+    let choice = section.choice("direction")?;
     match choice {
         Some(_) if kind != 0 => Err(section.error("direction", format!("does not belong to `{}`", KINDS[kind]))),
-        choice => Ok(choice == Some(1)),
+        choice => Ok(choice == Some("one-way")),
     }
 }
 
-/// Reads `from_rack` and `to_rack` of a black hole.
 fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Option<(u32, u32)>, FileError> {
     let last = topology.nodes().iter().filter_map(|node| node.rack).max();
     let rack = |key: &str| -> Result<Option<u32>, FileError> {
-        let Some(rack) = section.count(key, 0..=u64::MAX)? else { return Ok(None) };
+        let Some(rack) = section.count::<u64>(key)? else { return Ok(None) };
         if kind != 3 {
             return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind])));
         }
@@ -108,7 +96,6 @@ fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Opti
     }
 }
 
-/// Returns the key of the target: `link` or `switch`.
 fn target(section: &Section<'_>, kind: usize) -> Result<&'static str, FileError> {
     let possible: &[&'static str] = match kind {
         0 | 1 => &["link"],
@@ -131,7 +118,6 @@ fn target(section: &Section<'_>, kind: usize) -> Result<&'static str, FileError>
 
 /// A target that is drawn at random: `any`, or a share such as `20%`.
 struct Choice {
-    /// Share of the candidates in per cent; `None` for a single one.
     percent: Option<f64>,
     stream: RandomStream,
 }
@@ -148,8 +134,8 @@ impl Choice {
         let is_name = target == "switch" && find(topology, text).is_some();
         let percent = text.strip_suffix('%').filter(|_| !is_name);
         if percent.is_none() && (text != "any" || is_name) {
-            if section.has("pick") {
-                let error = section.error("pick", format!("belongs to {target} = \"any\" or a share of all"));
+            if section.has("selection_seed") {
+                let error = section.error("selection_seed", format!("belongs to {target} = \"any\" or a share of all"));
                 return Err(error.with_hint("leave it out, or replace the name by `any` or a share"));
             }
             return Ok(None);
@@ -161,7 +147,7 @@ impl Choice {
             })
             .transpose()?;
         // Each table of a file draws independently, and with the same result in every run.
-        let pick = section.count("pick", 0..=u64::MAX)?.unwrap_or(place as u64 + 1);
+        let pick = section.count("selection_seed")?.unwrap_or(place as u64 + 1);
         Ok(Some(Choice { percent, stream: RandomStream::new(pick, &format!("failure/{target}")) }))
     }
 
@@ -282,7 +268,6 @@ fn node(section: &Section<'_>, key: &str, topology: &Topology, name: &str) -> Re
     })
 }
 
-/// Joins the first few of a list of names.
 pub(crate) fn few(names: &[&str]) -> String {
     const SHOWN: usize = 8;
     let shown = names[..names.len().min(SHOWN)].join(", ");

@@ -6,20 +6,14 @@ use config::diagnostic::{FileError, SourceLocation};
 use config::document::Document;
 use config::section::Section;
 
-/// Title and source of an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headline {
-    /// The title; without one the question, else the name.
     pub text: String,
     /// Origin of the experiment; empty if the file does not name it.
     pub source: String,
 }
 
 impl Headline {
-    /// Reads the headline of a file.
-    ///
-    /// # Errors
-    /// The file cannot be read, is not valid TOML, or has unknown top-level keys.
     pub fn read(path: &Path) -> Result<Headline, FileError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {

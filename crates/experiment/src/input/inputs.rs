@@ -6,24 +6,19 @@ use std::path::{Path, PathBuf};
 use config::diagnostic::FileError;
 use config::section::Section;
 
-/// Prefix of a workload that is a file.
 pub(crate) const WORKLOAD_FILE: &str = "file:path=";
 
-/// Hint for files that cannot be read.
 const PATHS_COUNT_FROM: &str =
     "paths are relative to the folder of the experiment file, and on the command line to the current folder";
 
-/// A file an experiment refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// Path in the experiment file.
     pub written: String,
     /// Name in the `inputs` folder of the results.
     pub stored: String,
     pub text: String,
 }
 
-/// All referenced files, read on first use.
 #[derive(Debug)]
 pub(crate) struct Inputs {
     base: PathBuf,
@@ -36,7 +31,6 @@ impl Inputs {
         Inputs { base: base.to_owned(), files: Vec::new() }
     }
 
-    /// Returns the text of a file, or the reason why it cannot be read.
     pub fn read(&mut self, written: &str) -> Result<String, String> {
         if let Some(input) = self.files.iter().find(|input| input.written == written) {
             return Ok(input.text.clone());
@@ -47,7 +41,6 @@ impl Inputs {
         Ok(text)
     }
 
-    /// Returns name and text of the file that a key names.
     pub fn of<'a>(&mut self, section: &Section<'a>, key: &str) -> Result<(&'a str, String), FileError> {
         let file = section.text(key)?.unwrap_or_default();
         let unreadable =
@@ -55,7 +48,6 @@ impl Inputs {
         Ok((file, self.read(file).map_err(unreadable)?))
     }
 
-    /// Returns the file name, with a number appended if files of different folders share it.
     fn stored_name(&self, written: &str) -> String {
         let name = Path::new(written).file_name().and_then(|name| name.to_str()).unwrap_or("input");
         let taken = |name: &str| self.files.iter().any(|input| input.stored == name);
@@ -68,7 +60,6 @@ impl Inputs {
         stored
     }
 
-    /// Replaces the path of a known file in a value of the key and keeps the rest.
     pub fn replace(&self, key: &str, value: &str, with: impl Fn(&Input) -> String) -> Option<String> {
         let (prefix, path) = match key {
             "topology.file" | "traffic.flow_list" | "traffic.trace" | "traffic.matrix" => ("", value),

@@ -1,6 +1,6 @@
 //! The experiment file: balancers, network, traffic and seeds.
 //!
-//! A TOML file with units in its values; [`KEYS`] lists every key. The command line can override
+//! A TOML file with units in its values; [`LAYOUT`] declares every key. The command line can override
 //! any key, and a sweep can vary it: a `[sweep]` of `"transport.min_rto" = ["5ms", "200ms"]` makes
 //! one *variant* of the experiment for each value. Unknown keys are rejected with the nearest known
 //! one, and every error is shown at its place in the file.
@@ -31,11 +31,11 @@ mod failures;
 mod headline;
 mod inputs;
 mod keys;
+mod matrix;
 mod network;
 mod services;
 mod settings;
 mod sweep;
-mod table;
 mod testbed;
 mod traffic_plan;
 mod traffic_sources;
@@ -52,7 +52,7 @@ use sim::SimConfig;
 pub use config::diagnostic::{Diagnostic, FileError, SourceLocation};
 pub use headline::Headline;
 pub use inputs::Input;
-pub use keys::{KEYS, REPEATED};
+pub use keys::LAYOUT;
 pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
 
@@ -64,32 +64,24 @@ use config::document::{Data, Document, Value, ValueOrigin};
 use config::section::Section;
 use inputs::Inputs;
 
-/// A checked experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     pub name: String,
-    /// One line for reports.
     pub title: Option<String>,
-    /// The question the experiment answers.
     pub question: Option<String>,
-    /// Origin, such as a paper and its section.
     pub source: Option<String>,
-    /// Heading of its columns in a matrix.
     pub column: Option<String>,
-    /// Quantity that ranks balancers.
-    pub measure: Measure,
+    pub rank_by: Measure,
     /// Seeds of the runs, the same for every balancer.
     pub seeds: Vec<u64>,
     pub balancers: Vec<balance::Spec>,
     /// One per combination of swept values; exactly one without a sweep.
     pub variants: Vec<Variant>,
-    /// Published claims the results are compared with; they change no run.
     pub claims: Vec<Claim>,
     /// Claims of the file that do not fit values from the command line, with the reason.
     pub left_out: Vec<String>,
     /// Criteria for comparing the simulator with the testbed; they change no run.
-    pub agree: ValidationCriteria,
-    /// Warnings to check before trusting the result.
+    pub validation: ValidationCriteria,
     pub warnings: Vec<String>,
     /// The complete file, overrides included: running it again gives the same results.
     pub file: String,
@@ -97,42 +89,32 @@ pub struct Experiment {
     pub inputs: Vec<Input>,
 }
 
-/// The experiment with one combination of swept values.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// The values, as `key=value` joined by `, `; empty without a sweep.
     pub label: String,
-    /// The network, shared by variants that do not change it.
     pub topology: Arc<Topology>,
     pub traffic: TrafficPlan,
     /// Offered loads; one `None` if the traffic sets its own rate.
     pub loads: Vec<Option<f64>>,
-    /// Number of flows at each load with the first seed.
     pub flow_counts: Vec<u64>,
-    /// All other settings of a run.
     pub config: SimConfig,
-    /// Settings of runs on an emulated network.
     pub testbed: TestbedConfig,
     /// Canonical text of everything its runs depend on except balancer, load and seed; see
     /// [`crate::run::plan`].
     pub canonical: String,
 }
 
-/// A value given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Dotted key, such as `traffic.load`.
     pub key: String,
-    /// The value; parsed as TOML if possible, else text.
     pub value: String,
     /// The argument as typed, such as `--set traffic.load=0.3`; messages quote it.
     pub argument: String,
-    /// Whether the value is text even if it looks like a number.
     pub is_text: bool,
 }
 
 impl Override {
-    /// Creates the override of `--set key=value`.
     pub fn set(key: &str, value: &str) -> Override {
         let argument = format!("--set {key}={value}");
         Override { key: key.to_owned(), value: value.to_owned(), argument, is_text: false }
@@ -144,32 +126,19 @@ impl Override {
     }
 }
 
-/// Part of an experiment that is requested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
-    /// The whole experiment.
     Whole,
-    /// The reduced experiment of `[table]`.
     Representative,
 }
 
-/// Maximum number of runs of one experiment.
 const RUNS_MAX: usize = 1_000_000;
 
 impl Experiment {
-    /// Reads and checks an experiment file, with everything it refers to.
-    ///
-    /// # Errors
-    /// The first error found, with its place in the file and a hint.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Experiment, FileError> {
         Experiment::load_as(path, overrides, Extent::Whole)
     }
 
-    /// Reads an experiment reduced to what its `[table]` section selects for a matrix; the
-    /// overrides are applied after the section.
-    ///
-    /// # Errors
-    /// As [`Experiment::load`].
     pub fn load_for_matrix(path: &Path, overrides: &[Override]) -> Result<Experiment, FileError> {
         Experiment::load_as(path, overrides, Extent::Representative)
     }
@@ -195,9 +164,6 @@ impl Experiment {
 
     /// Reads an experiment from text. Messages quote `file`; `name` is the default name of the
     /// experiment; paths are relative to `base`.
-    ///
-    /// # Errors
-    /// As [`Experiment::load`].
     pub fn parse(
         file: &str,
         text: &str,
@@ -216,10 +182,10 @@ impl Experiment {
         extent: Extent,
     ) -> Result<Experiment, FileError> {
         let mut document = Document::parse(file, text, &keys::LAYOUT)?;
-        let is_reduced = extent == Extent::Representative && document.root.contains_key("table");
+        let is_reduced = extent == Extent::Representative && document.root.contains_key("matrix");
         match extent {
-            Extent::Whole => table::check(&document)?,
-            Extent::Representative => table::apply(&mut document)?,
+            Extent::Whole => matrix::check(&document)?,
+            Extent::Representative => matrix::apply(&mut document)?,
         }
         for change in overrides {
             apply(&mut document, change)?;
@@ -231,14 +197,14 @@ impl Experiment {
             title: top.text("title")?.map(str::to_owned),
             question: top.text("question")?.map(str::to_owned),
             source: top.text("source")?.map(str::to_owned),
-            column: table::title(&top)?,
-            measure: measure(&top)?,
+            column: matrix::title(&top)?,
+            rank_by: rank_by(&top)?,
             seeds: seeds(&top)?,
             balancers: balancers(&top)?,
             variants: Vec::new(),
             claims: Vec::new(),
             left_out: Vec::new(),
-            agree: ValidationCriteria::default(),
+            validation: ValidationCriteria::default(),
             warnings: Vec::new(),
             file: String::new(),
             inputs: Vec::new(),
@@ -247,7 +213,7 @@ impl Experiment {
         experiment.read_variants(&document, &mut inputs)?;
         let expected = expect::read(&top, &experiment, is_reduced)?;
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
-        experiment.agree = validation::read(&top, &experiment)?;
+        experiment.validation = validation::read(&top, &experiment)?;
         experiment.warnings.sort();
         experiment.warnings.dedup();
         let unchanged = overrides.is_empty() && !is_reduced && inputs.files.is_empty();
@@ -261,7 +227,6 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Returns the number of runs: variants × loads × balancers × seeds.
     pub fn run_count(&self) -> usize {
         let points: usize = self.variants.iter().map(|variant| variant.loads.len()).sum();
         points.saturating_mul(self.balancers.len()).saturating_mul(self.seeds.len())
@@ -320,14 +285,12 @@ fn apply(document: &mut Document, change: &Override) -> Result<(), FileError> {
     document.set(&change.key, &change.value, &change.argument)
 }
 
-/// Returns the name, which must be a valid folder name.
 fn folder_name(top: &Section<'_>, default: &str) -> Result<String, FileError> {
     let name = top.text("name")?.unwrap_or(default);
     check_folder_name(top, name)?;
     Ok(name.to_owned())
 }
 
-/// Checks a name that becomes a folder.
 pub(crate) fn check_folder_name(section: &Section<'_>, name: &str) -> Result<(), FileError> {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
     if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
@@ -337,10 +300,10 @@ pub(crate) fn check_folder_name(section: &Section<'_>, name: &str) -> Result<(),
     Ok(())
 }
 
-/// Reads `measure`. The default for senders that do not react to congestion is throughput.
-fn measure(top: &Section<'_>) -> Result<Measure, FileError> {
-    Ok(match top.choice("measure", &["slowdown", "throughput"])? {
-        Some(0) => Measure::Slowdown,
+/// Reads `rank_by`. The default for senders that do not react to congestion is throughput.
+fn rank_by(top: &Section<'_>) -> Result<Measure, FileError> {
+    Ok(match top.choice("rank_by")? {
+        Some("slowdown") => Measure::Slowdown,
         Some(_) => Measure::Throughput,
         None if top.section("transport")?.text("kind")? == Some("udp") => Measure::Throughput,
         None => Measure::Slowdown,
@@ -348,10 +311,9 @@ fn measure(top: &Section<'_>) -> Result<Measure, FileError> {
 }
 
 fn seeds(top: &Section<'_>) -> Result<Vec<u64>, FileError> {
-    const SEEDS_MAX: u64 = 100_000;
     let Some(value) = top.get("seeds") else { return Ok(vec![1, 2, 3]) };
     let Data::List(items) = &value.data else {
-        let count = top.count("seeds", 1..=SEEDS_MAX)?.unwrap_or(3);
+        let count = top.count("seeds")?.unwrap_or(3);
         return Ok((1..=count).collect());
     };
     let mut seeds = Vec::new();
@@ -390,7 +352,6 @@ fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
     }
 }
 
-/// Checks that requests have server balancers, and flows between hosts have path balancers.
 fn check_kinds(top: &Section<'_>, balancers: &[balance::Spec], is_served: bool) -> Result<(), FileError> {
     let Some(other) = balancers.iter().find(|spec| spec.entry.is_server() != is_served) else { return Ok(()) };
     let values = top.list("balancers");
@@ -398,7 +359,7 @@ fn check_kinds(top: &Section<'_>, balancers: &[balance::Spec], is_served: bool) 
     let name = other.entry.name;
     let (message, hint) = if is_served {
         let message = format!("`{name}` is not a server balancer, and the file has requests to services");
-        (message, "use balancers such as server-rr or sl-ps; `control.base` sets their routing")
+        (message, "use balancers such as server-rr or sl-ps; `control.routing` sets their routing")
     } else {
         let message = format!("`{name}` is a server balancer, and the file has only flows between hosts");
         (
@@ -413,7 +374,6 @@ fn check_kinds(top: &Section<'_>, balancers: &[balance::Spec], is_served: bool) 
     Err(error.with_hint(hint))
 }
 
-/// Checks that hosts have one link each and do not forward if a controller is used.
 fn check_hosts(top: &Section<'_>, balancers: &[balance::Spec], topology: &Topology) -> Result<(), FileError> {
     let is_controlled = |spec: &&balance::Spec| spec.entry.is_central() || spec.entry.is_server();
     let Some(central) = balancers.iter().find(is_controlled) else { return Ok(()) };
@@ -425,8 +385,6 @@ fn check_hosts(top: &Section<'_>, balancers: &[balance::Spec], topology: &Topolo
     Err(top.error("balancers", message).with_hint("leave it out, or use a topology such as fat-tree:k=4"))
 }
 
-/// Returns the file with overrides, with paths into the `inputs` folder, and with only the kept
-/// claims.
 fn rendered(document: &Document, inputs: &Inputs, claims: &[bool]) -> String {
     let mut document = document.clone();
     if let Some(Data::List(items)) = document.root.get_mut("expect").map(|entry| &mut entry.value.data) {
@@ -437,7 +395,7 @@ fn rendered(document: &Document, inputs: &Inputs, claims: &[bool]) -> String {
         }
     }
     replace_paths(&mut document, inputs, &|input| format!("inputs/{}", input.stored));
-    document.render(&keys::order)
+    document.render()
 }
 
 /// Returns a text of everything the runs of a variant depend on: paths are replaced by file
@@ -449,26 +407,13 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = input.stored.rsplit('.').next().unwrap_or_default();
         format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
     });
-    for key in [
-        "name",
-        "title",
-        "question",
-        "source",
-        "seeds",
-        "balancers",
-        "measure",
-        "sweep",
-        "table",
-        "expect",
-        "agree",
-        "testbed",
-    ] {
+    for key in "name title question source seeds balancers rank_by sweep matrix expect validation testbed".split(' ') {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {
         traffic.remove("load");
     }
-    document.render(&keys::order)
+    document.render()
 }
 
 fn replace_paths(document: &mut Document, inputs: &Inputs, with: &dyn Fn(&Input) -> String) {

@@ -11,7 +11,6 @@ use config::section::Section;
 
 const IMPORT_KEYS: [&str; 6] = ["rate", "delay", "coordinates", "hosts_per_node", "host_rate", "host_delay"];
 
-/// Builds or imports the network. Returns it with the warnings of the importer.
 pub(crate) fn read(section: &Section<'_>, inputs: &mut Inputs) -> Result<(Topology, Vec<String>), FileError> {
     match (section.text("spec")?, section.text("file")?) {
         (Some(_), Some(_)) => Err(section.error("file", "cannot go with `spec`").with_hint("keep one of them")),
@@ -38,11 +37,11 @@ fn options(section: &Section<'_>) -> Result<ImportOptions, FileError> {
     Ok(ImportOptions {
         default_rate: section.above_zero("rate")?.unwrap_or(default.default_rate),
         default_delay: section.quantity("delay")?.unwrap_or(default.default_delay),
-        coordinates: match section.choice("coordinates", &["delays", "ignore"])? {
-            Some(1) => Coordinates::Ignored,
+        coordinates: match section.choice("coordinates")? {
+            Some("ignore") => Coordinates::Ignored,
             _ => Coordinates::GiveDelays,
         },
-        hosts_per_node: section.count32("hosts_per_node", 1..=100_000)?.unwrap_or(default.hosts_per_node),
+        hosts_per_node: section.count("hosts_per_node")?.unwrap_or(default.hosts_per_node),
         host_rate: section.above_zero("host_rate")?.unwrap_or(default.host_rate),
         host_delay: section.quantity("host_delay")?.unwrap_or(default.host_delay),
     })

@@ -17,15 +17,12 @@ use super::traffic_plan::{ReadTraffic, TrafficPlan};
 
 /// Address to which agents report in band; no host has it.
 pub(crate) const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 254, 254, 254);
-/// Maximum number of requests of a file.
-const REQUESTS_MAX: u32 = 10_000_000;
 
-/// Returns whether flows are requests to services in this file.
 pub(crate) fn has_requests(top: &Section<'_>) -> bool {
     ["server", "service", "requests", "agents"].into_iter().any(|section| top.has(section))
 }
 
-/// Reads the sections; `base` is the balancer of the controller's default routes.
+/// Reads the sections.
 pub(crate) fn read(
     top: &Section<'_>,
     topology: &Topology,
@@ -44,7 +41,7 @@ pub(crate) fn read(
         .zip(topology.hosts())
         .map(|(host, node)| (topology.node(*node).name.as_str(), host))
         .collect();
-    let mut config = ServicesConfig { base: base(&top.section("control")?)?, ..ServicesConfig::default() };
+    let mut config = ServicesConfig { base: routing(&top.section("control")?)?, ..ServicesConfig::default() };
     for section in required_list(top, "server")? {
         let server = server(&section, &hosts)?;
         if config.servers.iter().any(|other| other.host == server.host) {
@@ -80,14 +77,13 @@ fn required_list<'a>(top: &Section<'a>, name: &'static str) -> Result<Vec<Sectio
     Ok(list)
 }
 
-/// Reads `control.base`.
-fn base(section: &Section<'_>) -> Result<String, FileError> {
-    let text = section.text("base")?.unwrap_or("sdn-ecmp");
-    let spec = balance::Spec::parse(text).map_err(|cause| section.error("base", cause.to_string()))?;
+fn routing(section: &Section<'_>) -> Result<String, FileError> {
+    let text = section.text("routing")?.unwrap_or("sdn-ecmp");
+    let spec = balance::Spec::parse(text).map_err(|cause| section.error("routing", cause.to_string()))?;
     if spec.entry.is_central() {
         return Ok(text.to_owned());
     }
-    let error = section.error("base", format!("`{}` is not a central balancer", spec.entry.name));
+    let error = section.error("routing", format!("`{}` is not a central balancer", spec.entry.name));
     Err(error.with_hint("use one such as sdn-ecmp or sdn-spt: `anabranch list balancers`"))
 }
 
@@ -115,12 +111,11 @@ fn server(section: &Section<'_>, hosts: &BTreeMap<&str, HostIx>) -> Result<Serve
     let Some(value) = section.get("host") else { return Err(section.missing("host")) };
     Ok(ServerConfig {
         host: host_named(section, "host", value, hosts)?,
-        cores: section.count32("cores", 1..=4_096)?.unwrap_or(1),
-        weight: section.count32("weight", 0..=1_000_000)?.unwrap_or(1),
+        cores: section.count("cores")?.unwrap_or(1),
+        weight: section.count("weight")?.unwrap_or(1),
     })
 }
 
-/// Reads a service; `pools` holds the names of pools in the order of their numbers.
 fn service(
     section: &Section<'_>,
     hosts: &BTreeMap<&str, HostIx>,
@@ -136,7 +131,7 @@ fn service(
         let error = section.error("address", format!("{address} belongs to a host or to the controller"));
         return Err(error.with_hint("use one such as 10.100.0.1"));
     }
-    let port = section.count("port", 1..=65_535)?.ok_or_else(|| section.missing("port"))? as u16;
+    let port: u16 = section.count("port")?.ok_or_else(|| section.missing("port"))?;
     if config.services.iter().any(|other| (other.address, other.port) == (address, port)) {
         return Err(section.error("port", format!("another service is at {address}, port {port}")));
     }
@@ -156,7 +151,7 @@ fn service(
         pools.push(pool_name.to_owned());
         pools.len() - 1
     }) as u16;
-    let member_port = section.count("member_port", 1..=65_535)?.map(|port| port as u16);
+    let member_port = section.count::<u16>("member_port")?;
     if let Some(other) = config.services.iter().find(|other| other.pool == pool)
         && (&other.members, other.member_port.is_some()) != (&members, member_port.is_some())
     {
@@ -166,30 +161,28 @@ fn service(
     }
     Ok(VirtualService {
         mac: control::vip::mac_of(address).0,
-        idle_timeout_s: section.count("idle_timeout_s", 1..=65_000)?.unwrap_or(30) as u16,
+        idle_timeout_s: section.count("idle_timeout_s")?.unwrap_or(30),
         name,
         address,
         port,
         members,
-        buckets: buckets(section)?,
+        buckets: client_slots(section)?,
         member_port,
         pool,
     })
 }
 
-/// Reads the number of client slots of a service with proactive rules.
-fn buckets(section: &Section<'_>) -> Result<Option<u16>, FileError> {
-    let (least, most) = (u64::from(*control::vip::BUCKETS.start()), u64::from(*control::vip::BUCKETS.end()));
-    let buckets = section.count("buckets", least..=most)?;
-    if section.choice("rules", &["connection", "wildcard"])? != Some(1) {
+fn client_slots(section: &Section<'_>) -> Result<Option<u16>, FileError> {
+    let buckets: Option<u16> = section.count("client_slots")?;
+    if section.choice("rules")? != Some("wildcard") {
         return match buckets {
-            Some(_) => Err(section.error("buckets", "goes with `rules = \"wildcard\"`")),
+            Some(_) => Err(section.error("client_slots", "goes with `rules = \"wildcard\"`")),
             None => Ok(None),
         };
     }
-    let buckets = buckets.unwrap_or(64) as u16;
+    let buckets = buckets.unwrap_or(64);
     if !buckets.is_power_of_two() {
-        return Err(section.error("buckets", format!("{buckets} is not a power of two")));
+        return Err(section.error("client_slots", format!("{buckets} is not a power of two")));
     }
     Ok(Some(buckets))
 }
@@ -202,7 +195,7 @@ fn agents(section: &Section<'_>) -> Result<Option<AgentConfig>, FileError> {
     let agents = AgentConfig {
         pause: section.quantity("pause")?.unwrap_or(Time::from_s(5)),
         sampling: section.quantity("sampling")?.unwrap_or(Time::from_s(10)),
-        in_band: (section.choice("report", &["direct", "in-band"])? == Some(1)).then_some(to),
+        in_band: (section.choice("report")? == Some("in-band")).then_some(to),
     };
     if agents.pause == Time::ZERO && agents.sampling == Time::ZERO {
         return Err(section.error("sampling", "the interval between two reports must be above zero"));
@@ -210,7 +203,6 @@ fn agents(section: &Section<'_>) -> Result<Option<AgentConfig>, FileError> {
     Ok(Some(agents))
 }
 
-/// Reads a request class and its start times.
 fn class(
     section: &Section<'_>,
     hosts: &BTreeMap<&str, HostIx>,
@@ -231,10 +223,10 @@ fn class(
     let class = RequestClass {
         name,
         service: service as u32,
-        request_bytes: size("request", 500)?,
-        page_bytes: size("size", 1)?,
-        pages: section.count32("pages", 1..=100_000)?.unwrap_or(1),
-        cpu: section.quantity("cpu")?.unwrap_or(Time::ZERO),
+        request_bytes: size("request_size", 500)?,
+        page_bytes: size("response_size", 1)?,
+        pages: section.count("pages")?.unwrap_or(1),
+        cpu: section.quantity("cpu_time")?.unwrap_or(Time::ZERO),
     };
     let servers = config.services[service].members.clone();
     let clients = match section.has("clients") {
@@ -255,31 +247,31 @@ fn class(
     if let Some(own) = clients.iter().find(|client| servers.iter().all(|server| server == *client)) {
         return Err(section.error("clients", format!("host {} is itself the only member of the service", own.0)));
     }
-    let count = section.count32("count", 1..=REQUESTS_MAX)?.ok_or_else(|| section.missing("count"))?;
+    let count = section.count("count")?.ok_or_else(|| section.missing("count"))?;
     let spec = RequestSpec {
         clients,
         servers,
         count,
         size_bytes: class.page_bytes.saturating_mul(u64::from(class.pages)),
         start: section.quantity("start")?.unwrap_or(Time::ZERO),
-        start_within: section.quantity("start_within")?.unwrap_or(Time::ZERO),
+        start_within: section.quantity("start_jitter")?.unwrap_or(Time::ZERO),
         pacing: pacing(section)?,
     };
     Ok((class, spec))
 }
 
 fn pacing(section: &Section<'_>) -> Result<Pacing, FileError> {
-    let arrivals = section.choice("arrivals", &["paced", "poisson", "gap"])?.unwrap_or(0);
-    let (key, other) = if arrivals == 2 { ("gap", "over") } else { ("over", "gap") };
+    let arrivals = section.choice("arrivals")?.unwrap_or("paced");
+    let (key, other) = if arrivals == "gap" { ("gap", "duration") } else { ("duration", "gap") };
     if section.has(other) {
         let error = section.error(other, format!("belongs to other arrivals; these take `{key}`"));
-        return Err(error.with_hint("`over` goes with paced and poisson, `gap` with gap"));
+        return Err(error.with_hint("`duration` goes with paced and poisson, `gap` with gap"));
     }
-    let time: Option<Time> = if arrivals == 2 { section.quantity(key)? } else { section.above_zero(key)? };
+    let time: Option<Time> = if arrivals == "gap" { section.quantity(key)? } else { section.above_zero(key)? };
     let time = time.ok_or_else(|| section.missing(key))?;
     Ok(match arrivals {
-        0 => Pacing::Paced(time),
-        1 => Pacing::Poisson(time),
+        "paced" => Pacing::Paced(time),
+        "poisson" => Pacing::Poisson(time),
         _ => Pacing::Gap(time),
     })
 }

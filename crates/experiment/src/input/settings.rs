@@ -13,7 +13,6 @@ use config::diagnostic::FileError;
 use config::document::Data;
 use config::section::Section;
 
-/// Reads everything of a run except network and traffic.
 pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
     let transport = transport(&top.section("transport")?)?;
     Ok(SimConfig {
@@ -39,10 +38,10 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
     let auto_timeout = section.text("resequencing_timeout").is_ok_and(|text| text == Some("auto"));
     let bounds = ResequencingBounds {
         timeout: if auto_timeout { None } else { section.above_zero("resequencing_timeout")? },
-        packets: section.count32("resequencing_packets", 1..=100_000_000)?,
+        packets: section.count("resequencing_packets")?,
     };
-    let choice = section.choice("resequencing", &["auto", "on", "off"])?.unwrap_or(0);
-    if choice != 1 {
+    let resequencing = section.choice("resequencing")?;
+    if resequencing != Some("on") {
         for key in ["resequencing_timeout", "resequencing_packets"] {
             if section.has(key) && !(key == "resequencing_timeout" && auto_timeout) {
                 return Err(section.error(key, "needs resequencing = \"on\""));
@@ -50,14 +49,14 @@ fn host(section: &Section<'_>) -> Result<HostConfig, FileError> {
         }
     }
     Ok(HostConfig {
-        queue_packets: section.count32("queue_packets", 1..=100_000_000)?.unwrap_or(default.queue_packets),
-        resequencing: match choice {
-            0 => Resequencing::Auto,
-            1 => Resequencing::On(bounds),
-            _ => Resequencing::Off,
+        queue_packets: section.count("queue_packets")?.unwrap_or(default.queue_packets),
+        resequencing: match resequencing {
+            Some("on") => Resequencing::On(bounds),
+            Some("off") => Resequencing::Off,
+            _ => Resequencing::Auto,
         },
-        scheduler: match section.choice("scheduler", &["fair", "fifo"])? {
-            Some(1) => HostScheduler::Fifo,
+        scheduler: match section.choice("scheduler")? {
+            Some("fifo") => HostScheduler::Fifo,
             _ => HostScheduler::Fair,
         },
         priority_sizes: priority_sizes(section)?,
@@ -78,7 +77,7 @@ fn switch(section: &Section<'_>, transport: &TransportConfig) -> Result<QueueCon
     let marking = match section.get("ecn").map(|value| (value, &value.data)) {
         None => default.marking,
         Some((_, Data::Text(text))) if text == "off" => Marking::Off,
-        Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn".to_owned(), value)?)?,
+        Some((value, Data::Table(_))) => ramp(&section.table("switch.ecn", "switch.ecn".to_owned(), value)?)?,
         Some(_) => queue_limit(section, "ecn")?.map_or(Marking::Off, Marking::Step),
     };
     let trimming = section.flag("trimming")?.unwrap_or(default.trimming);
@@ -110,7 +109,7 @@ fn flow_control(section: &Section<'_>) -> Result<Option<balance::Lossless>, File
     };
     let pause_above_bytes = size("pause_above", 40_000)?;
     let rules = balance::Lossless {
-        priorities: section.count("priorities", 1..=8)?.unwrap_or(1) as u8,
+        priorities: section.count("priorities")?.unwrap_or(1),
         pause_above_bytes,
         resume_below_bytes: size("resume_below", pause_above_bytes / 2)?,
     };
@@ -120,7 +119,6 @@ fn flow_control(section: &Section<'_>) -> Result<Option<balance::Lossless>, File
     Ok(Some(rules))
 }
 
-/// Reads `priority_sizes = ["100KB", "10KB"]`.
 fn priority_sizes(section: &Section<'_>) -> Result<Vec<u64>, FileError> {
     let Some(value) = section.get("priority_sizes") else { return Ok(Vec::new()) };
     let Data::List(items) = &value.data else {
@@ -142,17 +140,16 @@ fn priority_sizes(section: &Section<'_>) -> Result<Vec<u64>, FileError> {
 }
 
 fn ramp(section: &Section<'_>) -> Result<Marking, FileError> {
-    section.check_keys(&["min", "max", "probability"])?;
+    section.check_keys()?;
     let size = |key: &str| Ok(section.quantity::<Bytes>(key)?.ok_or_else(|| section.missing(key))?.as_u64());
     let (min_bytes, max_bytes) = (size("min")?, size("max")?);
     if max_bytes <= min_bytes {
         return Err(section.error("max", "must be above min"));
     }
-    let max_probability = section.positive("probability", 1.0)?.ok_or_else(|| section.missing("probability"))?;
+    let max_probability = section.positive("probability")?.ok_or_else(|| section.missing("probability"))?;
     Ok(Marking::Ramp { min_bytes, max_bytes, max_probability })
 }
 
-/// Reads `100pkt` or a size in bytes, above zero.
 fn queue_limit(section: &Section<'_>, key: &str) -> Result<Option<QueueLimit>, FileError> {
     let packets = section.text(key).ok().flatten().and_then(|text| text.strip_suffix("pkt"));
     let limit = match packets {
@@ -178,7 +175,7 @@ fn probes(section: &Section<'_>) -> Result<ProbeConfig, FileError> {
     Ok(ProbeConfig {
         series: section.flag("series")?.unwrap_or(default.series),
         bin: section.above_zero("bin")?.unwrap_or(default.bin),
-        max_bins: section.count32("max_bins", 2..=1_000_000)?.unwrap_or(default.max_bins),
+        max_bins: section.count("max_bins")?.unwrap_or(default.max_bins),
         fixed_bins: section.flag("fixed_bins")?.unwrap_or(default.fixed_bins),
     })
 }

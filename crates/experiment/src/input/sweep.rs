@@ -4,25 +4,11 @@ use config::diagnostic::FileError;
 use config::document::{Data, Document, Value};
 use config::section::Section;
 
-/// Keys that are axes of every experiment.
-const OWN_AXES: [&str; 11] = [
-    "seeds",
-    "balancers",
-    "measure",
-    "traffic.load",
-    "sweep",
-    "table",
-    "name",
-    "title",
-    "question",
-    "source",
-    "expect",
-];
+/// Keys that every experiment varies, or that change no run.
+const OWN_AXES: &str = "seeds balancers rank_by traffic.load sweep matrix name title question source expect";
 
-/// Maximum number of combinations of swept values.
 const VARIANTS_MAX: usize = 100_000;
 
-/// Returns the documents of all combinations, with labels; the document itself without a sweep.
 pub(crate) fn expand(document: &Document) -> Result<Vec<(String, Document)>, FileError> {
     let top = Section::top(document)?;
     let sweep = top.section("sweep")?;
@@ -50,10 +36,10 @@ fn axis<'a>(sweep: &Section<'a>, key: &str, value: &'a Value) -> Result<&'a [Val
     if key.starts_with("expect.") {
         return Err(sweep.error(key, "is not swept over").with_hint("claims do not change results"));
     }
-    if key.starts_with("table.") {
+    if key.starts_with("matrix.") {
         return Err(sweep.error(key, "is not swept over").with_hint("it selects results and does not change them"));
     }
-    if OWN_AXES.contains(&key) {
+    if OWN_AXES.split(' ').any(|axis| axis == key) {
         let error = sweep.error(key, "is not swept over");
         return Err(error.with_hint(format!("write the list at `{key}`")));
     }

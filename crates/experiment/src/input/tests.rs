@@ -1,30 +1,14 @@
 use super::*;
-
-const GOOD: &str = r#"
-name = "good"
-seeds = 2
-balancers = ["ecmp", "spray"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
-[traffic]
-workload = "fixed:size=10KB"
-load = [0.1, 0.5]
-flows = 20
-"#;
+use crate::testing::{SMALL as GOOD, read_small as with};
 
 fn parse(text: &str) -> Result<Experiment, FileError> {
     Experiment::parse("bad.toml", text, "stem", Path::new("."), &[])
 }
 
-fn with(overrides: &[(&str, &str)]) -> Result<Experiment, FileError> {
-    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-    Experiment::parse("good.toml", GOOD, "stem", Path::new("."), &overrides)
-}
-
 #[test]
 fn valid_file_is_read() {
     let experiment = parse(GOOD).unwrap();
-    assert_eq!((experiment.name.as_str(), experiment.seeds.as_slice()), ("good", &[1, 2][..]));
+    assert_eq!((experiment.name.as_str(), experiment.seeds.as_slice()), ("small", &[1, 2][..]));
     assert_eq!(experiment.run_count(), 8);
     assert_eq!(experiment.variants[0].config, sim::SimConfig::default());
     assert_eq!(experiment.file, GOOD);
@@ -69,7 +53,7 @@ fn errors_show_line_key_and_hint() {
             "bad.toml:12: sweep.seeds: is not swept",
             "write the list at `seeds`",
         ),
-        ("name = \"good\"", "name = \"a/b\"", "bad.toml:2: name: `a/b` is not a valid folder name", ""),
+        ("name = \"small\"", "name = \"a/b\"", "bad.toml:2: name: `a/b` is not a valid folder name", ""),
         ("seeds = 2", "seeds = = 2", "bad.toml:3: ", ""),
     ];
     for (good, bad, message, hint) in cases {
@@ -214,9 +198,9 @@ fn claims_select_loads_in_order() {
         experiment.claims[0].at[0].loads.iter().flatten().copied().collect::<Vec<f64>>()
     };
     assert_eq!(at(""), [0.1, 0.5]);
-    assert_eq!(at("loads_up_to = 0.3"), [0.1]);
-    assert_eq!(at("loads_from = 0.5"), [0.5]);
-    assert_eq!(at("lightest_load = true"), [0.1]);
+    assert_eq!(at("load_max = 0.3"), [0.1]);
+    assert_eq!(at("load_min = 0.5"), [0.5]);
+    assert_eq!(at("lowest_load_only = true"), [0.1]);
     let text = format!("{GOOD}{CLAIM}").replace("[0.1, 0.5]", "[0.5, 0.1]").replace("\"ecmp\", ", "");
     let text = text.replace("balancer = \"spray\"\nat_most = \"ecmp\"", "rises_with_load = true");
     let claim = parse(&text).unwrap().claims.remove(0);
@@ -245,12 +229,12 @@ fn claim_errors_show_line_key_and_hint() {
         (most, "rises_with_load = false", "expect.0.rises_with_load: can only be true", "leave it out"),
         (
             most,
-            "rises_with_load = true\nloads_from = 0.5",
+            "rises_with_load = true\nload_min = 0.5",
             "rises_with_load: needs at least two loads, and selects 1",
             "0.1",
         ),
-        (most, "at_most = \"ecmp\"\nloads_from = 0.6", "bad.toml:17: expect.0.loads_from: selects no load", "0.1, 0.5"),
-        (most, "at_most = \"ecmp\"\nloads_up_to = 0.6\nlightest_load = true", "lightest_load: cannot go with", ""),
+        (most, "at_most = \"ecmp\"\nload_min = 0.6", "bad.toml:17: expect.0.load_min: selects no load", "0.1, 0.5"),
+        (most, "at_most = \"ecmp\"\nload_max = 0.6\nlowest_load_only = true", "lowest_load_only: cannot go with", ""),
         (
             most,
             "at_most = \"ecmp\"\nvariant = \"a=b\"",
@@ -272,13 +256,13 @@ fn claim_errors_show_line_key_and_hint() {
 
 #[test]
 fn claims_are_left_out_if_arguments_replace_their_loads_or_balancers() {
-    let text = format!("{GOOD}{CLAIM}loads_up_to = 0.3\n{}", CLAIM.replace("X1", "X2"));
+    let text = format!("{GOOD}{CLAIM}load_max = 0.3\n{}", CLAIM.replace("X1", "X2"));
     let given = |key: &str, value: &str| {
         Experiment::parse("good.toml", &text, "stem", Path::new("."), &[Override::set(key, value)]).unwrap()
     };
     let other_loads = given("traffic.load", "0.9");
     assert_eq!((other_loads.claims.len(), other_loads.claims[0].id.as_str()), (1, "X2"));
-    assert_eq!(other_loads.left_out, ["X1 is not judged: expect.0.loads_up_to: selects no load of the experiment"]);
+    assert_eq!(other_loads.left_out, ["X1 is not judged: expect.0.load_max: selects no load of the experiment"]);
     // The file kept with the results runs again with the same judgements.
     let again = parse(&other_loads.file).unwrap();
     assert_eq!((again.claims, again.left_out), (other_loads.claims, Vec::new()));
@@ -288,27 +272,8 @@ fn claims_are_left_out_if_arguments_replace_their_loads_or_balancers() {
     assert_eq!(given("seeds", "1").claims.len(), 2);
 }
 
-const WITH_TABLE: &str = r#"
-seeds = 10
-balancers = ["ecmp", "spray"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
-[traffic]
-workload = "fixed:size=10KB"
-load = [0.1, 0.5, 0.9]
-flows = 200
-[sweep]
-"transport.kind" = ["dctcp", "newreno"]
-"switch.queue" = ["50pkt", "100pkt"]
-[table]
-title = "short flows"
-loads = 0.5
-flows = 20
-seeds = [4, 5]
-variants = { transport.kind = ["newreno"] }
-"#;
+const WITH_TABLE: &str = include_str!("../../tests/data/with-matrix.toml");
 
-/// Reads a file for a matrix.
 fn for_matrix(text: &str, overrides: &[Override]) -> Result<Experiment, FileError> {
     Experiment::parse_as("table.toml", text, ("table", Path::new(".")), overrides, Extent::Representative)
 }
@@ -337,10 +302,10 @@ fn claims_about_loads_missing_in_a_matrix_are_left_out() {
     let claim = |from: f64| {
         format!(
             "[[expect]]\nid = \"X\"\nclaim = \"c\"\nmetric = \"fct_mean_us\"\nbalancer = \"ecmp\"\nwithin = [0, 1e9]\n\
-             loads_from = {from}\n"
+             load_min = {from}\n"
         )
     };
-    let text = format!("{GOOD}[table]\nloads = [0.1]\n{}{}", claim(0.5), claim(0.1));
+    let text = format!("{GOOD}[matrix]\nloads = [0.1]\n{}{}", claim(0.5), claim(0.1));
     assert_eq!(parse(&text).unwrap().claims.len(), 2);
     let reduced = for_matrix(&text, &[]).unwrap();
     assert_eq!((reduced.claims.len(), reduced.left_out.len()), (1, 1));
@@ -350,15 +315,15 @@ fn claims_about_loads_missing_in_a_matrix_are_left_out() {
 #[test]
 fn table_section_errors_are_found_with_and_without_a_matrix() {
     for (good, bad, message) in [
-        ("loads = 0.5", "load = 0.5", "table.load: there is no such key"),
+        ("loads = 0.5", "load = 0.5", "matrix.load: there is no such key"),
         (
             "[\"newreno\"]",
             "[\"reno\"]",
-            "table.variants: \"reno\" is not among the values of the axis `transport.kind`",
+            "matrix.variants: \"reno\" is not among the values of the axis `transport.kind`",
         ),
-        ("transport.kind = [\"new", "transport.mss = [\"new", "table.variants: `transport.mss` is not swept over"),
-        ("variants = {", "variants = 1 # {", "table.variants: must be a table, not a number"),
-        ("[\"newreno\"]", "[]", "table.variants: chooses no value of `transport.kind`"),
+        ("transport.kind = [\"new", "transport.mss = [\"new", "matrix.variants: `transport.mss` is not swept over"),
+        ("variants = {", "variants = 1 # {", "matrix.variants: must be a table, not a number"),
+        ("[\"newreno\"]", "[]", "matrix.variants: chooses no value of `transport.kind`"),
     ] {
         let text = WITH_TABLE.replace(good, bad);
         let whole = Experiment::parse("table.toml", &text, "table", Path::new("."), &[]).unwrap_err();
@@ -372,25 +337,24 @@ fn table_section_errors_are_found_with_and_without_a_matrix() {
         let error = for_matrix(&WITH_TABLE.replace(good, bad), &[]).unwrap_err();
         assert_eq!((error.headline().as_str(), error.place.to_string().starts_with("table.toml:1")), (message, true));
     }
-    let swept = WITH_TABLE.replace("[table]", "\"table.flows\" = [1]\n[table]");
+    let swept = WITH_TABLE.replace("[matrix]", "\"matrix.flows\" = [1]\n[matrix]");
     let error = Experiment::parse("table.toml", &swept, "table", Path::new("."), &[]).unwrap_err();
     assert!(error.to_string().contains("is not swept over"), "{error}");
 }
 
 #[test]
 fn measure_defaults_by_transport() {
-    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).measure;
+    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).rank_by;
     assert_eq!(measure(&[]), Measure::Slowdown);
     assert_eq!(measure(&[("transport.kind", "udp"), ("transport.rate", "1Gbps")]), Measure::Throughput);
-    assert_eq!(measure(&[("measure", "throughput")]), Measure::Throughput);
-    let explicit = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("measure", "slowdown")];
+    assert_eq!(measure(&[("rank_by", "throughput")]), Measure::Throughput);
+    let explicit = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("rank_by", "slowdown")];
     assert_eq!(measure(&explicit), Measure::Slowdown);
 }
 
 const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n\
     all_reduce,tp_group,2,1000\nall_gather,dp_group,2,4000\nall_reduce,tp_group,2,1000\n";
 
-/// Reads the good experiment with another traffic section, in a folder with a trace and a matrix.
 fn with_traffic(traffic: &str) -> Result<Experiment, FileError> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("t.csv"), TRACE).unwrap();
@@ -408,12 +372,12 @@ fn collectives_traces_and_matrices_give_flows() {
     let ring = with_traffic("collective = [\"ring-all-reduce:size=4KB\"]\nplacement = \"shuffled\"\n").unwrap();
     assert_eq!((ring.run_count(), flows(&ring, 1).total_bytes()), (4, 2 * 3 * 4000));
     assert_ne!(flows(&ring, 1).flows, flows(&ring, 2).flows);
-    let trace = with_traffic("trace = \"t.csv\"\ncollectives = 2\n").unwrap();
+    let trace = with_traffic("trace = \"t.csv\"\nmax_collectives = 2\n").unwrap();
     assert_eq!(flows(&trace, 1).total_bytes(), 2 * 2 * 1000 + 2 * 4000);
     assert_eq!(trace.inputs.len(), 1);
     assert!(trace.file.contains("trace = \"inputs/t.csv\""), "{}", trace.file);
     assert!(trace.warnings[0].contains("the last 1 collectives of the trace (4000 B"), "{:?}", trace.warnings);
-    let matrix = "matrix = \"m.csv\"\nworkload = \"fixed:size=10KB\"\nrate_scale = 0.1\nnames = [\"up=leaf0\"]\n";
+    let matrix = "matrix = \"m.csv\"\nworkload = \"fixed:size=10KB\"\nrate_scale = 0.1\nnode_names = [\"up=leaf0\"]\n";
     let matrix = with_traffic(matrix).unwrap();
     assert_ne!(flows(&matrix, 1), flows(&matrix, 2));
     assert!(flows(&matrix, 1).flows.iter().all(|flow| flow.src.0 / 2 != flow.dst.0 / 2));
@@ -444,8 +408,11 @@ fn traffic_source_errors_name_the_key() {
         ("trace = \"t.csv\"\norder = \"programm\"\n", "traffic.order: `programm` is not possible"),
         ("matrix = \"m.csv\"\n", "traffic.workload: is missing"),
         ("matrix = \"m.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: topology `leaf-spine"),
-        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up\"]\n", "traffic.names: `up` is not of the form"),
-        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnames = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
+        (
+            "matrix = \"m.csv\"\nworkload = \"web-search\"\nnode_names = [\"up\"]\n",
+            "traffic.node_names: `up` is not of the form",
+        ),
+        ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnode_names = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
         ("matrix = \"t.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: is not usable: t.csv:1: `time_s` as the"),
     ] {
         let error = with_traffic(traffic).expect_err(traffic).to_string();
@@ -453,7 +420,6 @@ fn traffic_source_errors_name_the_key() {
     }
 }
 
-/// Reads the good experiment on a larger leaf-spine with these texts as `--failure`.
 fn failing(texts: &[&str]) -> Result<Experiment, FileError> {
     let overrides: Vec<Override> =
         texts.iter().map(|text| Override::text("failure", text, format!("--failure {text}"))).collect();
@@ -473,7 +439,7 @@ fn failures_text(experiment: &Experiment) -> String {
 #[test]
 fn failure_texts_equal_failure_tables() {
     let experiment = failing(&[
-        "link-down:leaf0->spine1,at=1ms,until=2ms,detection=5us",
+        "link-down:leaf0->spine1,at=1ms,until=2ms,detection_delay=5us",
         "link-rate: leaf0 -> spine1 , fraction=0.2",
         "random-drop:switch=spine0,probability=0.02",
         "random-drop:spine1,probability=0.02",
@@ -513,21 +479,21 @@ fn drawn_targets_depend_only_on_pick() {
     // 64 cables between leaves and spines; 12.8 of them is 13.
     assert_eq!(fifth.len(), 13);
     assert_eq!(of(&["link-rate:20%,fraction=0.2"]), fifth);
-    assert_eq!(of(&["link-rate:20%,fraction=0.2,pick=1"]), fifth);
-    assert_ne!(of(&["link-rate:20%,fraction=0.2,pick=2"]), fifth);
+    assert_eq!(of(&["link-rate:20%,fraction=0.2,selection_seed=1"]), fifth);
+    assert_ne!(of(&["link-rate:20%,fraction=0.2,selection_seed=2"]), fifth);
     let half = of(&["link-rate:50%,fraction=0.2"]);
     assert!(fifth.iter().all(|failure| half.contains(failure)), "a greater share of a draw holds the lesser");
     assert!(failures_text(&failing(&["link-rate:20%,fraction=0.2"]).unwrap()).contains("… (13 in all): at 0.2"));
     let topology = failing(&["link-down:any"]).unwrap().variants[0].topology.clone();
     for pick in 0..50 {
         let [sim::Failure { kind: sim::FailureKind::LinkDown(link), .. }] =
-            of(&[&format!("link-down:any,pick={pick}")])[..]
+            of(&[&format!("link-down:any,selection_seed={pick}")])[..]
         else {
             panic!("one link")
         };
         assert!(!topology.is_host_link(link) && topology.is_upward(link));
         let [sim::Failure { kind: sim::FailureKind::SwitchDown(node), .. }] =
-            of(&[&format!("switch-down:any,pick={pick}")])[..]
+            of(&[&format!("switch-down:any,selection_seed={pick}")])[..]
         else {
             panic!("one switch")
         };
@@ -535,7 +501,7 @@ fn drawn_targets_depend_only_on_pick() {
     }
     // Several failures draw independently by default.
     let two = of(&["switch-down:any", "switch-down:any"]);
-    assert_eq!(two[1], of(&["switch-down:any,pick=2"])[0]);
+    assert_eq!(two[1], of(&["switch-down:any,selection_seed=2"])[0]);
     assert_eq!(of(&["switch-down:25%"]).len(), 2);
     // In a fat tree a share is of the cables between edge and aggregation.
     let tree = with(&[("topology.spec", "fat-tree:k=4"), ("failure", "[\"link-rate:100%,fraction=0.5\"]")]).unwrap();
@@ -554,8 +520,12 @@ fn failure_errors_name_the_option_and_suggest_names() {
         ("link-down:0%", "failure.0.link: `0%` is not a share", ""),
         ("link-down:x%", "failure.0.link: `x%` is not a share", ""),
         ("link-down:101%", "failure.0.link: `101%` is not a share", ""),
-        ("link-down:any,pick=-1", "failure.0.pick: -1 is not 0 or more", ""),
-        ("link-down:leaf0->spine1,pick=1", "failure.0.pick: belongs to link = \"any\"", "leave it out"),
+        ("link-down:any,selection_seed=-1", "failure.0.selection_seed: -1 is not 0 or more", ""),
+        (
+            "link-down:leaf0->spine1,selection_seed=1",
+            "failure.0.selection_seed: belongs to link = \"any\"",
+            "leave it out",
+        ),
         ("link-rate:any", "failure.0.fraction: is missing", "`link-rate` needs it"),
         ("link-rate:any,fraction=2", "failure.0.fraction: 2 is not above 0 and at most 1", ""),
         ("link-down:any,fraction=0.2", "failure.0.fraction: does not belong to `link-down`", ""),

@@ -13,47 +13,33 @@ use super::traffic_sources;
 use config::diagnostic::FileError;
 use config::section::{Section, number};
 
-/// Traffic of one variant of an experiment.
 #[derive(Clone, Debug)]
 pub enum TrafficPlan {
-    /// Flows drawn for each seed and load.
     Generate {
-        /// Everything but the load.
         spec: Box<TrafficSpec>,
         /// The links that a load of 1 fills, with their capacity; `None` for arrivals that set their own rate.
         reference: Option<(LoadReference, Bandwidth)>,
     },
-    /// The same flows in every run.
     Replay(Arc<FlowList>),
     /// Collectives between ranks. The seed decides only a shuffled placement.
     Collectives {
-        /// Collectives that run in parallel.
         specs: Vec<CollectiveSpec>,
-        /// Hosts of the ranks.
         ranks: RankOptions,
     },
-    /// Requests to services, drawn for each seed.
     Requests {
-        /// Classes in the order of their numbers.
         classes: Arc<Vec<traffic::RequestSpec>>,
-        /// Human-readable description.
         description: String,
     },
-    /// The collectives of a training trace.
     Training {
         trace: Arc<TrainingTrace>,
-        /// How the trace is fitted to the run.
         options: TrainingOptions,
     },
-    /// Flows drawn for each seed at the rates of a traffic matrix.
     Demands {
         matrix: Arc<TrafficMatrix>,
-        /// Sizes, scales and limits.
         options: Box<DemandOptions>,
     },
 }
 
-/// Result of reading one traffic section.
 pub(crate) struct ReadTraffic {
     pub plan: TrafficPlan,
     pub loads: Vec<Option<f64>>,
@@ -114,7 +100,7 @@ fn generated(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, 
         pattern: pattern.map_err(|cause| section.error("pattern", cause.to_string()))?,
         arrivals: arrivals.map_err(|cause| section.error("arrivals", cause.to_string()))?,
         load: None,
-        flows: section.count32("flows", 1..=100_000_000)?,
+        flows: section.count("flows")?,
         until: section.above_zero("until")?,
     })
 }
@@ -141,11 +127,10 @@ fn loads(section: &Section<'_>) -> Result<Vec<f64>, FileError> {
 }
 
 fn load_reference(section: &Section<'_>, topology: &Topology) -> Result<(LoadReference, Bandwidth), FileError> {
-    let choice = section.choice("load_reference", &["hosts", "uplinks", "bisection"])?.unwrap_or(0);
-    let load = match choice {
-        0 => Load::of_host_links(1.0, topology),
-        1 => Load::of_fabric_uplinks(1.0, topology),
-        _ => Load::of_bisection(1.0, bisection(topology)),
+    let load = match section.choice("load_reference")? {
+        Some("uplinks") => Load::of_fabric_uplinks(1.0, topology),
+        Some("bisection") => Load::of_bisection(1.0, bisection(topology)),
+        _ => Load::of_host_links(1.0, topology),
     };
     Ok((load.reference, load.capacity))
 }
@@ -188,8 +173,8 @@ fn connection_matrix(
     text: &str,
     topology: &Topology,
 ) -> Result<FlowList, FileError> {
-    let unit = match section.choice("start_unit", &["ps", "us"])? {
-        Some(1) => StartUnit::Microseconds,
+    let unit = match section.choice("start_unit")? {
+        Some("us") => StartUnit::Microseconds,
         _ => StartUnit::Picoseconds,
     };
     let matrix = traffic::read_cm(file, text, unit)
@@ -205,9 +190,9 @@ fn connection_matrix(
 fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
     let default = CoflowOptions::default();
     Ok(CoflowOptions {
-        first: section.count32("coflows", 1..=u32::MAX)?,
-        time_scale: section.positive("time_scale", f64::INFINITY)?.unwrap_or(default.time_scale),
-        size_scale: section.positive("size_scale", f64::INFINITY)?.unwrap_or(default.size_scale),
+        first: section.count("max_coflows")?,
+        time_scale: section.positive("time_scale")?.unwrap_or(default.time_scale),
+        size_scale: section.positive("size_scale")?.unwrap_or(default.size_scale),
         bytes_per_megabyte: match section.above_zero::<Bytes>("megabyte")? {
             Some(bytes) => u32::try_from(bytes.as_u64()).unwrap_or(default.bytes_per_megabyte),
             None => default.bytes_per_megabyte,
@@ -215,7 +200,6 @@ fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
     })
 }
 
-/// Locates the key that an error of the generator is about.
 fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
     let key = match cause {
         TrafficError::Pattern(_) | TrafficError::Triggered(_) => "pattern",
@@ -240,7 +224,6 @@ impl TrafficPlan {
         }
     }
 
-    /// Returns the flows with warnings about them.
     pub(crate) fn try_flows(
         &self,
         topology: &Topology,
@@ -265,7 +248,6 @@ impl TrafficPlan {
         }
     }
 
-    /// Returns a description for reports.
     pub fn describe(&self) -> String {
         match self {
             TrafficPlan::Generate { spec, reference } => describe_generated(spec, reference.as_ref()),

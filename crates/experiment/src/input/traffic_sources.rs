@@ -14,24 +14,21 @@ use config::diagnostic::FileError;
 use config::document::Data;
 use config::section::Section;
 
-/// A source of traffic: the key that selects it, and the other keys it accepts.
 pub(crate) struct Source {
     pub key: &'static str,
     pub takes: &'static [&'static str],
 }
 
-/// All sources except flows drawn from a workload, which is the default.
 pub(crate) const SOURCES: [Source; 4] = [
-    Source { key: "flow_list", takes: &["start_unit", "coflows", "time_scale", "size_scale", "megabyte"] },
+    Source { key: "flow_list", takes: &["start_unit", "max_coflows", "time_scale", "size_scale", "megabyte"] },
     Source { key: "collective", takes: &["ranks", "placement"] },
     Source {
         key: "trace",
-        takes: &["ranks", "placement", "order", "collectives", "max_bytes", "time_scale", "size_scale"],
+        takes: &["ranks", "placement", "order", "max_collectives", "max_bytes", "time_scale", "size_scale"],
     },
-    Source { key: "matrix", takes: &["workload", "flows", "until", "time_scale", "rate_scale", "names"] },
+    Source { key: "matrix", takes: &["workload", "flows", "until", "time_scale", "rate_scale", "node_names"] },
 ];
 
-/// Keys of flows drawn from a workload.
 const GENERATE_KEYS: [&str; 7] = ["workload", "pattern", "arrivals", "load", "load_reference", "flows", "until"];
 
 /// Returns the source a section selects, if any. Keys that do not belong to it are rejected.
@@ -61,7 +58,6 @@ pub(crate) fn source(section: &Section<'_>) -> Result<Option<&'static str>, File
     })
 }
 
-/// Reads `collective`, `trace` or `matrix`, and generates flows with the first seed.
 pub(crate) fn read(
     section: &Section<'_>,
     source: &str,
@@ -103,13 +99,12 @@ fn collective(section: &Section<'_>) -> Result<TrafficPlan, FileError> {
 }
 
 fn ranks(section: &Section<'_>) -> Result<RankOptions, FileError> {
-    let placement =
-        section.choice("placement", &Placement::NAMES)?.map_or(Placement::default(), |ix| Placement::ALL[ix]);
-    Ok(RankOptions { count: section.count32("ranks", 2..=u32::MAX)?, placement })
+    let placement = section.chosen("placement", &Placement::ALL)?.unwrap_or_default();
+    Ok(RankOptions { count: section.count("ranks")?, placement })
 }
 
 fn scale(section: &Section<'_>, key: &str) -> Result<f64, FileError> {
-    Ok(section.positive(key, f64::INFINITY)?.unwrap_or(1.0))
+    Ok(section.positive(key)?.unwrap_or(1.0))
 }
 
 fn trace(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
@@ -118,11 +113,11 @@ fn trace(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, File
         .map_err(|cause| section.error("trace", "is not usable").with_cause(cause))?;
     let options = TrainingOptions {
         ranks: ranks(section)?,
-        order: match section.choice("order", &TraceOrder::NAMES)? {
-            Some(1) => TraceOrder::Group,
+        order: match section.choice("order")? {
+            Some("group") => TraceOrder::Group,
             _ => TraceOrder::Program,
         },
-        first: section.count32("collectives", 1..=u32::MAX)?,
+        first: section.count("max_collectives")?,
         max_bytes: section.above_zero::<Bytes>("max_bytes")?.map(Bytes::as_u64),
         size_scale: scale(section, "size_scale")?,
         time_scale: scale(section, "time_scale")?,
@@ -141,20 +136,19 @@ fn matrix(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, Fil
         .map_err(|cause| section.error("matrix", "is not usable").with_cause(cause))?;
     let pair = |text: &str| match text.split_once('=') {
         Some((name, node)) => Ok((name.trim().to_owned(), node.trim().to_owned())),
-        None => Err(section.error("names", format!("`{text}` is not of the form name=node"))),
+        None => Err(section.error("node_names", format!("`{text}` is not of the form name=node"))),
     };
     let options = DemandOptions {
         sizes,
         time_scale: scale(section, "time_scale")?,
         rate_scale: scale(section, "rate_scale")?,
-        flows: section.count32("flows", 1..=100_000_000)?,
+        flows: section.count("flows")?,
         until: section.above_zero::<Time>("until")?,
-        names: texts(section, "names")?.into_iter().map(pair).collect::<Result<_, _>>()?,
+        names: texts(section, "node_names")?.into_iter().map(pair).collect::<Result<_, _>>()?,
     };
     Ok(TrafficPlan::Demands { matrix: Arc::new(matrix), options: Box::new(options) })
 }
 
-/// Locates the key that a rejection is about.
 fn refused(section: &Section<'_>, source: &str, cause: &TrafficError) -> FileError {
     let key = match cause {
         TrafficError::Collective(CollectiveError::Ranks { .. } | CollectiveError::Groups { .. })
@@ -163,7 +157,7 @@ fn refused(section: &Section<'_>, source: &str, cause: &TrafficError) -> FileErr
             "ranks"
         }
         TrafficError::Collective(CollectiveError::Nothing(_)) if section.has("max_bytes") => "max_bytes",
-        TrafficError::Demand(DemandError::UnknownNode { .. }) if section.has("names") => "names",
+        TrafficError::Demand(DemandError::UnknownNode { .. }) if section.has("node_names") => "node_names",
         _ => source,
     };
     section.error(key, cause.to_string())

@@ -1,4 +1,4 @@
-//! The `[agree]` section: criteria for comparing the simulator with the testbed, fixed before
+//! The `[validation]` section: criteria for comparing the simulator with the testbed, fixed before
 //! running. It changes no run.
 
 use config::diagnostic::FileError;
@@ -11,9 +11,8 @@ use crate::validation::ValidationCriteria;
 use config::document::Data;
 use config::section::Section;
 
-/// Reads the section; missing keys are as in [`ValidationCriteria::default`].
 pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<ValidationCriteria, FileError> {
-    let section = top.section("agree")?;
+    let section = top.section("validation")?;
     let default = ValidationCriteria::default();
     let metrics = metrics(&section)?.unwrap_or(default.metrics);
     let (from, until) = (section.quantity::<Time>("from")?, section.quantity::<Time>("until")?);
@@ -31,7 +30,7 @@ pub(crate) fn read(top: &Section<'_>, experiment: &Experiment) -> Result<Validat
     if window.is_some_and(|window| window.from_s >= window.until_s) {
         return Err(section.error("until", "is not after `from`"));
     }
-    let tolerance = section.positive("tolerance", 1.0)?.unwrap_or(default.tolerance);
+    let tolerance = section.positive("tolerance")?.unwrap_or(default.tolerance);
     Ok(ValidationCriteria { metrics, window, tolerance })
 }
 

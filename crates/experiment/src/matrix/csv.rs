@@ -4,11 +4,10 @@ use super::{Cell, Column, Matrix};
 use crate::results::points_csv::quoted;
 use crate::summary::{Measure, Stat};
 
-const HEADER: &str = "experiment,variant,load,scenario,measure,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
+const HEADER: &str = "experiment,variant,load,scenario,rank_by,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
 mean,mean_ci95,p99,p99_ci95,ratio,ratio_p99,share_of_optimum,share_of_optimum_ci95,reordered,reorder_extent_max,held_max,\
 hold_mean_us,path_changes_per_flow,control_packets,control_bytes,control_share,retransmitted,timeouts,failed,unfinished\n";
 
-/// Returns the table as text.
 pub(super) fn csv(matrix: &Matrix) -> String {
     let mut text = HEADER.to_owned();
     for column in &matrix.columns {
@@ -25,7 +24,7 @@ fn line(column: &Column, cell: &Cell, is_bound: bool) -> String {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let mean_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.mean));
     let interval_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.ci95));
-    let measure = match column.measure {
+    let measure = match column.rank_by {
         Measure::Slowdown => "slowdown",
         Measure::Throughput => "throughput",
     };

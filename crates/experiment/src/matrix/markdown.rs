@@ -4,7 +4,6 @@ use super::{Cell, Column, Matrix, Row};
 use crate::report::text;
 use crate::summary::{Measure, Stat};
 
-/// Returns the table, with an explanation of its cells below it.
 pub(super) fn markdown(matrix: &Matrix) -> String {
     let mut out = format!("# {}: balancers × scenarios\n\n", plain(&matrix.name));
     let mut head = vec!["balancer".to_owned(), "vs best".to_owned()];
@@ -40,12 +39,11 @@ fn cells(matrix: &Matrix, row: &Row) -> Vec<String> {
     cells
 }
 
-/// Formats `**1.83 ± 0.04** / 5.20 ± 0.31 (12 of 400 flows unfinished)`.
 fn cell(column: &Column, cell: &Cell) -> String {
     let bold = |text: String, is_best: bool| if is_best { format!("**{text}**") } else { text };
-    let is_throughput = column.measure == Measure::Throughput;
+    let is_throughput = column.rank_by == Measure::Throughput;
     let at_least = if cell.unfinished() > 0 && !is_throughput { "≥ " } else { "" };
-    let mean = format!("{at_least}{}", value(&cell.mean, column.measure));
+    let mean = format!("{at_least}{}", value(&cell.mean, column.rank_by));
     let mut out = bold(mean, cell.balancer == column.best);
     if let Some(p99) = &cell.p99 {
         let p99 = spaced(&text::with_interval(p99.mean, p99.ci95));
@@ -93,7 +91,6 @@ fn line(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Escapes text for a cell.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

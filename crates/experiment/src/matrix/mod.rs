@@ -20,92 +20,62 @@ use crate::summary::{Measure, Point, RunSummary, Stat, Summary, Verdict};
 use crate::{Error, report};
 
 /// Version of this schema, written into `matrix.json`.
-pub const MATRIX_SCHEMA_VERSION: u32 = 1;
+pub const MATRIX_SCHEMA_VERSION: u32 = 2;
 
 /// `matrix.json`: balancers × scenarios.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Matrix {
-    /// [`MATRIX_SCHEMA_VERSION`].
     pub schema: u32,
-    /// Version of anabranch that made it.
     pub anabranch: String,
-    /// Name of the folder of the experiments.
     pub name: String,
     /// Balancers ordered by [`Row::ratio`], best first; those that miss a scenario follow, bounds
     /// are last.
     pub rows: Vec<Row>,
-    /// Scenarios: one per experiment, variant and load, in the order of the experiments.
     pub columns: Vec<Column>,
 }
 
-/// A balancer over all scenarios.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Row {
     pub balancer: BalancerInfo,
     /// Geometric mean of [`Cell::ratio`] over its scenarios; `null` without any. A scenario at
     /// which it is not ranked counts with 1 at least, so that unfinished flows are no advantage.
     pub ratio: Option<f64>,
-    /// Geometric mean of [`Cell::ratio_p99`], by the same rule.
     pub ratio_p99: Option<f64>,
-    /// Geometric mean of the shares of the optimum, if there are any.
     pub share_of_optimum: Option<f64>,
-    /// Number of scenarios with this balancer.
     pub scenarios: u32,
-    /// Number of scenarios at which it is best or indistinguishable from the best.
     pub best_or_tied: u32,
-    /// Number of scenarios at which it is not ranked, because of too many unfinished flows.
     pub unranked: u32,
 }
 
-/// A scenario: one point of one experiment.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Column {
-    /// Short heading.
     pub title: String,
     /// Human-readable variant and load; empty if the experiment has only one point.
     pub point: String,
-    /// Name of the experiment.
     pub experiment: String,
-    /// As in `summary.json`.
     pub variant: String,
-    /// As in `summary.json`.
     pub load: Option<f64>,
-    /// Results folder, relative to that of the matrix.
     pub folder: String,
     /// Question of the experiment, else its title; empty without either.
     pub question: String,
-    /// Human-readable topology, traffic, transport and so on.
     pub setting: Vec<(String, String)>,
-    /// Warnings to check before trusting the result.
     pub warnings: Vec<String>,
-    /// Maximum number of seeds of any balancer.
     pub seeds: u32,
-    /// Quantity in the cells.
-    pub measure: Measure,
-    /// Best balancer; empty without a ranked one.
+    pub rank_by: Measure,
     pub best: String,
-    /// Balancers indistinguishable from the best.
     pub tied: Vec<String>,
-    /// Ranked balancer with the lowest p99 slowdown; empty if no flow completed.
     pub best_p99: String,
-    /// The verdict in a sentence.
     pub sentence: String,
     /// One per balancer of the experiment, in its order; other balancers have no cell.
     pub cells: Vec<Cell>,
 }
 
-/// A balancer in a scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Cell {
-    /// Label of the balancer.
     pub balancer: String,
-    /// As in `summary.json`: 1 for the best and balancers tied with it, 0 if not ranked.
     pub rank: u32,
-    /// Number of seeds.
     pub seeds: u32,
-    /// Flows that started, all seeds.
     pub flows_started: u64,
-    /// Flows that completed, all seeds.
     pub flows_completed: u64,
     /// Mean slowdown; an unfinished flow counts with the slowdown it had reached, so it is then a
     /// lower bound. For throughput experiments the throughput share.
@@ -118,42 +88,34 @@ pub struct Cell {
     pub ratio: Option<f64>,
     /// Ratio of `p99` to the lowest p99 of ranked balancers.
     pub ratio_p99: Option<f64>,
-    /// As in `summary.json`.
     pub share_of_optimum: Option<Stat>,
     pub cost: Cost,
 }
 
 impl Cell {
-    /// Returns the number of flows that started and did not complete.
     pub fn unfinished(&self) -> u64 {
         self.flows_started.saturating_sub(self.flows_completed)
     }
 }
 
 impl Column {
-    /// Returns title and point.
     pub fn name(&self) -> String {
         if self.point.is_empty() { self.title.clone() } else { format!("{}, {}", self.title, self.point) }
     }
 
-    /// Returns the cell of a balancer.
     pub fn cell(&self, label: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.balancer == label)
     }
 }
 
-/// An experiment of a matrix, with results.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Heading of its columns.
     pub title: String,
-    /// Results folder, relative to that of the matrix.
     pub folder: String,
     pub summary: Summary,
 }
 
 impl Part {
-    /// Creates a part from the results of an experiment, whose folder has its name.
     pub fn of(experiment: &Experiment, summary: Summary) -> Part {
         let title = experiment.column.clone().unwrap_or_else(|| experiment.name.clone());
         Part { title, folder: experiment.name.clone(), summary }
@@ -161,7 +123,6 @@ impl Part {
 }
 
 impl Matrix {
-    /// Builds the matrix from the results of experiments.
     pub fn build(name: &str, parts: &[Part]) -> Matrix {
         let columns: Vec<Column> = parts.iter().flat_map(columns).collect();
         let mut rows: Vec<Row> = balancers(parts).into_iter().map(|about| row(about, &columns)).collect();
@@ -177,11 +138,6 @@ impl Matrix {
         }
     }
 
-    /// Writes `matrix.json`, `matrix.csv`, `matrix.md` and `report.html`, and returns the path of
-    /// the report.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, Error> {
         let store = Store::create(folder)?;
         store.write("matrix.csv", csv::csv(self).as_bytes())?;
@@ -191,10 +147,6 @@ impl Matrix {
         Ok(store.path("report.html"))
     }
 
-    /// Reads `matrix.json` of a folder.
-    ///
-    /// # Errors
-    /// The file is missing, or not of this program.
     pub fn load(folder: &Path) -> Result<Matrix, Error> {
         let path = folder.join("matrix.json");
         let text = std::fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
@@ -202,18 +154,15 @@ impl Matrix {
         Ok(read.map_err(|cause| StoreError::Content { path, line: cause.line(), cause })?)
     }
 
-    /// Returns the table as Markdown: rows are balancers, columns scenarios.
     pub fn markdown(&self) -> String {
         markdown::markdown(self)
     }
 
-    /// Returns whether any scenario includes the optimum.
     pub fn has_optimum(&self) -> bool {
         self.rows.iter().any(|row| row.share_of_optimum.is_some())
     }
 }
 
-/// Returns the balancers of all experiments, in the order of their first occurrence.
 fn balancers(parts: &[Part]) -> Vec<BalancerInfo> {
     let mut balancers: Vec<BalancerInfo> = Vec::new();
     for run in parts.iter().flat_map(|part| &part.summary.runs) {
@@ -235,11 +184,11 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
     let runs: Vec<&RunSummary> = summary.runs.iter().filter(|run| is_here(&run.variant, run.load)).collect();
     let setting = |key: &str| summary.setting.iter().find(|(name, _)| name == key).map(|(_, text)| text.clone());
     let best_mean =
-        points.iter().find(|point| point.balancer == verdict.best).map(|best| measured(best, summary.measure).mean);
-    let lowest_p99 = lowest_p99(&points, summary.measure);
+        points.iter().find(|point| point.balancer == verdict.best).map(|best| measured(best, summary.rank_by).mean);
+    let lowest_p99 = lowest_p99(&points, summary.rank_by);
     let cell = |point: &&Point| {
         let own: Vec<&RunSummary> = runs.iter().copied().filter(|run| run.balancer == point.balancer).collect();
-        cell(point, &own, summary.measure, best_mean, lowest_p99.map(|least| least.slowdown_p99.mean))
+        cell(point, &own, summary.rank_by, best_mean, lowest_p99.map(|least| least.slowdown_p99.mean))
     };
     Column {
         title: part.title.clone(),
@@ -252,7 +201,7 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
         setting: summary.setting.clone(),
         warnings: summary.warnings.clone(),
         seeds: points.iter().map(|point| point.seeds).max().unwrap_or(0),
-        measure: summary.measure,
+        rank_by: summary.rank_by,
         best: verdict.best.clone(),
         tied: verdict.tied.clone(),
         best_p99: lowest_p99.map_or_else(String::new, |least| least.balancer.clone()),
@@ -261,7 +210,6 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
     }
 }
 
-/// Formats `60 %, transport.kind=dctcp`.
 fn point_text(verdict: &Verdict) -> String {
     let load = verdict.load.map(report::text::load_text);
     let variant = Some(verdict.variant.clone()).filter(|variant| !variant.is_empty());
@@ -270,7 +218,7 @@ fn point_text(verdict: &Verdict) -> String {
 
 fn measured(point: &Point, measure: Measure) -> &Stat {
     match measure {
-        Measure::Slowdown => &point.slowdown_bound,
+        Measure::Slowdown => &point.slowdown_lower_bound,
         Measure::Throughput => &point.throughput_share,
     }
 }

@@ -22,14 +22,12 @@ fn part(name: &str, measure: Measure, rivals: &[(&str, &[f64], u64)]) -> Part {
         schema: crate::summary::SCHEMA_VERSION,
         anabranch: "0.1.0".to_owned(),
         experiment: name.to_owned(),
-        file: String::new(),
-        measure,
+        rank_by: measure,
         setting: vec![("question".to_owned(), format!("what of {name}?"))],
-        warnings: Vec::new(),
         runs,
         points,
         verdicts,
-        claims: Vec::new(),
+        ..Summary::default()
     };
     Part { title: format!("the {name}"), folder: name.to_owned(), summary }
 }
@@ -86,7 +84,7 @@ fn the_schema_reads_back_equal() {
     let text = serde_json::to_string(&matrix).expect("JSON");
     let back: Matrix = serde_json::from_str(&text).expect("JSON");
     assert_eq!(back, matrix);
-    assert!(text.starts_with("{\"schema\":1,"));
+    assert!(text.starts_with("{\"schema\":2,"));
 }
 
 #[test]

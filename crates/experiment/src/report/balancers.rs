@@ -8,25 +8,17 @@ use crate::results::balancer_info::BalancerInfo;
 use crate::results::cost::Cost;
 use crate::summary::Stat;
 
-/// One line of a balancer's table: its results at one point.
 pub(super) struct PointRow<'a> {
-    /// Human-readable point.
     pub name: String,
-    /// Formatted value of the ranked quantity.
     pub mean: String,
-    /// 99th percentile slowdown, if any.
     pub p99: Option<&'a Stat>,
-    /// Ratio to the best, such as `1.12×`.
     pub versus: String,
-    /// Share of the optimum, if known.
     pub share_of_optimum: Option<&'a Stat>,
-    /// As in the results; 0 is not ranked.
     pub rank: u32,
     pub flows_started: u64,
     pub cost: Cost,
 }
 
-/// Returns the blocks of a report of one experiment.
 pub(super) fn of_experiment(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"balancers\"><h2>The balancers</h2>\n");
     for (index, (label, colour)) in view.balancers.iter().enumerate() {
@@ -54,12 +46,10 @@ pub(super) fn of_experiment(view: &View<'_>) -> String {
     out
 }
 
-/// Formats `1.12×`.
 pub(super) fn times(ratio: f64) -> String {
     format!("{}×", text::number(ratio))
 }
 
-/// Returns the block of one balancer. `swatch` is markup.
 pub(super) fn block(
     id: &str,
     about: &BalancerInfo,
@@ -109,17 +99,8 @@ fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
     if has_optimum {
         headings.push("Share of optimum");
     }
-    headings.extend([
-        "Reordered",
-        "Extent, packets",
-        "Held by hosts, packets",
-        "Path changes per flow",
-        "Control packets",
-        "Control bytes",
-        "Retransmitted",
-        "Time-outs",
-        "Unfinished flows",
-    ]);
+    headings.extend(["Reordered", "Extent, packets", "Held by hosts, packets", "Path changes per flow"]);
+    headings.extend(["Control packets", "Control bytes", "Retransmitted", "Time-outs", "Unfinished flows"]);
     for heading in headings {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
@@ -148,9 +129,8 @@ fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
     out
 }
 
-/// Returns the controller's costs at each point; empty without a controller.
 fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
-    if rows.iter().all(|row| row.cost.plane.is_none()) {
+    if rows.iter().all(|row| row.cost.control_plane.is_none()) {
         return String::new();
     }
     let label = format!("What controlling {} costs at each point", esc(&about.label));
@@ -158,24 +138,12 @@ fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> S
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
     );
     put!(out, "<caption><span>The controller, per run</span></caption>\n<thead><tr><th scope=\"col\">{points}</th>");
-    for heading in [
-        "Messages to switches",
-        "Messages from switches",
-        "Flow-table changes",
-        "Most per second",
-        "Packet-ins",
-        "Suppressed",
-        "Entries per switch",
-        "Decisions",
-        "Moves",
-        "Stale samples",
-        "Errors",
-    ] {
-        put!(out, "<th scope=\"col\">{heading}</th>");
-    }
+    const HEADINGS: &str = "Messages to switches|Messages from switches|Flow-table changes|Most per second|Packet-ins|\
+                            Suppressed|Entries per switch|Decisions|Moves|Stale samples|Errors";
+    HEADINGS.split('|').for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in rows {
-        let Some(plane) = row.cost.plane else { continue };
+        let Some(plane) = row.cost.control_plane else { continue };
         put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
         let number = |value: f64| if value == 0.0 { "0".to_owned() } else { text::number(value) };
         for cell in [
@@ -200,8 +168,6 @@ fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> S
     out
 }
 
-/// Returns the cells for reordering, extent, held packets, path changes, control packets and bytes,
-/// retransmissions and time-outs.
 fn costs(cost: &Cost) -> [String; 8] {
     let held = match (cost.resequencing, cost.held_max) {
         (false, _) => "off".to_owned(),

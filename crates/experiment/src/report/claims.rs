@@ -4,7 +4,6 @@ use super::text::{esc, put};
 use super::view::View;
 use crate::summary::{ClaimOutcome, ClaimVerdict};
 
-/// Returns the table of claims; empty if the experiment has none.
 pub(super) fn section(view: &View<'_>) -> String {
     let claims = &view.summary.claims;
     if claims.is_empty() {
@@ -35,7 +34,6 @@ fn introduction(view: &View<'_>) -> String {
     format!("Claims of the source{source}: {}.", counts.join(", "))
 }
 
-/// Returns a coloured badge with the verdict.
 pub(super) fn badge(outcome: ClaimOutcome) -> String {
     let class = match outcome {
         ClaimOutcome::Reproduced => "win",

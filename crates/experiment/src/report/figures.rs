@@ -8,7 +8,6 @@ use super::view::{Detail, Entry, Panel, View, ranked_by};
 use crate::results::statistics::stat;
 use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
 
-/// Returns a figure with legend and caption; empty without a picture.
 pub(super) fn figure(picture: &str, legend: &str, caption: &str) -> String {
     if picture.is_empty() {
         return String::new();
@@ -33,7 +32,6 @@ pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (usize, &'a str)>) ->
     out
 }
 
-/// Returns colour and mark of a balancer, to put before its name.
 pub(super) fn swatch(colour: usize) -> String {
     format!(
         r#"<svg class="swatch" viewBox="-14 -8 28 16" aria-hidden="true"><path class="line {0}" d="M-14 0H14"/><path class="mark {0}" d="{1}"/></svg>"#,
@@ -46,7 +44,6 @@ type StatOf = fn(&Point) -> &Stat;
 type QuantilesOf = fn(&RunDetail) -> &[f64];
 type BucketValue = fn(&SizeBucket) -> f64;
 
-/// The quantities of [`sweep`].
 const SWEEPS: [(&str, StatOf, Unit); 5] = [
     ("Mean slowdown", ranked_by, Unit::Plain),
     ("99th percentile slowdown", |point| &point.slowdown_p99, Unit::Plain),
@@ -55,7 +52,6 @@ const SWEEPS: [(&str, StatOf, Unit); 5] = [
     ("Throughput, share of host links", |point| &point.throughput_share, Unit::Share),
 ];
 
-/// Returns quantities over load, for the panels of one variant.
 pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> String {
     let mut out = String::new();
     let loads: Vec<f64> = panels.iter().filter_map(|panel| panel.load).collect();
@@ -82,7 +78,6 @@ pub(super) fn sweep(panels: &[&Panel<'_>], balancers: &[(&str, usize)]) -> Strin
     out
 }
 
-/// Returns whether curves differ by more than 2 % at any point.
 fn differ(curves: &[Curve]) -> bool {
     let points = curves.iter().map(|curve| curve.points.len()).max().unwrap_or(0);
     (0..points).any(|index| {
@@ -118,7 +113,6 @@ fn sweep_curves(panels: &[&Panel<'_>], balancers: &[(&str, usize)], quantity: St
     curves
 }
 
-/// Returns distributions of completion time and slowdown.
 pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
     let quantities: [(&str, &str, Unit, QuantilesOf); 2] = [
         ("Flow completion time", "FCT", Unit::Micros, |detail| &detail.fct_quantiles_us),
@@ -152,7 +146,6 @@ pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
     out
 }
 
-/// Returns mean and tail slowdown by flow size.
 pub(super) fn by_size(panel: &Panel<'_>) -> String {
     let Some(buckets) = panel.entries.iter().find_map(|entry| entry.runs.first()).map(|run| &run.fct_us_by_size) else {
         return String::new();
@@ -221,7 +214,6 @@ fn bucket_labels(buckets: &[SizeBucket]) -> Vec<String> {
     labels
 }
 
-/// Returns mean and maximum utilisation over time, one figure per kind of link.
 pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut out = String::new();
     let entries = panel.few();
@@ -269,7 +261,6 @@ fn first_detail<'a>(entry: &Entry<'a>) -> Option<&'a RunDetail> {
     entry.details.iter().map(|(_, detail)| *detail).find(|detail| !detail.tiers.is_empty())
 }
 
-/// Returns a heat map per balancer, on one colour scale.
 pub(super) fn heat_maps(panel: &Panel<'_>, view: &View<'_>) -> String {
     let mut maps = Vec::new();
     for entry in panel.few() {
@@ -346,7 +337,6 @@ fn padded(strip: &Raster, stretch: f64) -> Raster {
     Raster { name: strip.name.clone(), columns, values }
 }
 
-/// Returns queue lengths at the arrival of packets, by kind of port.
 pub(super) fn queues(panel: &Panel<'_>) -> String {
     let Some(model) = panel.few().iter().find_map(|entry| entry.runs.first().copied()).map(|run| &run.queues) else {
         return String::new();
@@ -415,7 +405,6 @@ fn few_legend(panel: &Panel<'_>) -> String {
     legend(panel.few().into_iter().map(|entry| (entry.colour, entry.balancer)))
 }
 
-/// Returns the caption of a figure that shows only some balancers.
 fn few_note(panel: &Panel<'_>) -> String {
     match panel.few().len() < panel.rivals().len() {
         true => format!("; the {} best of {} balancers", panel.few().len(), panel.rivals().len()),
@@ -423,7 +412,6 @@ fn few_note(panel: &Panel<'_>) -> String {
     }
 }
 
-/// Returns a sentence that only some balancers are drawn; empty if all are.
 pub(super) fn few_sentence(panel: &Panel<'_>) -> String {
     match few_note(panel).trim_start_matches("; ") {
         "" => String::new(),
@@ -445,7 +433,6 @@ fn all_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if names.len() > 10 { text::plural(names.len() as u64, "balancer") } else { join(&names) }
 }
 
-/// Returns minimum and maximum of the positive values; (1, 1) without any.
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let positive = values.filter(|value| value.is_finite() && *value > 0.0);
     let (low, high) = positive.fold((f64::INFINITY, 0f64), |(low, high), value| (low.min(value), high.max(value)));

@@ -11,8 +11,6 @@ use crate::summary::{Measure, Stat};
 /// Upper ends of the steps of the colour scale, in multiples of the best; the last step is open.
 const STEPS: [f64; 7] = [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
 
-/// Returns the report page of a matrix: one self-contained file; it links to scenarios in the
-/// neighbouring folders.
 pub fn matrix_html(matrix: &Matrix) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, &matrix.name);
@@ -110,7 +108,6 @@ fn standing(row: &Row) -> String {
     format!("best or tied in {}{unranked}", row.best_or_tied)
 }
 
-/// Writes the caveats of the answer.
 fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
     let mut caveats: Vec<(&str, String)> = Vec::new();
     let rivals = || matrix.rows.iter().filter(|row| !row.balancer.is_bound);
@@ -152,7 +149,6 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
     out.push_str("</ul>");
 }
 
-/// Writes the heat map: a table of numbers, coloured by their distance from the best of the column.
 fn table_section(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"matrix\" id=\"matrix\">\n<h2>Every balancer in every scenario</h2>\n");
     out.push_str("<p>Slowdown; in throughput scenarios the share of the host links; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: indistinguishable from it; hatched: not ranked because of unfinished flows, which count with the slowdown they had reached (≥).</p>\n");
@@ -236,7 +232,6 @@ fn sort_key(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "Infinity".to_owned(), |ratio| ratio.to_string())
 }
 
-/// Returns the classes of a cell: colour steps by mean (`h`) and p99 (`q`); bounds have none.
 fn classes(is_bound: bool, mean: Option<f64>, p99: Option<f64>, more: &[&str]) -> String {
     let step = |ratio: f64| STEPS.iter().position(|end| ratio <= *end).unwrap_or(STEPS.len());
     let mut classes: Vec<String> = more.iter().map(|class| (*class).to_owned()).collect();
@@ -261,16 +256,16 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
         more.push("open");
     }
     // Throughput is the same for either quantity.
-    let (p99, ratio_p99) = match column.measure {
+    let (p99, ratio_p99) = match column.rank_by {
         Measure::Throughput => (None, cell.ratio),
         Measure::Slowdown => (cell.p99.as_ref(), cell.ratio_p99),
     };
-    let at_least = if cell.unfinished() > 0 && column.measure == Measure::Slowdown { "≥\u{a0}" } else { "" };
+    let at_least = if cell.unfinished() > 0 && column.rank_by == Measure::Slowdown { "≥\u{a0}" } else { "" };
     let tied = if is_tied { "≈\u{a0}" } else { "" };
-    let mean = stacked(&cell.mean, column.measure);
+    let mean = stacked(&cell.mean, column.rank_by);
     // Paper shows both quantities; this one appears only once.
-    let same = if column.measure == Measure::Throughput { " same" } else { "" };
-    let tail = match (p99, column.measure) {
+    let same = if column.rank_by == Measure::Throughput { " same" } else { "" };
+    let tail = match (p99, column.rank_by) {
         (Some(p99), _) => stacked(p99, Measure::Slowdown),
         (None, Measure::Throughput) => mean.clone(),
         (None, Measure::Slowdown) => "—".to_owned(),
@@ -285,7 +280,6 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     );
 }
 
-/// Returns the mean over its interval, on two lines.
 fn stacked(stat: &Stat, measure: Measure) -> String {
     let scale = if measure == Measure::Throughput { 100.0 } else { 1.0 };
     if stat.mean <= 0.0 {
@@ -299,7 +293,6 @@ fn stacked(stat: &Stat, measure: Measure) -> String {
     }
 }
 
-/// Returns a description of a cell in a sentence or two.
 fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
     let mut parts = Vec::new();
     let versus = |ratio: Option<f64>, best: &str| match ratio {
@@ -307,7 +300,7 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
         _ => String::new(),
     };
     let of_best = versus(cell.ratio, &column.best);
-    parts.push(match column.measure {
+    parts.push(match column.rank_by {
         Measure::Slowdown => {
             let at_least = if cell.unfinished() > 0 { "at least " } else { "" };
             format!("mean slowdown {at_least}{}{of_best}", with_interval(cell.mean.mean, cell.mean.ci95))
@@ -400,7 +393,7 @@ fn place<'a>(column: &Column, cell: &'a Cell) -> PointRow<'a> {
     let at_least = if cell.unfinished() > 0 { "≥\u{a0}" } else { "" };
     PointRow {
         name: column.name(),
-        mean: match column.measure {
+        mean: match column.rank_by {
             Measure::Slowdown if cell.mean.mean <= 0.0 => "—".to_owned(),
             Measure::Slowdown => format!("{at_least}{}", with_interval(cell.mean.mean, cell.mean.ci95)),
             Measure::Throughput => share_with_interval(&cell.mean),

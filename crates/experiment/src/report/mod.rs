@@ -69,7 +69,6 @@ fn document_end(out: &mut String, version: &str, files: &str) {
     put!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
 }
 
-/// Writes the document up to the page itself.
 fn document_head(out: &mut String, name: &str) {
     out.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n");
@@ -106,7 +105,6 @@ fn head(out: &mut String, view: &View<'_>, name: &str) {
     out.push_str("</header>\n");
 }
 
-/// Returns the question of the experiment file, else a default one.
 fn question(view: &View<'_>) -> String {
     if let Some(own) = view.setting("question") {
         return own.to_owned();
@@ -117,7 +115,7 @@ fn question(view: &View<'_>) -> String {
     // The first part names the network; the table of settings has the details.
     let brief = |text: &str| text.split(": ").next().unwrap_or(text).to_owned();
     let place = view.setting("topology").map(|topology| format!(" on {}", brief(topology))).unwrap_or_default();
-    match view.summary.measure {
+    match view.summary.rank_by {
         Measure::Slowdown => format!("Which of {names} completes flows soonest{place}?"),
         Measure::Throughput => format!("Which of {names} carries most{place}?"),
     }
@@ -154,13 +152,12 @@ fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
     }
     block(out, "Queues", "", &figures::queues(panel));
     out.push_str(
-        "<h3>The books</h3>\n<p>Every flow and every packet is accounted for. Packets include acknowledgements.</p>\n",
+        "<h3>Accounting</h3>\n<p>Every flow and every packet is accounted for. Packets include acknowledgements.</p>\n",
     );
     out.push_str(&tables::accounting(panel));
     out.push_str("</section>\n");
 }
 
-/// Writes a heading over figures, if there are figures.
 fn block(out: &mut String, heading: &str, note: &str, figures: &str) {
     if figures.is_empty() {
         return;
@@ -169,19 +166,4 @@ fn block(out: &mut String, heading: &str, note: &str, figures: &str) {
     put!(out, "<h3>{heading}</h3>\n{note}<div class=\"figs\">\n{figures}</div>\n");
 }
 
-const GLOSSARY: &str = "<details><summary>How to read this page</summary><dl>
-<dt>FCT</dt><dd>Flow completion time: last byte received − first byte offered to the socket.</dd>
-<dt>Slowdown</dt><dd>FCT divided by the FCT of the same flow alone in an empty network; 1 is the best possible.</dd>
-<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t). One seed has no interval.</dd>
-<dt>≥</dt><dd>Some flows did not complete. They count with the slowdown they had reached, so the true mean is at least this. All other averages are over completed flows.</dd>
-<dt>Best, tied</dt><dd>Best has the lowest mean slowdown among the balancers that completed as many flows as any (within 0.1 %). Every balancer gets the same flows for the same seed, so differences are taken pairwise; a balancer is tied if the 95 % interval of its difference from the best contains 0, or, with one seed, if it is within 2 %.</dd>
-<dt>Rank, groups</dt><dd>The best and all balancers indistinguishable from it have rank 1; the best of the rest and all indistinguishable from it have the next rank, and so on.</dd>
-<dt>Bound, share of optimum</dt><dd>A bound is computed from the network and the flows without packets; it is drawn dashed and never ranked. The fluid optimum shares links max-min fairly by default, which does not minimise the mean slowdown, so a share above 100 % is possible. The share is the mean slowdown of the optimum divided by that of the balancer, seed by seed (of throughput, the balancer's divided by the optimum's).</dd>
-<dt>Control traffic</dt><dd>Packets that a balancer sends, such as probes; their bytes as a share of payload bytes delivered.</dd>
-<dt>Published claims</dt><dd>Reproduced: holds at more than half of the points and fails nowhere. Not reproduced, within noise: fails nowhere, but at half of the points or more the difference has the wrong sign, with a 95 % interval that contains 0 (with one seed: within 2 %). Not reproduced: fails at one point at least.</dd>
-<dt>Response time</dt><dd>For requests to services: first packet of the client to the last byte of the last page. A slowdown is measured against the best server over the best path of an empty network, regardless of the server that is chosen.</dd>
-<dt>Source of a balancer</dt><dd>Papers and RFCs by name; P… and S… are numbers of mechanisms in the project's catalogue, F0 to F4 the studies it reproduces (anabranch reproduce --list).</dd>
-<dt>Completed</dt><dd>Flows completed / started. The accounting below lists flows that were running at the end of a run and flows that failed.</dd>
-<dt>Reordered</dt><dd>Share of first-sent data packets that arrived below the highest sequence number seen (RFC 4737).</dd>
-</dl></details>
-";
+const GLOSSARY: &str = include_str!("glossary.html");

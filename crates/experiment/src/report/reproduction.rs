@@ -14,29 +14,29 @@ use crate::reproduction::{
 /// Returns the report page of a reproduction: printed results compared with the simulator, then the
 /// simulator compared with real switches, as far as results of either exist. One self-contained
 /// file; it links to the reports of runs in the neighbouring folders.
-pub fn reproduction_html(reproduction: Option<&Reproduction>, worlds: &[&ValidationRow]) -> String {
+pub fn reproduction_html(reproduction: Option<&Reproduction>, validations: &[&ValidationRow]) -> String {
     let mut out = String::with_capacity(1 << 18);
     document_head(&mut out, "Reproduction of the founding documents");
-    head(&mut out, reproduction, worlds);
+    head(&mut out, reproduction, validations);
     out.push_str("<main class=\"reproduction\">\n");
     if let Some(reproduction) = reproduction {
         summary(&mut out, reproduction);
         errata(&mut out, reproduction);
         reproduction.documents.iter().for_each(|document| self::document(&mut out, document));
     }
-    validation::section(&mut out, worlds);
+    validation::section(&mut out, validations);
     out.push_str(if reproduction.is_some() { RULES } else { "" });
-    out.push_str(if worlds.is_empty() { "" } else { validation::RULES });
-    let files = match (reproduction, worlds) {
+    out.push_str(if validations.is_empty() { "" } else { validation::RULES });
+    let files = match (reproduction, validations) {
         (Some(_), []) => "reproduction.json",
-        (None, _) => "worlds.json",
-        (Some(_), _) => "reproduction.json and worlds.json",
+        (None, _) => "validation.json",
+        (Some(_), _) => "reproduction.json and validation.json",
     };
     document_end(&mut out, env!("CARGO_PKG_VERSION"), files);
     out
 }
 
-fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&ValidationRow]) {
+fn head(out: &mut String, reproduction: Option<&Reproduction>, validations: &[&ValidationRow]) {
     out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
     let title = match reproduction {
         Some(_) => "What the founding documents printed, and what comes out here",
@@ -45,7 +45,7 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Valida
     put!(out, "<h1>{title}</h1>\n<ul class=\"meta\">");
     let documents = || reproduction.iter().flat_map(|reproduction| &reproduction.documents);
     let entries = || documents().flat_map(|document| &document.entries);
-    let figures: usize = worlds.iter().map(|row| row.agreement.rows.len()).sum();
+    let figures: usize = validations.iter().map(|row| row.validation.rows.len()).sum();
     for (count, noun, more) in [
         (documents().count(), "document", ""),
         (entries().count(), "experiment", ""),
@@ -59,7 +59,7 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Valida
             put!(out, "<li><b>{number}</b> {noun}{more}</li>");
         }
     }
-    let simulated = if worlds.is_empty() { ", simulated" } else { "" };
+    let simulated = if validations.is_empty() { ", simulated" } else { "" };
     put!(
         out,
         "<li>anabranch <b>{}</b>{simulated}</li></ul>\n<p>{INTRODUCTION}</p>\n</header>\n",
@@ -67,7 +67,6 @@ fn head(out: &mut String, reproduction: Option<&Reproduction>, worlds: &[&Valida
     );
 }
 
-/// Writes a table that becomes blocks on narrow screens.
 pub(super) fn table(out: &mut String, label: &str, headings: &[&str], rows: impl FnOnce(&mut String)) {
     put!(
         out,
@@ -90,7 +89,6 @@ fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {class}\">{}</span>", verdict.as_str())
 }
 
-/// Writes a cell with its heading for narrow screens; does nothing for an empty text.
 pub(super) fn cell(out: &mut String, heading: &str, text: &str) {
     if text.is_empty() {
         out.push_str("<td class=\"empty\">–</td>");
@@ -128,7 +126,7 @@ fn entry_row(out: &mut String, entry: &EntryResult) {
     let (question, what) = (text_of(&entry.question), text_of(&number.what));
     put!(out, "<td data-head=\"Question\">{question}<p class=\"reason\">{what}</p></td>");
     cell(out, "Printed", &number.printed);
-    cell(out, "Here", &number.ours);
+    cell(out, "Here", &number.measured);
     cell(out, "Bound", &number.bound);
     put!(out, "<td data-head=\"Verdict\">{}</td>", badge(entry.verdict));
     cell(out, "Why", &entry.reason);
@@ -139,19 +137,19 @@ fn errata(out: &mut String, reproduction: &Reproduction) {
     let all: Vec<(&DocumentResult, &Erratum)> = reproduction
         .documents
         .iter()
-        .flat_map(|document| document.wrong.iter().map(move |wrong| (document, wrong)))
+        .flat_map(|document| document.errata.iter().map(move |erratum| (document, erratum)))
         .collect();
     if all.is_empty() {
         return;
     }
-    out.push_str("<section id=\"wrong\"><h2>What the documents got wrong</h2>\n");
+    out.push_str("<section id=\"errata\"><h2>What the documents got wrong</h2>\n");
     table(out, "What the documents got wrong", &["Where", "It says", "Arithmetic", "What holds"], |out| {
-        for (document, wrong) in all {
-            let of = if wrong.id == document.document { String::new() } else { format!(" ({})", document.document) };
-            put!(out, "<tr><th scope=\"row\">{}{}</th>", esc(&wrong.id), esc(&of));
-            cell(out, "It says", &wrong.says);
-            cell(out, "Arithmetic", &wrong.arithmetic);
-            cell(out, "What holds", &wrong.instead);
+        for (document, erratum) in all {
+            let of = if erratum.id == document.document { String::new() } else { format!(" ({})", document.document) };
+            put!(out, "<tr><th scope=\"row\">{}{}</th>", esc(&erratum.id), esc(&of));
+            cell(out, "It says", &erratum.says);
+            cell(out, "Arithmetic", &erratum.arithmetic);
+            cell(out, "What holds", &erratum.instead);
             out.push_str("</tr>\n");
         }
     });
@@ -182,11 +180,10 @@ fn document(out: &mut String, document: &DocumentResult) {
     out.push_str("</section>\n");
 }
 
-/// Writes a number; a reason equal to the one in the row `above` is not repeated.
 fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
     put!(out, "<tr><th scope=\"row\">{}</th>", text_of(&number.what));
     cell(out, "Printed", &number.printed);
-    cell(out, "Here", &number.ours);
+    cell(out, "Here", &number.measured);
     cell(out, "Asked", &number.band);
     cell(out, "Bound", &number.bound);
     match number.verdict {
@@ -237,7 +234,6 @@ fn drawn(metric: &str, kind: &str) -> (Unit, f64) {
     }
 }
 
-/// Returns figures whose dots are numbers: measured values with whiskers next to the document's.
 fn dots(document: &DocumentResult) -> String {
     let numbers: Vec<&NumberResult> = document.entries.iter().flat_map(|entry| &entry.numbers).collect();
     let mut titles: Vec<&str> = Vec::new();
@@ -258,11 +254,11 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
         .collect();
     let Some((first, _)) = own.first() else { return String::new() };
     let (unit, size) = drawn(&first.metric, &first.kind);
-    let value_of = |number: &NumberResult| match number.places.as_slice() {
+    let value_of = |number: &NumberResult| match number.points.as_slice() {
         [PointResult { measured: Some(measured), .. }] => Some(Value {
             value: measured.mean / size,
             whiskers: ((measured.mean - measured.ci95) / size, (measured.mean + measured.ci95) / size),
-            hint: format!("here: {}", number.ours),
+            hint: format!("here: {}", number.measured),
         }),
         _ => None,
     };
@@ -297,14 +293,13 @@ fn axis_title(metric: &str, kind: &str) -> &'static str {
     }
 }
 
-/// Returns the measured curves with bands, and the document's points.
 fn curve(curve: &Curve) -> String {
     let (unit, size) = drawn(&curve.metric, "value");
     let scaled = |series: &Series| -> Vec<[f64; 4]> {
         series.points.iter().map(|[x, mean, low, high]| [*x, mean / size, low / size, high / size]).collect()
     };
     let mut lines = Vec::new();
-    for (colour, series) in curve.ours.iter().enumerate() {
+    for (colour, series) in curve.measured.iter().enumerate() {
         let points = scaled(series);
         lines.push(Line {
             band: points.iter().map(|[_, _, low, high]| (*low, *high)).collect(),
@@ -320,7 +315,7 @@ fn curve(curve: &Curve) -> String {
         lines.push(Line {
             stroke: Stroke::Thin,
             hints: points.iter().map(|[x, y, ..]| format!("{}: {} at {x}", series.name, unit.label(*y))).collect(),
-            ..Line::new(curve.ours.len() + at, &series.name, points.iter().map(|[x, y, ..]| (*x, *y)).collect())
+            ..Line::new(curve.measured.len() + at, &series.name, points.iter().map(|[x, y, ..]| (*x, *y)).collect())
         });
     }
     let values = lines.iter().flat_map(|line| line.points.iter().map(|point| point.1));
@@ -340,7 +335,7 @@ fn curve(curve: &Curve) -> String {
         .iter()
         .enumerate()
         .map(|(at, line)| {
-            let name = at.checked_sub(curve.ours.len()).and_then(printed).unwrap_or_else(|| line.name.clone());
+            let name = at.checked_sub(curve.measured.len()).and_then(printed).unwrap_or_else(|| line.name.clone());
             (line.colour, name)
         })
         .collect();
@@ -350,16 +345,4 @@ fn curve(curve: &Curve) -> String {
 const INTRODUCTION: &str = "The founding documents are published studies, called F0 to F4, with experiments called E0.1 and so on. \
     Each experiment was repeated. <b>Printed</b> is the value in the study, <b>Here</b> the measured value, <b>Bound</b> the best possible value.";
 
-const RULES: &str = "<details><summary>Rules of the verdicts</summary><dl>
-<dt>exact</dt><dd>Equal to the closed form, in every seed.</dd>
-<dt>reproduced</dt><dd>In the band that was fixed before running, at every load and variant of the number. An order holds at more than half of them and fails at none.</dd>
-<dt>document inconsistent</dt><dd>The document contradicts itself about the number; the arithmetic is given. The measured value is shown nevertheless.</dd>
-<dt>direction only</dt><dd>Outside the band, but with at least half of the printed distance from the baseline (1 for ratios), on the printed side, with the whole 95 % interval on that side.</dd>
-<dt>not reproduced</dt><dd>Anything else; noise counts as not reproduced. A reason is shown if the measured value is still in the range it was written for.</dd>
-<dt>not judged</dt><dd>Printed, but without a band.</dd>
-<dt>Asked</dt><dd>The band or order a number must satisfy to count as reproduced; fixed before running.</dd>
-<dt>Bound</dt><dd>The best possible value: a closed form, or the fluid optimum of the same flows.</dd>
-<dt>±, bands and whiskers</dt><dd>Half width of the 95 % interval of the mean over seeds (Student t); of ratios and differences, taken seed by seed. One seed has no interval.</dd>
-<dt>CLLBL, BB; RX, TX</dt><dd>F0's measures of the links of the core: the maximum load divided by the mean load, and the mean utilisation; RX of those into the core, TX of those out of it.</dd>
-</dl></details>
-";
+const RULES: &str = include_str!("reproduction-rules.html");

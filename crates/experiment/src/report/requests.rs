@@ -8,7 +8,6 @@ use super::view::{Entry, Panel};
 use crate::results::responses::{self, ClassPoint};
 use crate::summary::RunSummary;
 
-/// Returns the section on requests of a panel; empty if flows are not requests.
 pub(super) fn section(panel: &Panel<'_>) -> String {
     let points: Vec<(&Entry<'_>, Vec<ClassPoint>)> =
         panel.entries.iter().map(|entry| (entry, points_of(entry))).filter(|(_, points)| !points.is_empty()).collect();
@@ -30,7 +29,6 @@ fn points_of(entry: &Entry<'_>) -> Vec<ClassPoint> {
     responses::points(&runs)
 }
 
-/// Returns medians with bars from the 10th to the 90th percentile, as F1 draws them.
 fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
     let categories: Vec<String> = points[0].1.iter().map(|point| point.class.clone()).collect();
     let value = |entry: &Entry<'_>, point: &ClassPoint| {
@@ -75,7 +73,7 @@ fn table(points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Response times\">\n<table>\n<thead><tr>",
     );
     for heading in
-        ["Balancer", "Class", "Median", "10 %", "90 %", "Mean", "99 %", "Download rate", "Answered", "Failed", "Open"]
+        ["Balancer", "Class", "Median", "10 %", "90 %", "Mean", "99 %", "Download rate", "Completed", "Failed", "Open"]
     {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
@@ -109,13 +107,12 @@ fn row(out: &mut String, entry: &Entry<'_>, point: &ClassPoint) {
     put!(
         out,
         "<td>{}/s</td><td>{completed} / {started}</td><td>{failed}</td><td>{running}</td>",
-        text::bytes(point.download_rate.mean)
+        text::bytes(point.download_bytes_per_s.mean)
     );
     point.shares.iter().for_each(|(_, share)| put!(out, "<td>{}</td>", text::share(*share)));
     out.push_str("</tr>\n");
 }
 
-/// Returns servers and connections of the first run of each balancer.
 fn servers(panel: &Panel<'_>) -> String {
     let mut rows: Vec<(String, String)> = Vec::new();
     for entry in &panel.entries {
@@ -132,10 +129,10 @@ fn servers(panel: &Panel<'_>) -> String {
         });
         let counts = requests.connections;
         let line = format!(
-            "{}; connections {} = {} answered + {} failed + {} open; {} packets misaddressed",
+            "{}; connections {} = {} completed + {} failed + {} open; {} packets misaddressed",
             servers.collect::<Vec<_>>().join("; "),
             counts.opened,
-            counts.answered,
+            counts.completed,
             counts.failed,
             counts.open,
             requests.misaddressed

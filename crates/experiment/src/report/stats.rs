@@ -25,12 +25,10 @@ pub(super) fn pooled_cdf(samples: &[(&[f64], u64)], most: usize) -> Vec<(f64, f6
     points
 }
 
-/// Reduces a row of equal bins to at most `most`, each computed by `merge` from the bins it covers.
 pub(super) fn thin(values: &[f32], most: usize, merge: fn(&[f32]) -> f32) -> Vec<f32> {
     values.chunks(bins_per_cell(values.len(), most)).map(merge).collect()
 }
 
-/// Returns the number of bins that [`thin`] merges into one.
 pub(super) fn bins_per_cell(bins: usize, most: usize) -> usize {
     bins.div_ceil(most.max(1)).max(1)
 }

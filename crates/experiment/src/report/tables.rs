@@ -1,7 +1,9 @@
 //! The tables: results, accounting, settings, and instructions to repeat the run.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use super::figures::swatch;
-use super::plot::base64;
 use super::testbed;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
@@ -12,15 +14,12 @@ use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat}
 type Cell = (String, f64);
 type CellOf<'a> = Box<dyn Fn(&Entry<'_>) -> Cell + 'a>;
 
-/// A column of numbers: heading, explanation, and for each balancer the text and the value to sort
-/// by.
 struct Column<'a> {
     heading: String,
     explanation: &'a str,
     cell: CellOf<'a>,
 }
 
-/// Returns the results of a panel, winner first.
 pub(super) fn results(panel: &Panel<'_>) -> String {
     let columns = result_columns(panel);
     let mut out = String::from(
@@ -54,7 +53,6 @@ pub(super) fn results(panel: &Panel<'_>) -> String {
     out
 }
 
-/// Returns row class and badge of the winner, of balancers tied with it, and of the rest.
 fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str) {
     let Some(verdict) = panel.verdict else { return ("", "") };
     if entry.point.is_bound {
@@ -75,7 +73,6 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
     }
 }
 
-/// Returns whether a balancer is the first of those indistinguishable from it.
 fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
     let first = panel.entries.iter().find(|other| other.point.rank == entry.point.rank && !other.point.is_bound);
     first.is_some_and(|first| first.balancer == entry.balancer)
@@ -117,12 +114,12 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             "Mean completion time of groups of flows (jobs, coflows, collectives): first start to last byte";
         columns.insert(2, time(panel, "Group time", explanation, |point| &point.group_mean_us));
     }
-    if panel.measure == Measure::Throughput {
+    if panel.rank_by == Measure::Throughput {
         columns.remove(1);
         columns.splice(0..0, [throughput(), times_less(panel)]);
     }
     if panel.has_optimum() {
-        let explanation = match panel.measure {
+        let explanation = match panel.rank_by {
             Measure::Slowdown => "Mean slowdown of the fluid optimum / of this balancer",
             Measure::Throughput => "Throughput of this balancer / of the fluid optimum",
         };
@@ -155,7 +152,6 @@ fn throughput<'a>() -> Column<'a> {
     Column { heading: "Throughput".into(), explanation, cell: Box::new(cell) }
 }
 
-/// Returns the column of throughput lost compared with the best.
 fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
     let cell = move |entry: &Entry<'_>| match panel.ratio(entry) {
         _ if entry.point.is_bound => ("bound".to_owned(), f64::MAX),
@@ -166,7 +162,6 @@ fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
     Column { heading: "vs best".into(), explanation: "Throughput compared with the best", cell: Box::new(cell) }
 }
 
-/// Formats `83.1 ± 0.4 %`.
 pub(super) fn share_with_interval(stat: &Stat) -> String {
     format!("{}\u{a0}%", text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
 }
@@ -182,7 +177,6 @@ fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Poin
     Column { heading: format!("{heading}, {}", unit.name()), explanation, cell: Box::new(cell) }
 }
 
-/// Formats a mean with its interval; a mean of zero has no observations.
 fn measured(stat: &Stat, unit: f64) -> Cell {
     match stat.mean > 0.0 {
         true => (text::with_interval(stat.mean / unit, stat.ci95 / unit), stat.mean),
@@ -210,9 +204,8 @@ fn mean_slowdown(entry: &Entry<'_>) -> Cell {
     (format!("{at_least}{text}"), value)
 }
 
-/// Formats the ranked quantity of one balancer.
 pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
-    match panel.measure {
+    match panel.rank_by {
         Measure::Slowdown => mean_slowdown(entry).0,
         Measure::Throughput => share_with_interval(&entry.point.throughput_share),
     }
@@ -244,7 +237,6 @@ fn completed(entry: &Entry<'_>) -> Cell {
     }
 }
 
-/// Returns flow and packet accounting of a panel, over all seeds.
 pub(super) fn accounting(panel: &Panel<'_>) -> String {
     let mut out = String::from("<div class=\"stack\">\n");
     let causes = causes(panel);
@@ -288,7 +280,6 @@ fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
     causes
 }
 
-/// Writes a table whose first number must equal the sum of the others.
 fn accounting_table(
     name: &str,
     headings: &[String],
@@ -315,7 +306,6 @@ fn accounting_table(
     out
 }
 
-/// Returns the settings shared by all runs.
 pub(super) fn setting(view: &View<'_>) -> String {
     let mut out = String::from("<section id=\"setting\"><h2>Setting</h2>\n<div class=\"figs\">\n");
     // The top of the page shows title and question.
@@ -340,7 +330,6 @@ pub(super) fn pairs(caption: &str, rows: &[(String, String)]) -> String {
     out
 }
 
-/// Returns instructions to reproduce the numbers.
 pub(super) fn repeat(view: &View<'_>) -> String {
     let summary = view.summary;
     let mut seeds: Vec<u64> = summary.runs.iter().map(|run| run.seed).collect();
@@ -355,7 +344,7 @@ pub(super) fn repeat(view: &View<'_>) -> String {
         out,
         "<ol><li>Take anabranch <b>{}</b>.</li>\n<li>Save the experiment file: <a download=\"{name}\" href=\"data:text/plain;base64,{}\">{name}</a>.</li>\n<li>Run it: <code>anabranch {run} {name}</code></li></ol>\n",
         esc(&summary.anabranch),
-        base64(summary.file.as_bytes())
+        BASE64.encode(&summary.file)
     );
     let same = match is_real {
         true => {
@@ -373,7 +362,6 @@ pub(super) fn repeat(view: &View<'_>) -> String {
     out
 }
 
-/// Returns a name that is safe in a shell, in a URL and as a file.
 fn file_name(experiment: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let stem: String = experiment.chars().map(safe).collect();

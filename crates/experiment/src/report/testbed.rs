@@ -11,12 +11,10 @@ pub(super) fn is_real(view: &View<'_>) -> bool {
     view.summary.runs.iter().any(|run| run.testbed.is_some())
 }
 
-/// Returns the title of a time axis.
 pub(super) fn time_title(view: &View<'_>) -> &'static str {
     if is_real(view) { "Time" } else { "Simulated time" }
 }
 
-/// Returns every injected fault of a panel's runs, with its losses.
 pub(super) fn faults(panel: &Panel<'_>) -> String {
     let of = |entry: &Entry<'_>, run: &crate::summary::RunSummary, fault: &Fault| {
         let gap = if fault.longest_gap_us > 0.0 {
@@ -24,13 +22,15 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
         } else {
             "–".into()
         };
+        let name =
+            [Some(fault.kind.as_str()), fault.link.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
         format!(
             "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{:.2}\u{a0}s</td><td>{}</td><td>{}</td><td>{gap}</td></tr>\n",
             swatch(entry.colour),
             esc(entry.balancer),
             run.seed,
             fault.at_us / 1e6,
-            esc(&fault.what),
+            esc(&name),
             fault.lost
         )
     };
@@ -45,33 +45,33 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
         return String::new();
     }
     let mut out = String::from(
-        "<h3>What was done to the network</h3>\n<p>UDP packets lost, and the longest gap of a flow, between this fault and the next row. \
-         Gaps below 10 ms are not listed.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"What was done\">",
+        "<h3>Injected faults</h3>\n<p>UDP packets lost, and the longest gap of a flow, between this fault and the next row. \
+         Gaps below 10 ms are not listed.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Injected faults\">",
     );
     out.push_str("<table>\n<thead><tr><th scope=\"col\">Balancer</th>");
-    for heading in ["Seed", "At", "What", "Packets lost", "Longest silence"] {
+    for heading in ["Seed", "At", "Fault", "Packets lost", "Longest gap"] {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
     put!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n");
     out
 }
 
-/// Returns the machine and its programs, and the preflight check.
 pub(super) fn machine(view: &View<'_>) -> String {
     let Some(testbed) = view.summary.runs.iter().find_map(|run| run.testbed.as_ref()) else { return String::new() };
-    let Testbed { versions, datapath, source, proof_sent, proof_packets_per_s, has_own_processor, .. } = testbed;
+    let Testbed { versions, datapath, source, preflight_sent, preflight_packets_per_s, has_dedicated_core, .. } =
+        testbed;
     let mut rows: Vec<(String, String)> =
         versions.iter().map(|(name, version)| (name.clone(), version.clone())).collect();
-    let room = match (datapath.as_str(), has_own_processor) {
+    let room = match (datapath.as_str(), has_dedicated_core) {
         ("user", true) => ", with a dedicated CPU",
         ("user", false) => ", sharing its CPU: gaps are partly due to other programs",
         _ => "",
     };
     rows.push(("datapath".into(), format!("Open vSwitch, {datapath}{room}")));
     rows.push(("traffic source".into(), source.clone()));
-    if *proof_sent > 0 {
-        let proof = format!("{proof_sent} packets at {proof_packets_per_s:.0}/s before the run, none lost");
-        rows.push(("proof".into(), proof));
+    if *preflight_sent > 0 {
+        let check = format!("{preflight_sent} packets at {preflight_packets_per_s:.0}/s before the run, none lost");
+        rows.push(("preflight check".into(), check));
     }
     pairs("Real switches (first run)", &rows)
 }

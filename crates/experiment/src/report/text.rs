@@ -1,6 +1,5 @@
 //! Human-readable text and numbers, and the escaping of markup.
 
-/// Appends formatted text to a `String`.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {{
         use std::fmt::Write as _;
@@ -27,7 +26,6 @@ pub(super) fn esc(text: &str) -> String {
     out
 }
 
-/// Formats `a, b and c`.
 pub(super) fn join(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -36,7 +34,6 @@ pub(super) fn join(items: &[String]) -> String {
     }
 }
 
-/// Formats `a, b, c and 17 others`, for long lists.
 pub(super) fn join_few(items: &[String]) -> String {
     const SHOWN: usize = 4;
     if items.len() <= SHOWN + 1 {
@@ -45,12 +42,10 @@ pub(super) fn join_few(items: &[String]) -> String {
     format!("{} and {} others", items[..SHOWN].join(", "), items.len() - SHOWN)
 }
 
-/// Formats `1 flow`, `2 flows`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", count_text(count), if count == 1 { "" } else { "s" })
 }
 
-/// Formats digits in groups of three: `1,234,567`.
 pub(super) fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -63,7 +58,6 @@ pub(super) fn count_text(count: u64) -> String {
     out
 }
 
-/// Returns the number of decimals that shows three significant digits of `value`.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => 0,
@@ -78,7 +72,6 @@ fn fixed(value: f64, decimals: usize) -> String {
     if decimals == 0 && value >= 0.0 { count_text(value.round() as u64) } else { format!("{value:.decimals$}") }
 }
 
-/// Formats three significant digits.
 pub(crate) fn number(value: f64) -> String {
     if value.is_finite() { fixed(value, decimals(value)) } else { "—".to_owned() }
 }
@@ -95,7 +88,6 @@ pub(crate) fn with_interval(mean: f64, half_width: f64) -> String {
     format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
 }
 
-/// Formats a share of 1 as a percentage with two significant digits.
 pub(crate) fn share(value: f64) -> String {
     let percent = value * 100.0;
     match percent {
@@ -108,13 +100,11 @@ pub(crate) fn share(value: f64) -> String {
     }
 }
 
-/// Formats a load such as 0.6 as `60 %`.
 pub(crate) fn load_text(load: f64) -> String {
     let percent = format!("{:.1}", load * 100.0);
     format!("{}\u{a0}%", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Formats bytes in decimal units.
 pub(super) fn bytes(value: f64) -> String {
     let (size, unit) = match value {
         value if value >= 1e9 => (value / 1e9, "GB"),
@@ -125,19 +115,16 @@ pub(super) fn bytes(value: f64) -> String {
     format!("{}\u{a0}{unit}", short(size))
 }
 
-/// Formats microseconds in the unit that needs the fewest zeros.
 pub(super) fn micros(value: f64) -> String {
     let unit = TimeUnit::of(value);
     format!("{}\u{a0}{}", short(value / unit.us()), unit.name())
 }
 
-/// Formats three significant digits without trailing zeros.
 pub(super) fn short(value: f64) -> String {
     let text = format!("{value:.*}", decimals(value));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Unit of a column or an axis of times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum TimeUnit {
     Micro,

@@ -8,27 +8,18 @@ use crate::reproduction::{ValidationRow, ValidationVerdict};
 use crate::summary::{ClaimOutcome, Stat};
 use crate::validation::{FigureVerdict, Row, Validation};
 
-/// Explanation of the verdicts.
-pub(super) const RULES: &str = "<details><summary>How the simulator is compared with real switches</summary><dl>
-<dt>Runs that are compared</dt><dd>Those of the same variant, balancer and seed: they have the same flows. The mean over all simulated seeds, with its 95 % interval, is shown in addition.</dd>
-<dt>agrees</dt><dd>Within the tolerance, which the experiment file fixed before the run.</dd>
-<dt>within noise</dt><dd>Beyond the tolerance, but explained by random draws (hashes, ties, times of polls) in 95 of 100 such pairs of runs, by the spread over all seeds.</dd>
-<dt>differs, explained</dt><dd>Beyond both, and the index gives the reason, found in packet captures. The reason is shown if the difference is still in the range it was written for.</dd>
-<dt>differs</dt><dd>Beyond both, for unknown reasons.</dd>
-</dl></details>
-";
+pub(super) const RULES: &str = include_str!("validation-rules.html");
 
-/// Writes the section; nothing without testbed results.
 pub(super) fn section(out: &mut String, rows: &[&ValidationRow]) {
     if rows.is_empty() {
         return;
     }
-    out.push_str("<section class=\"panel\" id=\"worlds\">\n<h2>On real switches</h2>\n");
+    out.push_str("<section class=\"panel\" id=\"validation\">\n<h2>On real switches</h2>\n");
     put!(out, "<article class=\"verdict\"><p class=\"sentence\">{}</p></article>\n", answer(rows));
     table(out, "Files run in the simulator and on real switches", &["Experiments", "File", "Verdict", "Why"], |out| {
         for (at, row) in rows.iter().enumerate() {
             let ids = text_of(&row.ids.join(", "));
-            put!(out, "<tr><th scope=\"row\"><a href=\"#worlds-{at}\">{ids}</a></th>");
+            put!(out, "<tr><th scope=\"row\"><a href=\"#validation-{at}\">{ids}</a></th>");
             cell(out, "File", &row.file);
             put!(out, "<td data-head=\"Verdict\">{}</td>", verdict_badge(row.verdict));
             cell(out, "Why", &row.reason);
@@ -41,10 +32,8 @@ pub(super) fn section(out: &mut String, rows: &[&ValidationRow]) {
     out.push_str("</section>\n");
 }
 
-/// Returns `28 of 30 figures agree with the simulator, 1 is within noise, 1 differs and is
-/// explained.`
 fn answer(rows: &[&ValidationRow]) -> String {
-    let count = |closeness| rows.iter().map(|row| row.agreement.count(closeness)).sum::<usize>();
+    let count = |verdict| rows.iter().map(|row| row.validation.count(verdict)).sum::<usize>();
     let (agree, noise, differ) =
         (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
     let explained: usize = rows.iter().map(|row| row.explained.len()).sum();
@@ -65,43 +54,42 @@ fn answer(rows: &[&ValidationRow]) -> String {
 }
 
 fn file(out: &mut String, at: usize, row: &ValidationRow) {
-    let agreement = &row.agreement;
+    let validation = &row.validation;
     put!(
         out,
-        "<h3 id=\"worlds-{at}\">{}: {} {}</h3>\n",
+        "<h3 id=\"validation-{at}\">{}: {} {}</h3>\n",
         text_of(&row.ids.join(", ")),
         esc(&row.file),
         verdict_badge(row.verdict)
     );
-    let span = match (agreement.from_s, agreement.until_s) {
+    let span = match (validation.from_s, validation.until_s) {
         (from, Some(until)) => format!(" from {from} to {until} s"),
         (from, None) if from > 0.0 => format!(" from {from} s on"),
         _ => String::new(),
     };
     let links = [link(row, "sim", "simulated"), link(row, "testbed", "on switches")];
-    let percent = sentence::significant(agreement.tolerance * 100.0, 3);
+    let percent = sentence::significant(validation.tolerance * 100.0, 3);
     put!(out, "<p>To agree{span} within {percent}\u{a0}%. Runs: {}.</p>\n", links.join(", "));
     let headings = ["Figure", "Simulated", "On switches", "Difference", "Tolerance", "Verdict"];
     table(out, &row.file, &headings, |out| {
-        agreement.rows.iter().for_each(|figure| figure_row(out, agreement, figure, row.reason_of(figure)));
+        validation.rows.iter().for_each(|figure| figure_row(out, validation, figure, row.reason_of(figure)));
     });
-    for label in &agreement.left_out {
+    for label in &validation.left_out {
         put!(out, "<p class=\"reason\">Not compared: {}</p>\n", esc(label));
     }
-    claims(out, agreement);
+    claims(out, validation);
 }
 
-/// Returns a link to the report of one platform's runs, in the folder of that platform.
-fn link(row: &ValidationRow, world: &str, label: &str) -> String {
+fn link(row: &ValidationRow, platform: &str, label: &str) -> String {
     // Results of earlier versions do not name their folder.
     if row.name.is_empty() {
         return label.to_owned();
     }
     let folder = esc(&row.document.to_lowercase());
-    format!("<a href=\"{folder}/{}/{world}/report.html\">{label}</a>", esc(&row.name))
+    format!("<a href=\"{folder}/{}/{platform}/report.html\">{label}</a>", esc(&row.name))
 }
 
-fn figure_row(out: &mut String, agreement: &Validation, row: &Row, reason: Option<&str>) {
+fn figure_row(out: &mut String, validation: &Validation, row: &Row, reason: Option<&str>) {
     let load = row.load.map(|load| format!("load {load}"));
     let place: Vec<String> =
         [Some(row.variant.clone()).filter(|text| !text.is_empty()), load].into_iter().flatten().collect();
@@ -126,8 +114,8 @@ fn figure_row(out: &mut String, agreement: &Validation, row: &Row, reason: Optio
     let difference =
         if row.difference.abs() < 1e3 { format!("{:+.1} %", row.difference * 100.0) } else { "from 0".to_owned() };
     cell(out, "Difference", &format!("{difference}{noise}"));
-    cell(out, "Tolerance", &format!("{} %", sentence::significant(agreement.tolerance * 100.0, 3)));
-    let (class, label) = match (row.closeness, reason) {
+    cell(out, "Tolerance", &format!("{} %", sentence::significant(validation.tolerance * 100.0, 3)));
+    let (class, label) = match (row.verdict, reason) {
         (FigureVerdict::Agrees, _) => ("win", "agrees"),
         (FigureVerdict::WithinNoise, _) => ("tie", "within noise"),
         (FigureVerdict::Differs, Some(_)) => ("tie", "differs, explained"),
@@ -140,20 +128,19 @@ fn figure_row(out: &mut String, agreement: &Validation, row: &Row, reason: Optio
     out.push_str("</td></tr>\n");
 }
 
-/// Formats `375 ± 2 kB/s`, in the unit that suits `like`.
 fn value(metric: Option<Metric>, stat: &Stat, like: f64) -> String {
     let (size, unit) = metric.map_or((1.0, ""), |metric| sentence::unit(metric, like));
     sentence::spread(&sentence::significant(stat.mean / size, 4), stat.mean, stat.ci95, (size, unit))
 }
 
-fn claims(out: &mut String, agreement: &Validation) {
-    if agreement.claims.is_empty() {
+fn claims(out: &mut String, validation: &Validation) {
+    if validation.claims.is_empty() {
         return;
     }
-    let name = esc(&agreement.experiment);
+    let name = esc(&validation.experiment);
     put!(out, "<details><summary>Claims of the file on both platforms</summary>\n");
     table(out, &format!("Claims of {name}"), &["Claim", "Simulated", "On switches", "Found"], |out| {
-        for claim in &agreement.claims {
+        for claim in &validation.claims {
             put!(out, "<tr><th scope=\"row\">{}: {}</th>", esc(&claim.id), text_of(&claim.claim));
             let shared = claim.otherwise().map_or(String::new(), |outcome| {
                 format!("<p>over the seeds of the switches alone: {}</p>", outcome.as_str())

@@ -8,7 +8,6 @@ use crate::summary::{Measure, Verdict};
 const ONE_SEED: &str =
     "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would show.";
 
-/// Returns all verdicts: one in full, or a headline over the list of them.
 pub(super) fn section(view: &View<'_>) -> String {
     let mut out =
         String::from("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
@@ -70,7 +69,6 @@ fn sentence(panel: &Panel<'_>) -> String {
     }
 }
 
-/// Describes how close the best comes to the optimum, if that is known.
 fn of_optimum(panel: &Panel<'_>) -> String {
     let share_of_best = panel.best().and_then(|best| best.point.share_of_optimum.as_ref());
     share_of_best.map_or_else(String::new, |stat| {
@@ -82,7 +80,6 @@ fn of_optimum(panel: &Panel<'_>) -> String {
     })
 }
 
-/// Returns the caveats of the sentence that it does not contain itself.
 fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
     let sentence_text = sentence(panel);
@@ -103,7 +100,7 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut unfinished: Vec<&Entry<'_>> = panel.rivals().into_iter().filter(|entry| entry.unfinished() > 0).collect();
     unfinished.sort_by_key(|entry| std::cmp::Reverse(entry.unfinished()));
     // Throughput counts delivered bytes, whether the flow completed or not.
-    if !unfinished.is_empty() && panel.measure == Measure::Slowdown {
+    if !unfinished.is_empty() && panel.rank_by == Measure::Slowdown {
         let list: Vec<String> = unfinished.into_iter().map(unfinished_text).collect();
         let who = if sentence_text.contains("unfinished") { String::new() } else { format!(": {}", join_few(&list)) };
         let text = format!(
@@ -114,15 +111,12 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     caveats
 }
 
-/// Formats `ecmp left 12 of 400 flows (3.0 %)`.
 fn unfinished_text(entry: &Entry<'_>) -> String {
     let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
     let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
     format!("{} left {count} of {all} ({})", entry.balancer, share(part))
 }
 
-/// Returns one sentence over several panels: the outright winners, with their points, and the
-/// number of ties.
 fn headline(view: &View<'_>) -> Option<String> {
     let verdicts: Vec<_> = view.panels.iter().filter_map(|panel| panel.verdict).collect();
     if verdicts.len() < 2 {
@@ -156,7 +150,6 @@ fn headline(view: &View<'_>) -> Option<String> {
     Some(format!("{}.", parts.join("; ")))
 }
 
-/// Describes a tie for the best in every panel: the group, if it is always the same.
 fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
     let group = |verdict: &Verdict| {
         let mut names: Vec<String> = verdict.tied.iter().chain([&verdict.best]).cloned().collect();

@@ -4,7 +4,6 @@ use super::plot::{BOUND, GREY};
 use super::text;
 use crate::summary::{Measure, Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
 
-/// Data of the whole page.
 pub(super) struct View<'a> {
     pub summary: &'a Summary,
     /// Balancers in the order of the experiment, each with its colour on all figures.
@@ -27,24 +26,20 @@ pub(super) struct Detail {
     pub heat_rows: usize,
 }
 
-/// One (variant, load).
 pub(super) struct Panel<'a> {
-    /// Anchor of links within the page.
     pub id: String,
     pub variant: &'a str,
     pub load: Option<f64>,
     pub verdict: Option<&'a Verdict>,
-    pub measure: Measure,
+    pub rank_by: Measure,
     /// Best first; unranked balancers and bounds last.
     pub entries: Vec<Entry<'a>>,
 }
 
-/// One balancer in a panel.
 pub(super) struct Entry<'a> {
     pub balancer: &'a str,
     pub colour: usize,
     pub point: &'a Point,
-    /// Ordered by seed.
     pub runs: Vec<&'a RunSummary>,
     /// With their summaries, ordered by seed; those of resumed or old results may be missing.
     pub details: Vec<(&'a RunSummary, &'a RunDetail)>,
@@ -70,22 +65,18 @@ impl<'a> View<'a> {
         View { summary, balancers, panels, detail }
     }
 
-    /// Returns the number of balancers without bounds.
     pub(super) fn rivals(&self) -> usize {
         self.balancers.iter().filter(|(_, colour)| *colour != BOUND).count()
     }
 
-    /// Returns whether there are too many balancers to draw each in a colour.
     pub(super) fn is_crowded(&self) -> bool {
         self.balancers.iter().any(|(_, colour)| *colour == GREY)
     }
 
-    /// Returns a value of the settings.
     pub(super) fn setting(&self, name: &str) -> Option<&'a str> {
         self.summary.setting.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the distinct variants in order.
     pub(super) fn variants(&self) -> Vec<&'a str> {
         let mut variants: Vec<&str> = Vec::new();
         for panel in &self.panels {
@@ -96,7 +87,6 @@ impl<'a> View<'a> {
         variants
     }
 
-    /// Returns the panels of a variant that have a load, by load.
     pub(super) fn sweep(&self, variant: &str) -> Vec<&Panel<'a>> {
         let chosen = self.panels.iter().filter(|panel| panel.variant == variant && panel.load.is_some());
         let mut panels: Vec<&Panel<'a>> = chosen.collect();
@@ -132,7 +122,7 @@ fn cost(balancer: &str, keys: &[(&str, Option<f64>)], summary: &Summary) -> f64 
         let mut points = summary.points.iter().filter(|point| point.variant == *variant && point.load == *load);
         let Some(point) = points.find(|point| point.balancer == balancer) else { return NOT_RANKED };
         let unranked = if point.rank == 0 { NOT_RANKED } else { 0.0 };
-        let value = match summary.measure {
+        let value = match summary.rank_by {
             Measure::Slowdown => ranked_by(point).mean,
             Measure::Throughput => 1.0 / point.throughput_share.mean.max(f64::MIN_POSITIVE),
         };
@@ -170,15 +160,14 @@ impl<'a> Panel<'a> {
             let rank = if has_ranks && entry.point.rank == 0 { u32::MAX } else { entry.point.rank };
             (entry.point.is_bound, entry.balancer != best, rank, entry.ranked_by().mean <= 0.0)
         };
-        let cost = |entry: &Entry<'_>| match summary.measure {
+        let cost = |entry: &Entry<'_>| match summary.rank_by {
             Measure::Slowdown => entry.ranked_by().mean,
             Measure::Throughput => -entry.point.throughput_share.mean,
         };
         entries.sort_by(|a, b| order(a).cmp(&order(b)).then(cost(a).total_cmp(&cost(b))));
-        Panel { id: format!("p{}", index + 1), variant, load, verdict, measure: summary.measure, entries }
+        Panel { id: format!("p{}", index + 1), variant, load, verdict, rank_by: summary.rank_by, entries }
     }
 
-    /// Formats `Load 60 %, buffer=100KB`.
     pub(super) fn title(&self) -> String {
         let load = self.load.map(|load| format!("Load {}", text::load_text(load)));
         let variant = (!self.variant.is_empty()).then(|| self.variant.to_owned());
@@ -186,12 +175,10 @@ impl<'a> Panel<'a> {
         if parts.is_empty() { "Results".to_owned() } else { parts.join(", ") }
     }
 
-    /// Returns the maximum number of seeds of any balancer here.
     pub(super) fn seeds(&self) -> u32 {
         self.entries.iter().map(|entry| entry.point.seeds).max().unwrap_or(0)
     }
 
-    /// Describes the seeds behind the numbers.
     pub(super) fn seeds_text(&self) -> String {
         match self.seeds() {
             0 | 1 => "one seed".to_owned(),
@@ -199,7 +186,6 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// Returns the entry of the winner.
     pub(super) fn best(&self) -> Option<&Entry<'a>> {
         let best = self.verdict?.best.as_str();
         self.entries.iter().find(|entry| entry.balancer == best)
@@ -220,7 +206,6 @@ impl<'a> Panel<'a> {
         entries
     }
 
-    /// Returns the entries without bounds, best first.
     pub(super) fn rivals(&self) -> Vec<&Entry<'a>> {
         self.entries.iter().filter(|entry| !entry.point.is_bound).collect()
     }
@@ -228,22 +213,20 @@ impl<'a> Panel<'a> {
     /// Returns the ratio of an entry to the best; `None` if a mean is 0.
     pub(super) fn ratio(&self, entry: &Entry<'_>) -> Option<f64> {
         let best = self.best()?;
-        let ratio = match self.measure {
+        let ratio = match self.rank_by {
             Measure::Slowdown => entry.ranked_by().mean / best.ranked_by().mean,
             Measure::Throughput => best.point.throughput_share.mean / entry.point.throughput_share.mean,
         };
         Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// Returns whether shares of the optimum are known.
     pub(super) fn has_optimum(&self) -> bool {
         self.entries.iter().any(|entry| entry.point.share_of_optimum.is_some())
     }
 }
 
-/// See [`Entry::ranked_by`].
 pub(super) fn ranked_by(point: &Point) -> &Stat {
-    if point.slowdown_bound.mean > 0.0 { &point.slowdown_bound } else { &point.slowdown_mean }
+    if point.slowdown_lower_bound.mean > 0.0 { &point.slowdown_lower_bound } else { &point.slowdown_mean }
 }
 
 impl<'a> Entry<'a> {
@@ -272,12 +255,10 @@ impl<'a> Entry<'a> {
         ranked_by(self.point)
     }
 
-    /// Returns the number of flows that started but did not complete.
     pub(super) fn unfinished(&self) -> u64 {
         self.point.flows_started.saturating_sub(self.point.flows_completed)
     }
 
-    /// Returns a quantity of each run.
     pub(super) fn of_runs(&self, quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
         self.runs.iter().map(|run| quantity(run)).collect()
     }

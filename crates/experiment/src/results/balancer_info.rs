@@ -4,32 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::results::bounds;
 
-/// A balancer as reports introduce it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct BalancerInfo {
-    /// Specification as the user wrote it, such as `ecmp:hash=threshold`.
     pub label: String,
     /// Human-readable name; the label if the registry does not know the balancer.
     pub title: String,
-    /// One sentence on its method; empty if the registry does not know the balancer.
     pub summary: String,
-    /// Publication.
     pub source: String,
-    /// Signals it reacts to.
     pub senses: String,
-    /// Whether it is a bound instead of a balancer.
     pub is_bound: bool,
-    /// Values of all parameters.
     pub parameters: Vec<Setting>,
 }
 
-/// A parameter and its value.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Setting {
     pub name: String,
-    /// Value as users write it.
     pub value: String,
-    /// Unit of a number; empty for none.
     pub unit: String,
     pub meaning: String,
 }

@@ -6,41 +6,31 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::results::statistics::stat;
-use crate::summary::{Messages, Plane, RunSummary};
+use crate::summary::{ControlPlane, Messages, RunSummary};
 
 /// Costs of one balancer at one point, over seeds. Shares and per-flow figures are means, counts
 /// are sums.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Cost {
-    /// Share of first-sent data packets that arrived below the highest sequence number received.
     pub reordered: f64,
-    /// Largest reordering distance, segments.
     pub reorder_extent_max: u32,
-    /// Whether hosts resequenced.
     pub resequencing: bool,
     /// Maximum number of packets of one flow in a resequencing buffer.
     pub held_max: u32,
-    /// Mean time in the resequencing buffer, microseconds.
     pub hold_mean_us: f64,
-    /// Path changes per completed flow (edge balancers).
     pub path_changes_per_flow: f64,
-    /// Control packets, all seeds.
     pub control_packets: u64,
-    /// Bytes of control packets, all seeds.
     pub control_bytes: u64,
     /// Control bytes / payload bytes delivered.
     pub control_share: f64,
-    /// Retransmitted data packets / data packets sent.
     pub retransmitted: f64,
-    /// Retransmission time-outs, all seeds.
     pub timeouts: u64,
-    /// Flows that failed, all seeds.
     pub failed: u64,
     /// Flows that started and did not complete, failed ones included, all seeds.
     pub unfinished: u64,
     /// Costs of the controller; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plane: Option<PlaneCost>,
+    pub control_plane: Option<PlaneCost>,
 }
 
 /// Costs of a controller at one point, over seeds: counts are means per run, `max` and `peak` the
@@ -49,33 +39,25 @@ pub struct Cost {
 pub struct PlaneCost {
     pub to_switches: f64,
     pub to_controller: f64,
-    /// Flow-table changes.
     pub flow_mods: f64,
-    /// Maximum number of flow-table changes in one second.
     pub flow_mods_per_s_peak: u64,
     pub packet_ins: f64,
-    /// Packet-ins that switches suppressed because of their rate limit.
     pub packet_ins_suppressed: f64,
-    /// Maximum number of entries of a switch.
     pub entries_max: u32,
-    /// Mean entries of a switch.
     pub entries_mean: f64,
-    /// Decisions of the balancer.
     pub decisions: f64,
-    /// Flow migrations.
     pub moves: f64,
     /// Counter samples equal to the previous one.
     pub stale_samples: f64,
-    /// OpenFlow errors from switches.
     pub errors: f64,
 }
 
 impl PlaneCost {
-    /// Computes the costs from the runs of one balancer at one point; `None` without a controller.
     fn of(runs: &[&RunSummary]) -> Option<PlaneCost> {
-        let planes: Vec<&Plane> = runs.iter().filter_map(|run| run.control.plane.as_ref()).collect();
-        let mean =
-            |of: &dyn Fn(&Plane) -> f64| planes.iter().map(|plane| of(plane)).sum::<f64>() / planes.len().max(1) as f64;
+        let planes: Vec<&ControlPlane> = runs.iter().filter_map(|run| run.overhead.control_plane.as_ref()).collect();
+        let mean = |of: &dyn Fn(&ControlPlane) -> f64| {
+            planes.iter().map(|plane| of(plane)).sum::<f64>() / planes.len().max(1) as f64
+        };
         let all = |kinds: &BTreeMap<String, Messages>| kinds.values().map(|kind| kind.messages).sum::<u64>() as f64;
         let kind =
             |kinds: &BTreeMap<String, Messages>, name: &str| kinds.get(name).map_or(0, |kind| kind.messages) as f64;
@@ -97,7 +79,6 @@ impl PlaneCost {
 }
 
 impl Cost {
-    /// Computes the costs from the runs of one balancer at one point.
     pub fn of(runs: &[&RunSummary]) -> Cost {
         let mean = |of: fn(&RunSummary) -> f64| stat(&runs.iter().map(|run| of(run)).collect::<Vec<_>>()).mean;
         let sum = |of: fn(&RunSummary) -> u64| runs.iter().map(|run| of(run)).sum::<u64>();
@@ -109,14 +90,14 @@ impl Cost {
             held_max: most(|run| run.reordering.max_held),
             hold_mean_us: mean(|run| run.reordering.mean_hold_us),
             path_changes_per_flow: mean(|run| run.reordering.path_changes_per_flow),
-            control_packets: sum(|run| run.control.messages),
-            control_bytes: sum(|run| run.control.bytes),
-            control_share: mean(|run| run.control.byte_share()),
+            control_packets: sum(|run| run.overhead.messages),
+            control_bytes: sum(|run| run.overhead.bytes),
+            control_share: mean(|run| run.overhead.byte_share()),
             retransmitted: mean(|run| run.loss.retransmitted_share),
             timeouts: sum(|run| run.loss.timeouts),
             failed: sum(|run| run.flows.failed),
             unfinished: sum(|run| run.flows.failed + run.flows.running),
-            plane: PlaneCost::of(runs),
+            control_plane: PlaneCost::of(runs),
         }
     }
 }

@@ -9,85 +9,73 @@ use serde::{Deserialize, Serialize};
 /// A run has tens of thousands of rows, so values shared by all of them are behind [`Arc`]. Times
 /// are microseconds, sizes bytes. Quantities that do not exist (the FCT of a running flow) are
 /// `None`, an empty CSV field and a Parquet null. A zero would distort averages.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct FlowRow {
-    /// Position of the run in `summary.json`.
+    #[serde(skip)]
     pub run: u32,
-    /// Balancer as the user wrote it.
+    #[serde(skip)]
     pub balancer: Arc<str>,
-    /// Offered load; `None` if the traffic sets its own rate.
+    #[serde(skip)]
     pub load: Option<f64>,
     /// Values of further sweep axes, as in the summary.
+    #[serde(skip)]
     pub variant: Arc<str>,
+    #[serde(skip)]
     pub seed: u64,
     /// Position of the flow in the list, the same in every balancer's run of a seed.
     pub flow: u32,
-    /// Number of the sending host.
     pub src: u32,
-    /// Number of the receiving host.
     pub dst: u32,
-    /// Payload.
     pub size_bytes: u64,
     /// Number of the job, coflow or collective; 0 for none.
     pub group: u32,
     /// Time at which the first byte was offered; `None` if the flow never started.
     pub start_us: Option<f64>,
-    pub end: RowEnd,
+    pub status: FlowStatus,
     /// Last byte received − first byte offered, of completed flows.
     pub fct_us: Option<f64>,
     /// Last byte acknowledged − first byte offered; `None` if it was not acknowledged.
     pub sender_fct_us: Option<f64>,
-    /// FCT in an empty network.
     pub ideal_us: f64,
-    /// FCT / ideal FCT, of completed flows.
     pub slowdown: Option<f64>,
-    /// Payload bytes delivered in order.
     pub delivered_bytes: u64,
     /// Data packets sent, retransmissions included.
-    pub packets: u32,
-    /// Retransmitted data packets.
+    pub packets_sent: u32,
     pub retransmitted: u32,
-    /// Retransmission time-outs.
     pub timeouts: u32,
     /// Data packets that arrived below the highest sequence number received.
     pub reordered: u32,
-    /// Path changes between consecutive data packets.
     pub path_changes: u32,
 }
 
-/// State of a flow at the end of the run, named as in the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum RowEnd {
-    /// Every byte arrived.
+pub enum FlowStatus {
     Completed,
-    /// The sender stopped after too many time-outs.
     Failed,
-    /// The run ended first.
     Running,
-    /// The run ended before its start time.
+    #[default]
     NotStarted,
 }
 
-impl RowEnd {
-    /// Returns the name in the files.
+impl FlowStatus {
     pub fn as_str(self) -> &'static str {
         match self {
-            RowEnd::Completed => "completed",
-            RowEnd::Failed => "failed",
-            RowEnd::Running => "running",
-            RowEnd::NotStarted => "not-started",
+            FlowStatus::Completed => "completed",
+            FlowStatus::Failed => "failed",
+            FlowStatus::Running => "running",
+            FlowStatus::NotStarted => "not-started",
         }
     }
 }
 
-impl From<sim::outcome::FlowEnd> for RowEnd {
+impl From<sim::outcome::FlowEnd> for FlowStatus {
     fn from(end: sim::outcome::FlowEnd) -> Self {
         match end {
-            sim::outcome::FlowEnd::Completed => RowEnd::Completed,
-            sim::outcome::FlowEnd::Failed => RowEnd::Failed,
-            sim::outcome::FlowEnd::Running => RowEnd::Running,
-            sim::outcome::FlowEnd::NotStarted => RowEnd::NotStarted,
+            sim::outcome::FlowEnd::Completed => FlowStatus::Completed,
+            sim::outcome::FlowEnd::Failed => FlowStatus::Failed,
+            sim::outcome::FlowEnd::Running => FlowStatus::Running,
+            sim::outcome::FlowEnd::NotStarted => FlowStatus::NotStarted,
         }
     }
 }

@@ -16,17 +16,14 @@ use parquet::schema::types::Type;
 
 use crate::results::flow_row::FlowRow;
 
-/// Error of [`FlowsWriter`].
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {path}")]
 pub struct FlowsError {
-    /// Name of the file to write.
     pub path: PathBuf,
     #[source]
     pub cause: FlowsCause,
 }
 
-/// Cause of a [`FlowsError`].
 #[derive(Debug, thiserror::Error)]
 pub enum FlowsCause {
     #[error(transparent)]
@@ -45,10 +42,6 @@ pub struct FlowsWriter {
 }
 
 impl FlowsWriter {
-    /// Creates a file: CSV if its name ends in `.csv`, Parquet (zstd) otherwise.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub fn create(path: &Path) -> Result<FlowsWriter, FlowsError> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
@@ -69,10 +62,6 @@ impl FlowsWriter {
         sink.append(run_rows).map_err(|cause| FlowsError { path: self.path.clone(), cause })
     }
 
-    /// Completes the file and renames it to its final name.
-    ///
-    /// # Errors
-    /// As for [`FlowsWriter::append`].
     pub fn finish(mut self) -> Result<(), FlowsError> {
         let sink = self.sink.take().expect("only this function takes the sink");
         let done = sink.finish().and_then(|()| Ok(std::fs::rename(&self.partial, &self.path)?));
@@ -146,7 +135,6 @@ impl Sink {
     }
 }
 
-/// Source of a column's values; the variant is the column type.
 enum Column {
     U32(fn(&FlowRow) -> u32),
     U64(fn(&FlowRow) -> u64),
@@ -181,7 +169,6 @@ impl Column {
     }
 }
 
-/// The columns, in the order of the files. New ones go to the end.
 const COLUMNS: &[(&str, Column)] = &[
     ("run", Column::U32(|row| row.run)),
     ("balancer", Column::Text(|row| &row.balancer)),
@@ -194,13 +181,13 @@ const COLUMNS: &[(&str, Column)] = &[
     ("size_bytes", Column::U64(|row| row.size_bytes)),
     ("group", Column::U32(|row| row.group)),
     ("start_us", Column::OptionalF64(|row| row.start_us)),
-    ("end", Column::Text(|row| row.end.as_str())),
+    ("status", Column::Text(|row| row.status.as_str())),
     ("fct_us", Column::OptionalF64(|row| row.fct_us)),
     ("sender_fct_us", Column::OptionalF64(|row| row.sender_fct_us)),
     ("ideal_us", Column::F64(|row| row.ideal_us)),
     ("slowdown", Column::OptionalF64(|row| row.slowdown)),
     ("delivered_bytes", Column::U64(|row| row.delivered_bytes)),
-    ("packets", Column::U32(|row| row.packets)),
+    ("packets_sent", Column::U32(|row| row.packets_sent)),
     ("retransmitted", Column::U32(|row| row.retransmitted)),
     ("timeouts", Column::U32(|row| row.timeouts)),
     ("reordered", Column::U32(|row| row.reordered)),

@@ -2,7 +2,6 @@
 
 use crate::summary::{Point, Stat};
 
-/// Column name and value.
 type Column = (&'static str, fn(&Point) -> &Stat);
 
 const COLUMNS: [Column; 14] = [
@@ -18,7 +17,7 @@ const COLUMNS: [Column; 14] = [
     ("group_max_us", |point| &point.group_max_us),
     ("drop_share", |point| &point.drop_share),
     ("throughput_share", |point| &point.throughput_share),
-    ("slowdown_bound", |point| &point.slowdown_bound),
+    ("slowdown_lower_bound", |point| &point.slowdown_lower_bound),
     ("slowdown_vs_best", |point| &point.slowdown_vs_best),
 ];
 

@@ -8,13 +8,11 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted.get(rank.max(1) - 1).or(sorted.last()).copied().unwrap_or(0.0)
 }
 
-/// Sorts values that are never NaN.
 pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_unstable_by(f64::total_cmp);
     values
 }
 
-/// Returns mean and quantiles of a sorted list.
 pub(crate) fn summary(sorted: &[f64]) -> Quantiles {
     if sorted.is_empty() {
         return Quantiles::default();

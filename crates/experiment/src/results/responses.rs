@@ -4,15 +4,11 @@ use crate::results::points_csv::quoted;
 use crate::results::statistics::stat;
 use crate::summary::{ClassSummary, RunSummary, Stat};
 
-/// One request class with one balancer, over seeds. Quantiles are means of the seeds' quantiles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassPoint {
-    /// Values of further sweep axes.
     pub variant: String,
     pub balancer: String,
-    /// The class, or `all`.
     pub class: String,
-    /// Number of runs.
     pub seeds: u32,
     /// Started, completed, failed and running requests, over all seeds.
     pub counts: [u64; 4],
@@ -22,9 +18,7 @@ pub struct ClassPoint {
     pub p50_us: Stat,
     pub p90_us: Stat,
     pub p99_us: Stat,
-    /// Mean download rate, bytes per second.
-    pub download_rate: Stat,
-    /// Share of pages of each server, in the order of the file.
+    pub download_bytes_per_s: Stat,
     pub shares: Vec<(String, f64)>,
 }
 
@@ -68,7 +62,7 @@ fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
         p50_us: over(|class| class.response_us.p50),
         p90_us: over(|class| class.response_us.p90),
         p99_us: over(|class| class.response_us.p99),
-        download_rate: over(|class| class.download_rate),
+        download_bytes_per_s: over(|class| class.download_bytes_per_s),
         shares: servers
             .enumerate()
             .map(|(place, server)| (server.host.clone(), pages(place) / total.max(1.0)))
@@ -76,12 +70,11 @@ fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
     }
 }
 
-/// Returns the table as text, times in seconds.
 pub(crate) fn csv(points: &[ClassPoint]) -> String {
     let mut text = String::from("variant,balancer,class,seeds,started,completed,failed,running");
     let columns = ["mean", "p10", "p50", "p90", "p99"];
     columns.iter().for_each(|name| text += &format!(",response_{name}_s,response_{name}_s_ci95"));
-    text += ",download_rate,download_rate_ci95,server_shares\n";
+    text += ",download_bytes_per_s,download_bytes_per_s_ci95,server_shares\n";
     for point in points {
         let counts = point.counts.map(|count| count.to_string()).join(",");
         let (variant, balancer, class) = (quoted(&point.variant), quoted(&point.balancer), quoted(&point.class));
@@ -90,7 +83,7 @@ pub(crate) fn csv(points: &[ClassPoint]) -> String {
             text += &format!(",{},{}", stat.mean / 1e6, stat.ci95 / 1e6);
         }
         let shares: Vec<String> = point.shares.iter().map(|(host, share)| format!("{host}={share:.4}")).collect();
-        let (rate, shares) = (&point.download_rate, shares.join(" "));
+        let (rate, shares) = (&point.download_bytes_per_s, shares.join(" "));
         text += &format!(",{},{},{}\n", rate.mean, rate.ci95, quoted(&shares));
     }
     text

@@ -2,14 +2,12 @@
 
 use net::{LinkIx, Topology};
 
-/// The kind of a directed link; a time series has one line per kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct LinkKind {
     /// Tier of the cable, which is that of its upper end; 1 for host links.
     pub tier: u8,
     /// Tier of its lower end; equal to `tier` in networks without tiers.
     pub lower: u8,
-    /// Whether the link leads away from the hosts.
     pub up: bool,
 }
 
@@ -20,7 +18,6 @@ impl LinkKind {
         LinkKind { tier: from.max(to), lower: from.min(to), up: from < to }
     }
 
-    /// Returns the name in this topology.
     pub fn name(self, topology: &Topology) -> String {
         let top = topology.top_tier().0;
         let (low, high) = (tier_name(self.lower, top), tier_name(self.tier, top));

@@ -17,9 +17,6 @@ use sim::{
 
 /// Runs a scenario, with a controller if its balancer is central. Also returns the mean wall time
 /// of a decision, microseconds, 0 without a controller.
-///
-/// # Errors
-/// As [`sim::run`] and [`sim::run_controlled`].
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
     match Stopwatch::of(scenario)? {
         None => Ok((sim::run(scenario, progress)?, 0.0)),
@@ -34,7 +31,6 @@ pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool)
 /// from all other results.
 struct Stopwatch {
     controller: Controller,
-    /// Total time of calls that ran the balancer.
     deciding: Duration,
     decisions: u64,
 }
@@ -42,9 +38,6 @@ struct Stopwatch {
 impl Stopwatch {
     /// Creates the controller of a central balancer or of a server balancer, with the hosts and
     /// capacities of the network; `None` for other balancers.
-    ///
-    /// # Errors
-    /// The controller rejects the services.
     fn of(scenario: &Scenario<'_>) -> Result<Option<Stopwatch>, SimError> {
         let (spec, topology, seed) = (scenario.balancer, scenario.topology, scenario.seed);
         let config = settings(topology, &scenario.config.control, seed);
@@ -55,7 +48,6 @@ impl Stopwatch {
         }
     }
 
-    /// Creates the controller of virtual services.
     fn serving(services: &ServicesConfig, spec: &Spec, config: Config) -> Result<Stopwatch, SimError> {
         let refused = |reason: String| SimError::Config { key: "service", value: spec.label(), reason };
         let checker = services.agents.and_then(|agents| agents.in_band);
@@ -140,7 +132,6 @@ impl ControlPlane for Stopwatch {
     }
 }
 
-/// Returns the configuration of the controller: hosts, as with static ARP, and capacities of links.
 fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
     let default = Config::default();
     let discovery = config.discovery.unwrap_or(default.discovery_interval);
@@ -158,7 +149,6 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
     }
 }
 
-/// Returns services and pools in the controller's form; all pools have the same balancer.
 fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
     let service = |(id, service): (u16, &VirtualService)| vip::Service {
         id: ServiceId(id),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
 use sim::{FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
 use traffic::FlowList;
 
@@ -18,51 +19,38 @@ use crate::runner::{RunError, RunJob, RunOutput, Runner};
 use crate::store::{Appender, Store};
 use crate::summary::RunRecord;
 
-/// Options of an execution.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Folder for the results.
     pub out: PathBuf,
-    /// Number of threads; 0 for one per core.
     pub jobs: usize,
-    /// Whether to keep a row per flow (`flows.parquet`, `flows.csv`).
     pub flows: bool,
     /// Whether to write every flow list (`flow-lists/`), for `traffic.flow_list` or for other
     /// programs.
     pub flow_lists: bool,
 }
 
-/// Receiver of progress reports from several threads.
 pub trait Observer: Sync {
-    /// Receives progress periodically, and at the end of each run.
     fn progress(&self, progress: &Progress);
 }
 
-/// Ignores progress.
 impl Observer for () {
     fn progress(&self, _: &Progress) {}
 }
 
-/// Progress of an execution.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Runs of the plan.
     pub runs_total: u64,
-    /// Completed runs, those of earlier attempts included.
     pub runs_done: u64,
-    /// Runs reused from an earlier attempt.
     pub runs_resumed: u64,
     /// Runs of the plan that the folder has only from another build of this program; they are
     /// repeated.
     pub runs_outdated: u64,
     /// Flows of the pending runs at the beginning; an estimate if their number is drawn.
     pub flows_total: u64,
-    /// Flows ended since the beginning.
     pub flows_done: u64,
     /// Packet-hops since the beginning: exact for completed runs, estimated from events for running
     /// ones.
     pub packet_hops: u64,
-    /// Time since the beginning.
     pub elapsed: Duration,
 }
 
@@ -91,7 +79,7 @@ pub(crate) fn execute(
     shared.control.observer.progress(&shared.tally.progress());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = if options.jobs == 0 { cores } else { options.jobs };
-    let jobs = jobs.min(shared.control.world.jobs_max()).clamp(1, pending.len().max(1));
+    let jobs = jobs.min(shared.control.platform.jobs_max()).clamp(1, pending.len().max(1));
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| shared.work());
@@ -109,11 +97,9 @@ pub(crate) fn execute(
     Ok(runs.iter().filter_map(|run| known.remove(&run.fingerprint)).collect())
 }
 
-/// The environment of an execution: platform, observer and stop flag.
 #[derive(Clone, Copy)]
 pub(crate) struct Control<'a> {
-    pub world: &'a dyn Runner,
-    /// Runs of the plan that the folder has only from another build.
+    pub platform: &'a dyn Runner,
     pub runs_outdated: u64,
     pub observer: &'a dyn Observer,
     pub stop: &'a AtomicBool,
@@ -126,7 +112,6 @@ struct Shared<'a> {
     keep_flows: bool,
     control: Control<'a>,
     next: AtomicUsize,
-    /// Set when a run failed, to stop the others.
     abandon: AtomicBool,
     results: Mutex<Results>,
     tally: Tally,
@@ -139,7 +124,6 @@ struct Results {
 }
 
 impl Shared<'_> {
-    /// Loop of one thread: takes the next run of the plan until none is left.
     fn work(&self) {
         while !self.must_stop() {
             let Some(run) = self.pending.get(self.next.fetch_add(1, Ordering::Relaxed)) else { return };
@@ -155,7 +139,6 @@ impl Shared<'_> {
         self.control.stop.load(Ordering::Relaxed) || self.abandon.load(Ordering::Relaxed)
     }
 
-    /// Executes one run; `None` if it was interrupted.
     fn run(&self, run: &PlannedRun) -> Result<Option<RunRecord>, Error> {
         let began = Instant::now();
         let variant = &self.experiment.variants[run.variant];
@@ -169,7 +152,7 @@ impl Shared<'_> {
             Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
         let name = self.name(run);
-        let ended = self.control.world.run(&RunJob { scenario, variant, name: &name }, &mut |at| {
+        let ended = self.control.platform.run(&RunJob { scenario, variant, name: &name }, &mut |at| {
             self.tally.advance(&mut seen, at.flows_done, at.events);
             self.control.observer.progress(&self.tally.progress());
             !self.must_stop()
@@ -199,7 +182,7 @@ impl Shared<'_> {
         summary.engine.wall_s = began.elapsed().as_secs_f64();
         summary.engine.peak_rss_bytes = peak_rss_bytes();
         summary.engine.decision_us = decision_us;
-        summary.world = self.control.world.name().to_owned();
+        summary.platform = self.control.platform.name().to_owned();
         summary.testbed = testbed;
         let build = crate::run::plan::BUILD.to_owned();
         let record = RunRecord { fingerprint: run.fingerprint.clone(), build, summary, detail };
@@ -240,7 +223,6 @@ impl Shared<'_> {
     }
 }
 
-/// Counters shared by all threads.
 struct Tally {
     began: Instant,
     runs_total: u64,
@@ -249,7 +231,6 @@ struct Tally {
     runs_ended: AtomicU64,
     flows_total: u64,
     flows_done: AtomicU64,
-    /// Events of all runs, completed or not.
     events: AtomicU64,
     ended_events: AtomicU64,
     ended_hops: AtomicU64,
@@ -271,7 +252,6 @@ impl Tally {
         }
     }
 
-    /// Adds the progress of one run since the last call.
     fn advance(&self, seen: &mut (u64, u64), flows_done: u64, events: u64) {
         self.flows_done.fetch_add(flows_done.saturating_sub(seen.0), Ordering::Relaxed);
         self.events.fetch_add(events.saturating_sub(seen.1), Ordering::Relaxed);
@@ -302,7 +282,6 @@ impl Tally {
     }
 }
 
-/// Returns one row per flow of a run.
 fn rows(
     index: u32,
     record: &RunRecord,
@@ -323,13 +302,13 @@ fn rows(
             size_bytes: flow.size_bytes,
             group: flow.group,
             start_us: started.then(|| end.started.as_us_f64()),
-            end: end.end.into(),
+            status: end.end.into(),
             fct_us: completed.then(|| end.fct.as_us_f64()),
             sender_fct_us: Some(end.sender_fct.as_us_f64()).filter(|fct| *fct > 0.0),
             ideal_us: end.ideal.as_us_f64(),
             slowdown: completed.then(|| end.fct.as_ps() as f64 / end.ideal.as_ps().max(1) as f64),
             delivered_bytes: end.delivered_bytes,
-            packets: end.packets_sent,
+            packets_sent: end.packets_sent,
             retransmitted: end.retransmitted,
             timeouts: end.timeouts,
             reordered: end.reordered,
@@ -346,7 +325,6 @@ fn server_of(config: Option<&ServicesConfig>, outcome: &Outcome, request: u32) -
     config?.servers.get(server as usize).map(|server| server.host)
 }
 
-/// Returns a row with only the values shared by all rows of a run.
 pub(crate) fn row_template(index: u32, record: &RunRecord) -> FlowRow {
     FlowRow {
         run: index,
@@ -354,30 +332,12 @@ pub(crate) fn row_template(index: u32, record: &RunRecord) -> FlowRow {
         load: record.summary.load,
         variant: Arc::from(record.summary.variant.as_str()),
         seed: record.summary.seed,
-        flow: 0,
-        src: 0,
-        dst: 0,
-        size_bytes: 0,
-        group: 0,
-        start_us: None,
-        end: crate::results::flow_row::RowEnd::NotStarted,
-        fct_us: None,
-        sender_fct_us: None,
-        ideal_us: 0.0,
-        slowdown: None,
-        delivered_bytes: 0,
-        packets: 0,
-        retransmitted: 0,
-        timeouts: 0,
-        reordered: 0,
-        path_changes: 0,
+        ..FlowRow::default()
     }
 }
 
 /// Returns the peak resident set size of this process, bytes; 0 on systems without `/proc`.
 pub fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
-    kib.map_or(0, |kib| kib * 1024)
+    let status = Process::myself().and_then(|process| process.status());
+    status.ok().and_then(|status| status.vmhwm).map_or(0, |kib| kib * 1024)
 }

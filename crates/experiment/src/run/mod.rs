@@ -21,46 +21,31 @@ use crate::summary::{RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
 
-/// Error of an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The simulator failed.
     #[error("the run of {run} failed")]
     Run {
-        /// Balancer, seed, load and variant.
         run: String,
         #[source]
         cause: Box<sim::SimError>,
     },
-    /// Another platform failed.
     #[error("the run of {run} failed")]
     Platform {
-        /// Balancer, seed, load and variant.
         run: String,
         #[source]
         cause: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The platform does not support the experiment.
     #[error("the platform does not support the experiment")]
     UnsupportedExperiment(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The flows of a run could not be generated.
     #[error("cannot generate the flows of the run of {run}")]
     Traffic {
-        /// Balancer, seed, load and variant.
         run: String,
         #[source]
         cause: Box<traffic::TrafficError>,
     },
     /// The stop flag was set. Completed runs are kept.
     #[error("interrupted after {done} of {total} runs; {out} keeps their results")]
-    Interrupted {
-        /// Number of completed runs.
-        done: usize,
-        /// Number of planned runs.
-        total: usize,
-        /// The results folder.
-        out: PathBuf,
-    },
+    Interrupted { done: usize, total: usize, out: PathBuf },
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -82,27 +67,23 @@ pub fn run(
     run_in(&runner::Simulator, experiment, options, observer, stop)
 }
 
-/// Runs an experiment on any platform.
-///
-/// # Errors
-/// As [`run`], and requests that the platform does not support.
 pub fn run_in(
-    world: &dyn Runner,
+    platform: &dyn Runner,
     experiment: &Experiment,
     options: &Options,
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Summary, Error> {
-    world.check(experiment).map_err(Error::UnsupportedExperiment)?;
+    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let store = Store::create(&options.out)?;
-    let runs = plan::plan_in(experiment, world);
+    let runs = plan::plan_in(experiment, platform);
     let known = known(&store, &runs, options)?;
-    let runs_outdated = known.outdated(world.name(), experiment, &runs);
+    let runs_outdated = known.outdated(platform.name(), experiment, &runs);
     write_inputs(experiment, &store)?;
     if options.flow_lists {
         write_flow_lists(experiment, &store, &runs)?;
     }
-    let control = execute::Control { world, runs_outdated, observer, stop };
+    let control = execute::Control { platform, runs_outdated, observer, stop };
     let records = execute::execute(experiment, &runs, known.runs, &store, options, control)?;
     let summary = summarise(experiment, &records);
     if options.flows {
@@ -124,10 +105,6 @@ pub fn run_in(
     Ok(summary)
 }
 
-/// Reads a results folder: the summary, and the record of each of its runs if it exists.
-///
-/// # Errors
-/// There is no summary, or a file is damaged.
 pub fn load(folder: &Path) -> Result<(Summary, Vec<RunRecord>), Error> {
     let store = Store::open(folder);
     let summary = store.summary()?;
@@ -139,10 +116,6 @@ pub fn load(folder: &Path) -> Result<(Summary, Vec<RunRecord>), Error> {
     Ok((summary, records))
 }
 
-/// Writes the report of a results folder again and returns its path.
-///
-/// # Errors
-/// The folder cannot be read or written.
 pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
     let (summary, records) = load(folder)?;
     let store = Store::open(folder);
@@ -151,18 +124,15 @@ pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
 }
 
 fn identity(run: &RunSummary) -> String {
-    identity_of(&run.world, &run.variant, &run.balancer, run.load, run.seed)
+    identity_of(&run.platform, &run.variant, &run.balancer, run.load, run.seed)
 }
 
-fn identity_of(world: &str, variant: &str, balancer: &str, load: Option<f64>, seed: u64) -> String {
-    format!("{world}\n{variant}\n{balancer}\n{load:?}\n{seed}")
+fn identity_of(platform: &str, variant: &str, balancer: &str, load: Option<f64>, seed: u64) -> String {
+    format!("{platform}\n{variant}\n{balancer}\n{load:?}\n{seed}")
 }
 
-/// Existing records of a results folder.
 struct Known {
-    /// Reusable runs of the plan, by fingerprint.
     runs: BTreeMap<String, RunRecord>,
-    /// Records of other plans and of other builds.
     others: Vec<RunRecord>,
 }
 
@@ -182,13 +152,12 @@ fn known(store: &Store, runs: &[PlannedRun], options: &Options) -> Result<Known,
 }
 
 impl Known {
-    /// Returns the number of planned runs that the folder has only from another build.
-    fn outdated(&self, world: &str, experiment: &Experiment, runs: &[PlannedRun]) -> u64 {
+    fn outdated(&self, platform: &str, experiment: &Experiment, runs: &[PlannedRun]) -> u64 {
         let of_other_builds = self.others.iter().filter(|record| record.build != plan::BUILD);
         let of_other_builds: BTreeSet<String> = of_other_builds.map(|record| identity(&record.summary)).collect();
         let is_outdated = |run: &&PlannedRun| {
             let (variant, balancer) = (&experiment.variants[run.variant].label, &experiment.balancers[run.balancer]);
-            let identity = identity_of(world, variant, &balancer.label(), run.load, run.seed);
+            let identity = identity_of(platform, variant, &balancer.label(), run.load, run.seed);
             !self.runs.contains_key(&run.fingerprint) && of_other_builds.contains(&identity)
         };
         runs.iter().filter(is_outdated).count() as u64
@@ -202,7 +171,6 @@ fn write_inputs(experiment: &Experiment, store: &Store) -> Result<(), Error> {
     Ok(store.write("experiment.toml", experiment.file.as_bytes())?)
 }
 
-/// Writes one flow list per variant, load and seed, which all balancers share.
 fn write_flow_lists(experiment: &Experiment, store: &Store, runs: &[PlannedRun]) -> Result<(), Error> {
     let mut written = BTreeSet::new();
     for run in runs {
@@ -232,14 +200,14 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
             run
         })
         .collect();
-    let (points, verdicts) = statistics::evaluate(&runs, experiment.measure);
+    let (points, verdicts) = statistics::evaluate(&runs, experiment.rank_by);
     let claims = claims::judge(&experiment.claims, &runs);
     Summary {
         schema: SCHEMA_VERSION,
         anabranch: env!("CARGO_PKG_VERSION").to_owned(),
         experiment: experiment.name.clone(),
         file: experiment.file.clone(),
-        measure: experiment.measure,
+        rank_by: experiment.rank_by,
         setting: experiment.setting(),
         warnings: experiment.warnings.clone(),
         runs,

@@ -7,15 +7,11 @@ use crate::runner::{Runner, Simulator};
 /// build may give other results, so its records are not reused.
 pub const BUILD: &str = env!("ANABRANCH_BUILD");
 
-/// One run to execute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedRun {
-    /// Position in the plan and in `summary.json`.
     pub index: usize,
-    /// Position in [`Experiment::variants`].
     pub variant: usize,
     pub load: Option<f64>,
-    /// Position in [`Experiment::balancers`].
     pub balancer: usize,
     /// Seed of the flows and of the run's own draws. Flows depend on variant, load and seed, never
     /// on the balancer.
@@ -26,16 +22,15 @@ pub struct PlannedRun {
     pub fingerprint: String,
 }
 
-/// Returns all runs in the simulator, ordered by variant, load, balancer, seed.
 pub fn plan(experiment: &Experiment) -> Vec<PlannedRun> {
     plan_in(experiment, &Simulator)
 }
 
 /// Returns all runs on a platform, in the same order. Platforms have different fingerprints.
-pub fn plan_in(experiment: &Experiment, world: &dyn Runner) -> Vec<PlannedRun> {
+pub fn plan_in(experiment: &Experiment, platform: &dyn Runner) -> Vec<PlannedRun> {
     let mut runs = Vec::with_capacity(experiment.run_count());
     for (variant_ix, variant) in experiment.variants.iter().enumerate() {
-        let place = (world.name(), world.identity(variant));
+        let place = (platform.name(), platform.identity(variant));
         for (load, flows_expected) in variant.loads.iter().zip(&variant.flow_counts) {
             for (balancer_ix, balancer) in experiment.balancers.iter().enumerate() {
                 for seed in &experiment.seeds {
@@ -57,7 +52,7 @@ pub fn plan_in(experiment: &Experiment, world: &dyn Runner) -> Vec<PlannedRun> {
 
 fn fingerprint(
     build: &str,
-    (world, identity): &(&str, String),
+    (platform, identity): &(&str, String),
     variant: &Variant,
     balancer: &str,
     load: Option<f64>,
@@ -69,7 +64,7 @@ fn fingerprint(
         variant.label,
         variant.canonical,
     );
-    text += &format!("{world}\n{identity}\n");
+    text += &format!("{platform}\n{identity}\n");
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }
 

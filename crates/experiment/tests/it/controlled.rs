@@ -10,44 +10,9 @@ use anabranch_experiment::{Experiment, Options, Override, run};
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// k = 4; tests add failures.
-const FAT_TREE: &str = r#"
-name = "fat-tree"
-seeds = 2
-balancers = ["sdn-ecmp", "ecmp", "sdn-spt:tie=first"]
-[topology]
-spec = "fat-tree:k=4"
-[traffic]
-workload = "web-search"
-load = 0.3
-flows = 200
-"#;
+const FAT_TREE: &str = include_str!("../data/fat-tree.toml");
 
-/// F0's network and stride(30), for a limited time.
-const F0: &str = r#"
-name = "f0"
-seeds = 1
-balancers = ["sdn-spt:tie=first"]
-[topology]
-spec = "fat-tree:k=4,hosts_per_edge=10,host_rate=1Mbps,fabric_rate=10Mbps,host_delay=10us,fabric_delay=10us"
-[traffic]
-workload = "fixed:size=1GB"
-pattern = "stride:step=30"
-arrivals = "all-at-once"
-[transport]
-kind = "udp"
-min_packets = 1000
-max_packets = 2000
-mss = "1472B"
-header = "28B"
-[switch]
-queue = "1000pkt"
-ecn = "off"
-[probes]
-bin = "10s"
-fixed_bins = true
-[stop]
-until = "60s"
-"#;
+const F0: &str = include_str!("../data/f0-stride.toml");
 
 fn experiment(text: &str, overrides: &[(&str, &str)]) -> Experiment {
     let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
@@ -83,13 +48,13 @@ fn central_and_other_balancers_are_compared_in_one_report() {
         let lost: u64 = packets.dropped.values().sum();
         assert_eq!(packets.sent, packets.delivered + packets.to_controller + lost + packets.in_flight);
         assert_eq!(packets.dropped["no_route"] + packets.dropped["loop"], 0);
-        assert_eq!(run.control.plane.is_some(), run.balancer.starts_with("sdn"), "{}", run.balancer);
+        assert_eq!(run.overhead.control_plane.is_some(), run.balancer.starts_with("sdn"), "{}", run.balancer);
     }
     // Hashing spreads flows over four cores; a single path for all is slower.
-    let slowdown = |balancer| of(&summary, balancer).slowdown_bound_mean;
+    let slowdown = |balancer| of(&summary, balancer).slowdown_lower_bound_mean;
     let (hashed, single) = (slowdown("sdn-ecmp"), slowdown("sdn-spt:tie=first"));
     assert!(hashed < single, "{hashed} against {single}");
-    let plane = of(&summary, "sdn-ecmp").control.plane.clone().expect("there is a controller");
+    let plane = of(&summary, "sdn-ecmp").overhead.control_plane.clone().expect("there is a controller");
     assert!(plane.decisions > 0 && plane.boot.messages > 0 && plane.entries_max >= 16, "{plane:?}");
     assert_eq!((plane.errors, plane.messages_lost), (0, 0));
     let timings = fs::read_to_string(one.join("timings.json")).unwrap();
@@ -112,7 +77,7 @@ fn the_shortest_path_under_stride_loads_one_core_of_four() {
     ] {
         assert!((value / expected - 1.0).abs() < 0.005, "{what} is {value}, not {expected}");
     }
-    let plane = summary.runs[0].control.plane.clone().expect("there is a controller");
+    let plane = summary.runs[0].overhead.control_plane.clone().expect("there is a controller");
     assert_eq!(
         plane.to_switches["flow_mod"].messages, 0,
         "the network has not changed, and discovery must not report a change"
@@ -130,7 +95,7 @@ fn a_network_that_was_up_has_its_rules_when_the_first_flow_begins() {
     let balancers = r#"["sdn-spt:tie=dst_tor", "sdn-spt:tie=first", "sdn-ecmp"]"#;
     let more = [(key, value), ("traffic.pattern", "stride:step=64"), ("balancers", balancers), ("stop.until", "5s")];
     for run in &results(F0, &more).runs {
-        let plane = run.control.plane.clone().expect("there is a controller");
+        let plane = run.overhead.control_plane.clone().expect("there is a controller");
         let changes = plane.to_switches["flow_mod"].messages + plane.to_switches["group_mod"].messages;
         assert_eq!(changes, 0, "{}: switches were changed after time 0: {plane:?}", run.balancer);
         assert_eq!(run.packets.dropped["no_route"] + run.packets.dropped["loop"], 0, "{}", run.balancer);
@@ -138,26 +103,12 @@ fn a_network_that_was_up_has_its_rules_when_the_first_flow_begins() {
 }
 
 /// One UDP flow in each direction of every pair; a core cable fails permanently.
-const CUT: &str = r#"
-name = "cut"
-seeds = 1
-balancers = ["sdn-ecmp"]
-measure = "throughput"
-[topology]
-spec = "fat-tree:k=4"
-[traffic]
-workload = "fixed:size=5MB"
-pattern = "stride:step=8"
-arrivals = "all-at-once"
-[transport]
-kind = "udp"
-rate = "1Gbps"
-"#;
+const CUT: &str = include_str!("../data/cut.toml");
 
 #[test]
 fn rules_avoid_a_cut_link_after_detection() {
     let summary = |more: &[&str]| {
-        let cut = "\"link-down:any,at=10ms,detection=1ms\"".to_owned();
+        let cut = "\"link-down:any,at=10ms,detection_delay=1ms\"".to_owned();
         let failures = std::iter::once(cut).chain(more.iter().map(|text| format!("\"{text}\"")));
         let list = format!("[{}]", failures.collect::<Vec<_>>().join(", "));
         results(CUT, &[("failure", &list), ("control.latency", "\"100us\"")])
@@ -169,7 +120,7 @@ fn rules_avoid_a_cut_link_after_detection() {
     assert!(lost(&free) > 0, "the cable that was cut carried nothing: choose another");
     assert!(lost(&free) < 83 * 10 * 4, "{:?}", run.packets.dropped);
     assert!(run.throughput_share > 0.09, "{}", run.throughput_share);
-    let plane = run.control.plane.clone().expect("there is a controller");
+    let plane = run.overhead.control_plane.clone().expect("there is a controller");
     assert!(plane.to_switches["flow_mod"].messages + plane.to_switches["group_mod"].messages > 0, "{plane:?}");
     // The controller is down for the next 15 ms, so more packets are lost, except those that
     // switches reroute without it (groups whose buckets watch ports).

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use anabranch_experiment::results::flow_row::{FlowRow, RowEnd};
+use anabranch_experiment::results::flow_row::{FlowRow, FlowStatus};
 use anabranch_experiment::results::flow_writer::FlowsWriter;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 
 fn rows_of_run(run: u32, balancer: &str) -> Vec<FlowRow> {
     let (balancer, variant): (Arc<str>, Arc<str>) = (balancer.into(), "buffer=100KB, \"deep\"".into());
-    let ends = [RowEnd::Completed, RowEnd::Failed, RowEnd::Running, RowEnd::NotStarted];
+    let ends = [FlowStatus::Completed, FlowStatus::Failed, FlowStatus::Running, FlowStatus::NotStarted];
     (0..1500u32)
         .map(|flow| {
             let end = ends[if flow % 97 == 0 { (flow / 97 % 4) as usize } else { 0 }];
-            let completed = end == RowEnd::Completed;
+            let completed = end == FlowStatus::Completed;
             let fct_us = 12.5 + f64::from(flow) / 3.0;
             FlowRow {
                 run,
@@ -28,14 +28,14 @@ fn rows_of_run(run: u32, balancer: &str) -> Vec<FlowRow> {
                 dst: (flow + 1) % 128,
                 size_bytes: u64::from(flow) << 22,
                 group: u32::MAX - flow,
-                start_us: (end != RowEnd::NotStarted).then_some(f64::from(flow) * 0.1),
-                end,
+                start_us: (end != FlowStatus::NotStarted).then_some(f64::from(flow) * 0.1),
+                status: end,
                 fct_us: completed.then_some(fct_us),
                 sender_fct_us: completed.then_some(fct_us + 10.0),
                 ideal_us: 10.0,
                 slowdown: completed.then_some(fct_us / 10.0),
                 delivered_bytes: u64::from(flow),
-                packets: flow + 2,
+                packets_sent: flow + 2,
                 retransmitted: flow % 5,
                 timeouts: flow % 3,
                 reordered: flow % 7,
@@ -93,19 +93,19 @@ fn read_row(row: &Row) -> FlowRow {
         size_bytes: wide("size_bytes"),
         group: narrow("group"),
         start_us: optional(field("start_us")),
-        end: match text("end") {
-            "completed" => RowEnd::Completed,
-            "failed" => RowEnd::Failed,
-            "running" => RowEnd::Running,
-            "not-started" => RowEnd::NotStarted,
-            other => panic!("unknown end {other}"),
+        status: match text("status") {
+            "completed" => FlowStatus::Completed,
+            "failed" => FlowStatus::Failed,
+            "running" => FlowStatus::Running,
+            "not-started" => FlowStatus::NotStarted,
+            other => panic!("unknown status {other}"),
         },
         fct_us: optional(field("fct_us")),
         sender_fct_us: optional(field("sender_fct_us")),
         ideal_us: optional(field("ideal_us")).expect("ideal_us is never null"),
         slowdown: optional(field("slowdown")),
         delivered_bytes: wide("delivered_bytes"),
-        packets: narrow("packets"),
+        packets_sent: narrow("packets_sent"),
         retransmitted: narrow("retransmitted"),
         timeouts: narrow("timeouts"),
         reordered: narrow("reordered"),
@@ -133,14 +133,14 @@ fn csv_reads_back_equal() {
     let mut reader = csv::Reader::from_path(&path).expect("open");
     let headers = reader.headers().expect("headers").clone();
     let column = |name: &str| headers.iter().position(|header| header == name).expect(name);
-    let (variant, fct, seed, end) = (column("variant"), column("fct_us"), column("seed"), column("end"));
+    let (variant, fct, seed, end) = (column("variant"), column("fct_us"), column("seed"), column("status"));
     let mut count = 0;
     for (record, row) in reader.records().zip(&written) {
         let record = record.expect("a record");
         assert_eq!(&record[variant], &*row.variant);
         assert_eq!(record[seed].parse::<u64>().expect("seed"), row.seed);
         assert_eq!(record[fct].parse::<f64>().ok(), row.fct_us, "an empty field where there is no FCT");
-        assert_eq!(&record[end], row.end.as_str());
+        assert_eq!(&record[end], row.status.as_str());
         count += 1;
     }
     assert_eq!(count, written.len());

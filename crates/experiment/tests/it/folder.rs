@@ -7,17 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anabranch_experiment::summary::ClaimOutcome;
 use anabranch_experiment::{Error, Experiment, Observer, Options, Override, Progress, load, run, write_report};
 
-const FILE: &str = r#"
-name = "small"
-seeds = 2
-balancers = ["ecmp", "spray"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2"
-[traffic]
-workload = "web-search"
-load = [0.3, 0.6]
-flows = 30
-"#;
+const FILE: &str = include_str!("../data/small.toml");
 
 fn experiment(overrides: &[(&str, &str)]) -> Experiment {
     let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
@@ -34,7 +24,6 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Sets the stop flag after two runs.
 struct StopsAfterTwo<'a>(&'a AtomicBool);
 
 impl Observer for StopsAfterTwo<'_> {
@@ -69,7 +58,6 @@ fn results_do_not_depend_on_threads_or_interruptions() {
     assert!(!one.join("parts").exists());
 }
 
-/// Expects this number of reused runs.
 struct Resumed(u64);
 
 impl Observer for Resumed {

@@ -1,7 +1,7 @@
 //! E2.6 of F2: flows migrate between paths while they send, at rates up to that of the line, and no
 //! packet is lost.
 //!
-//! A balancer moves flows at random times (`restless`), through the controller and OpenFlow
+//! A balancer moves flows at random times (`random-moves`), through the controller and OpenFlow
 //! switches of the simulator. `crates/cli/tests/testbed.rs` does the same on real switches.
 
 use anabranch_experiment::run::controller;
@@ -27,7 +27,7 @@ fn config(rate: Bandwidth, until_s: u64) -> SimConfig {
 }
 
 fn run(topology: &Topology, flows: &FlowList, config: &SimConfig, seed: u64) -> Outcome {
-    let spec = Spec::parse("restless").expect("it is registered");
+    let spec = Spec::parse("random-moves").expect("it is registered");
     let scenario = Scenario { topology, flows, balancer: &spec, seed, config };
     let (outcome, _) = controller::run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
     outcome.accounting.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));

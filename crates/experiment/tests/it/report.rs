@@ -4,7 +4,6 @@ use crate::support::{Recipe, results};
 use anabranch_experiment::report;
 use anabranch_experiment::summary::{ClaimOutcome, ClaimVerdict, Fault, RunRecord, Summary, Testbed};
 
-/// Parses the page as XML, because HTML parsers tolerate errors.
 fn parsed(html: &str) -> roxmltree::Document<'_> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
     roxmltree::Document::parse_with_options(html, options).expect("the page is well-formed")
@@ -57,15 +56,16 @@ fn a_sweep_has_every_section_for_every_load() {
 fn testbed_runs_list_injected_faults() {
     let (mut summary, records) = results(&Recipe::single());
     let simulated = text_of(parsed(&report::html(&summary, &records)).root_element());
-    assert!(simulated.contains("Simulated time") && !simulated.contains("What was done to the network"));
-    let fault = Fault { what: "controller killed <&".into(), at_us: 3.02e6, lost: 43, longest_gap_us: 55_456.8 };
+    assert!(simulated.contains("Simulated time") && !simulated.contains("Injected faults"));
+    let fault =
+        Fault { kind: "controller-killed <&".into(), link: None, at_us: 3.02e6, lost: 43, longest_gap_us: 55_456.8 };
     let versions = [("openvswitch".to_owned(), "3.1.0".to_owned())].into();
-    let testbed = Testbed { versions, proof_sent: 13_334, faults: vec![fault], ..Testbed::default() };
+    let testbed = Testbed { versions, preflight_sent: 13_334, faults: vec![fault], ..Testbed::default() };
     summary.runs.iter_mut().for_each(|run| run.testbed = Some(testbed.clone()));
     let html = report::html(&summary, &records);
     let text = text_of(parsed(&html).root_element());
     for expected in
-        ["controller killed <&", "3.02\u{a0}s", "43", "55\u{a0}ms", "3.1.0", "13334 packets", "anabranch testbed run"]
+        ["controller-killed <&", "3.02\u{a0}s", "43", "55\u{a0}ms", "3.1.0", "13334 packets", "anabranch testbed run"]
     {
         assert!(text.contains(expected), "{expected} is missing");
     }
@@ -238,42 +238,15 @@ fn a_large_sweep_stays_small_enough_to_open() {
     assert!(html.len() < 4_000_000, "{} bytes", html.len());
 }
 
-/// Thirty balancers and the optimum.
 fn crowd() -> Recipe {
-    const NAMES: [&str; 31] = [
-        "ecmp",
-        "spray",
-        "hermes-rtt",
-        "b03",
-        "b04",
-        "b05",
-        "b06",
-        "b07",
-        "b08",
-        "b09",
-        "b10",
-        "b11",
-        "b12",
-        "b13",
-        "b14",
-        "b15",
-        "b16",
-        "b17",
-        "b18",
-        "b19",
-        "b20",
-        "b21",
-        "b22",
-        "b23",
-        "b24",
-        "b25",
-        "b26",
-        "b27",
-        "b28",
-        "b29",
-        "optimum",
-    ];
-    Recipe { name: "crowd", balancers: NAMES.to_vec(), loads: vec![Some(0.3), Some(0.6)], ..Recipe::sweep() }
+    const NAMES: &str = "ecmp spray hermes-rtt b03 b04 b05 b06 b07 b08 b09 b10 b11 b12 b13 b14 b15 b16 b17 b18 b19 \
+                         b20 b21 b22 b23 b24 b25 b26 b27 b28 b29 optimum";
+    Recipe {
+        name: "crowd",
+        balancers: NAMES.split(' ').collect(),
+        loads: vec![Some(0.3), Some(0.6)],
+        ..Recipe::sweep()
+    }
 }
 
 #[test]
@@ -321,11 +294,11 @@ fn bound_is_drawn_separately_and_never_best() {
 fn each_balancer_is_introduced_with_its_costs() {
     let (mut summary, records) = results(&Recipe::single());
     for run in summary.runs.iter_mut().filter(|run| run.balancer == "hermes-rtt") {
-        run.control = anabranch_experiment::summary::Control {
+        run.overhead = anabranch_experiment::summary::Overhead {
             messages: 1000,
             bytes: 64_000,
             data_bytes: 6_400_000,
-            plane: None,
+            control_plane: None,
         };
         run.loss.timeouts = 7;
         run.parameters = vec![("good".into(), "1.5".into())];

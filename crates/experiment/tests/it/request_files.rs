@@ -7,70 +7,7 @@ use anabranch_experiment::input::TrafficPlan;
 use anabranch_experiment::summary::{ClaimOutcome, Summary};
 use anabranch_experiment::{Experiment, Options, Override, run};
 
-const FILE: &str = r#"
-seeds = 2
-balancers = ["server-rr", "server-wrr"]
-
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=3,host_rate=1Gbps,fabric_rate=1Gbps"
-
-[[server]]
-host = "h3"
-cores = 2
-[[server]]
-host = "h4"
-weight = 3
-
-[[service]]
-name = "web"
-address = "10.100.0.1"
-port = 80
-member_port = 8080
-pool = "one"
-[[service]]
-name = "work"
-address = "10.100.0.1"
-port = 81
-member_port = 8081
-pool = "one"
-
-[[requests]]
-service = "web"
-clients = ["h0", "h1"]
-count = 40
-size = "50KB"
-pages = 2
-over = "2s"
-[[requests]]
-service = "work"
-count = 8
-cpu = "20ms"
-arrivals = "gap"
-gap = "100ms"
-
-[agents]
-pause = "100ms"
-sampling = "100ms"
-
-[transport]
-kind = "newreno"
-handshake = true
-
-[[expect]]
-id = "T1"
-claim = "turns are even"
-metric = "server_share"
-server = "h3"
-balancer = "server-rr"
-within = [0.49, 0.51]
-[[expect]]
-id = "T2"
-claim = "work takes its 20 ms with any balancer"
-metric = "response_median"
-class = "work"
-balancer = ["server-rr", "server-wrr"]
-within = [20_000, 22_000]
-"#;
+const FILE: &str = include_str!("../data/requests.toml");
 
 fn parse(text: &str, overrides: &[Override]) -> Result<Experiment, String> {
     Experiment::parse("bad.toml", text, "bad", Path::new("."), overrides).map_err(|error| {
@@ -107,7 +44,7 @@ fn errors_show_line_and_key() {
         ("port = 81", "port = 70000", "70000 is not from 1 to 65535"),
         ("service = \"work\"", "service = \"wrok\"", "unknown service `wrok` | did you mean `work`?"),
         ("count = 8", "", "count: is missing"),
-        ("gap = \"100ms\"", "over = \"1s\"", "belongs to other arrivals; these take `gap`"),
+        ("gap = \"100ms\"", "duration = \"1s\"", "belongs to other arrivals; these take `gap`"),
         ("clients = [\"h0\", \"h1\"]", "clients = [\"h0\", 1]", "must be the name of a host in quotes"),
         ("pause = \"100ms\"\nsampling = \"100ms\"", "pause = \"0s\"\nsampling = \"0s\"", "must be above zero"),
         ("kind = \"newreno\"", "kind = \"udp\"\nrate = \"1Gbps\"", "transport.kind"),
@@ -121,7 +58,7 @@ fn errors_show_line_and_key() {
             "[traffic]\nworkload = \"web-search\"\n[transport]",
             "cannot be combined with requests to services",
         ),
-        ("[transport]", "[control]\nbase = \"ecmp\"\n[transport]", "`ecmp` is not a central balancer"),
+        ("[transport]", "[control]\nrouting = \"ecmp\"\n[transport]", "`ecmp` is not a central balancer"),
         ("server = \"h3\"", "server = \"h0\"", "unknown server `h0`"),
         ("class = \"work\"", "class = \"words\"", "unknown request class `words`"),
         (

@@ -61,7 +61,6 @@ fn config(services: ServicesConfig) -> SimConfig {
     SimConfig { transport, services: Some(services), ..SimConfig::default() }
 }
 
-/// Requests of clients at these times with these classes.
 fn request_list(requests: &[(u32, Time, u32)], config: &ServicesConfig) -> FlowList {
     let flow = |(client, at, class): &(u32, Time, u32)| {
         let kind = &config.classes[*class as usize];

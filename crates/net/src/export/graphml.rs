@@ -1,5 +1,4 @@
-//! GraphML with the attribute names of the Topology Zoo where they exist; see
-//! [`crate::import::graphml`].
+//! GraphML with attribute names of the Topology Zoo; see [`crate::import::graphml`].
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! BCube(n, k): servers with k+1 ports that forward for each other over small switches.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product};
+use super::{Size, above_zero, at_least, factorial, half_of, power, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -13,19 +13,15 @@ const NAME: &str = "bcube";
 /// servers whose addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BCube {
-    /// Ports per switch, at least 2.
     pub n: u32,
-    /// Highest level: servers have k+1 ports.
     pub k: u32,
-    /// Rate of every link.
     pub rate: Bandwidth,
-    /// Propagation delay of every link.
     pub delay: Time,
 }
 
 impl Default for BCube {
     fn default() -> BCube {
-        BCube { n: 4, k: 1, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -47,8 +43,7 @@ impl BCube {
         }
         differing
     }
-    /// Returns the number of equal-cost paths between two servers: the factorial of their Hamming
-    /// distance.
+    /// Returns the number of equal-cost paths of two servers: their Hamming distance's factorial.
     pub fn paths_between(&self, a: u32, b: u32) -> u64 {
         factorial(self.hamming(a, b).into())
     }
@@ -56,17 +51,12 @@ impl BCube {
     pub fn distance(&self, a: u32, b: u32) -> u32 {
         2 * self.hamming(a, b)
     }
-    /// Returns the smallest capacity between two halves of the servers in one direction: n^(k+1)/2
-    /// links. Exact for even n.
+    /// Returns the capacity between two halves of the servers: n^(k+1)/2 links, exact for even n.
     pub fn bisection(&self) -> Bandwidth {
         half_of(self.size().hosts, self.rate)
     }
 
-    /// Builds the topology. Servers come first, then switches level by level; a server's port `l`
-    /// leads to level `l`.
-    ///
-    /// # Errors
-    /// n below 2, a zero rate, or too many nodes.
+    /// Builds servers, then switches level by level; a server's port `l` leads to level `l`.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least(NAME, "n", self.n, 2)?;
         above_zero(NAME, "rate", self.rate)?;
@@ -101,7 +91,6 @@ impl BCube {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "BCube: servers with several ports forward over small switches",

@@ -1,6 +1,6 @@
 //! CamCube(k): a 3D torus of k x k x k servers, linked directly and forwarding for each other.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, power, product};
+use super::{Size, above_zero, at_least, factorial, power, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -9,21 +9,17 @@ const NAME: &str = "camcube";
 
 /// Parameters of a CamCube. The default is the 4x4x4 torus of 64 servers.
 ///
-/// Server `h(x + k*y + k*k*z)` has the coordinates x, y, z and links to its two neighbours per
-/// dimension.
+/// Server `h(x + k*y + k*k*z)` is at x, y, z and links to two neighbours per dimension.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CamCube {
-    /// Servers along each side, at least 3.
     pub k: u32,
-    /// Rate of every link.
     pub rate: Bandwidth,
-    /// Propagation delay of every link.
     pub delay: Time,
 }
 
 impl Default for CamCube {
     fn default() -> CamCube {
-        CamCube { k: 4, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -48,8 +44,7 @@ impl CamCube {
     /// offsets, doubled for every dimension in which both directions are equally long.
     pub fn paths_between(&self, a: u32, b: u32) -> u64 {
         let offsets = self.offsets(a, b).map(u64::from);
-        // The interleavings of three sequences of steps, multiplied step by step so that no
-        // factorial overflows early.
+        // Interleavings of three step sequences, by step so that no factorial overflows early.
         let mut paths: u64 = 1;
         let mut steps: u64 = 0;
         for offset in offsets {
@@ -66,15 +61,13 @@ impl CamCube {
     pub fn diameter(&self) -> u32 {
         3 * (self.k / 2)
     }
-    /// Returns the smallest capacity between two halves of the servers in one direction: 2k^2
-    /// links. Exact for even k.
+    /// Returns the capacity between two halves of the servers: 2k^2 links, exact for even k.
     pub fn bisection(&self) -> Bandwidth {
         let bps = product([2, power(self.k, 2), self.rate.as_bps()]);
         Bandwidth::from_bps(bps)
     }
 
-    /// Builds the topology. A server's cables to its +x, +y and +z neighbours are added in this
-    /// order.
+    /// Builds the topology. A server's cables to +x, +y and +z are added in this order.
     ///
     /// # Errors
     /// k below 3 (both directions would be the same cable), a zero rate, or too many nodes.
@@ -107,7 +100,6 @@ impl CamCube {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "CamCube: a 3D torus of servers that forward",

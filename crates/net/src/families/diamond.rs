@@ -1,5 +1,4 @@
-//! Diamond: one sender, one receiver, two paths between them. The smallest network with a choice of
-//! paths.
+//! Diamond: one sender, one receiver, two paths: the smallest network with a choice.
 
 use super::above_zero;
 use crate::spec::{Family, Param, SpecError, Values};
@@ -8,35 +7,29 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "diamond";
 
-/// The published diamonds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiamondForm {
     /// h1 - S1 - {S2 | S3} - S4 - h2, published with 100 Mb/s links.
     TwoPaths,
-    /// h1 - S1 - {S3 | S4} - S2 - h2, published with 1 Mb/s links, for the migration of flows
-    /// between paths.
+    /// h1 - S1 - {S3 | S4} - S2 - h2, published with 1 Mb/s links, for the migration of flows.
     Migration,
 }
 
 /// Parameters of a diamond. Delays are not published; 1 us is assumed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diamond {
-    /// The numbering of the switches and the default rate.
     pub form: DiamondForm,
-    /// Rate of every link; `None` stands for the published one.
     pub rate: Option<Bandwidth>,
-    /// Propagation delay of every link.
     pub delay: Time,
 }
 
 impl Default for Diamond {
     fn default() -> Diamond {
-        Diamond { form: DiamondForm::TwoPaths, rate: None, delay: super::DEFAULT_DELAY }
+        FAMILY.defaults(from_values)
     }
 }
 
 impl Diamond {
-    /// Rate of every link.
     pub fn rate(&self) -> Bandwidth {
         self.rate.unwrap_or(match self.form {
             DiamondForm::TwoPaths => Bandwidth::from_mbps(100),
@@ -48,10 +41,6 @@ impl Diamond {
         self.rate()
     }
 
-    /// Builds the topology.
-    ///
-    /// # Errors
-    /// A zero rate.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         let rate = self.rate();
         above_zero(NAME, "rate", rate)?;
@@ -75,7 +64,6 @@ impl Diamond {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Diamond: two hosts, two paths",

@@ -1,37 +1,25 @@
 //! Dumbbell: n senders and n receivers on either side of one bottleneck link.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, product};
+use super::{Size, above_zero, at_least, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "dumbbell";
 
-/// Parameters of a dumbbell. Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender
-/// i's partner.
+/// Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender i's partner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dumbbell {
-    /// Number of senders, and of receivers.
     pub n: u32,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of the link between the two switches.
     pub bottleneck_rate: Bandwidth,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of the link between the two switches.
     pub bottleneck_delay: Time,
 }
 
 impl Default for Dumbbell {
     fn default() -> Dumbbell {
-        Dumbbell {
-            n: 2,
-            host_rate: DEFAULT_RATE,
-            bottleneck_rate: DEFAULT_RATE,
-            host_delay: DEFAULT_DELAY,
-            bottleneck_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -41,18 +29,13 @@ impl Dumbbell {
         let hosts = product([2, self.n.into()]);
         Size { hosts, switches: 2, cables: hosts.saturating_add(1) }
     }
-    /// Returns the smallest capacity between two halves of the hosts in one direction: the
-    /// bottleneck, or n host links.
+    /// Returns the capacity between two halves of the hosts: the bottleneck, or n host links.
     pub fn bisection(&self) -> Bandwidth {
         let hosts = product([self.n.into(), self.host_rate.as_bps()]);
         self.bottleneck_rate.min(Bandwidth::from_bps(hosts))
     }
 
-    /// Builds the topology: switches `left` and `right`, hosts `h0` and up; port 0 of each switch
-    /// is the bottleneck.
-    ///
-    /// # Errors
-    /// No senders, a zero rate, or too many hosts.
+    /// Builds switches `left` and `right`, hosts `h0` and up; port 0 is the bottleneck.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least(NAME, "n", self.n, 1)?;
         above_zero(NAME, "host_rate", self.host_rate)?;
@@ -72,7 +55,6 @@ impl Dumbbell {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Dumbbell: senders and receivers around one bottleneck",

@@ -1,6 +1,6 @@
 //! Fat-tree(k): k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 cores.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of, power, product, refuse};
+use super::{Size, above_zero, at_least, half_of, power, product, refuse};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -20,40 +20,25 @@ const NAME: &str = "fat-tree";
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FatTree {
-    /// Ports per switch: even, at least 2.
     pub k: u32,
-    /// Hosts per edge switch; `None` stands for k/2.
     pub hosts_per_edge: Option<u32>,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of links between switches.
     pub fabric_rate: Bandwidth,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of links between switches.
     pub fabric_delay: Time,
 }
 
 impl Default for FatTree {
     fn default() -> FatTree {
-        FatTree {
-            k: 4,
-            hosts_per_edge: None,
-            host_rate: DEFAULT_RATE,
-            fabric_rate: DEFAULT_RATE,
-            host_delay: DEFAULT_DELAY,
-            fabric_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
 impl FatTree {
-    /// Returns the number of hosts per edge switch.
     pub fn hosts_per_edge(&self) -> u32 {
         self.hosts_per_edge.unwrap_or(self.k / 2)
     }
-    /// Returns k^3/4 hosts (with k/2 per edge), 5k^2/4 switches, k^3/2 fabric cables and one per
-    /// host.
+    /// Returns k^3/4 hosts (k/2 per edge), 5k^2/4 switches, k^3/2 fabric cables, one per host.
     pub fn size(&self) -> Size {
         let edges = power(self.k, 2) / 2;
         let hosts = product([edges, u64::from(self.hosts_per_edge())]);
@@ -80,9 +65,6 @@ impl FatTree {
 
     /// Builds the topology. Cores come first, then pod by pod aggregations, edges and hosts. Port
     /// order is hosts, then lower aggregation or core first.
-    ///
-    /// # Errors
-    /// An odd or zero k, no hosts, a zero rate, or too many nodes.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check()?;
         let half = self.k / 2;
@@ -135,7 +117,6 @@ impl FatTree {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Fat-tree of k-port switches in three tiers",

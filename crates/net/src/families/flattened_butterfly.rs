@@ -1,6 +1,6 @@
 //! k-ary n-flat flattened butterfly: routers in n-1 dimensions, fully connected along each.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, factorial, half_of, power, product};
+use super::{Size, above_zero, at_least, factorial, half_of, power, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -10,30 +10,17 @@ const NAME: &str = "flattened-butterfly";
 /// Parameters of a flattened butterfly. The default is the 8-ary 2-flat: 8 routers, 64 hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlattenedButterfly {
-    /// Routers per dimension, and hosts per router; at least 2.
     pub k: u32,
-    /// Dimensions plus one; at least 2.
     pub n: u32,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of links between routers.
     pub fabric_rate: Bandwidth,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of links between routers.
     pub fabric_delay: Time,
 }
 
 impl Default for FlattenedButterfly {
     fn default() -> FlattenedButterfly {
-        FlattenedButterfly {
-            k: 8,
-            n: 2,
-            host_rate: DEFAULT_RATE,
-            fabric_rate: DEFAULT_RATE,
-            host_delay: DEFAULT_DELAY,
-            fabric_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -63,11 +50,7 @@ impl FlattenedButterfly {
         half_of(hosts / 2, self.fabric_rate).min(half_of(hosts, self.host_rate))
     }
 
-    /// Builds the topology, router by router with its hosts; port order is hosts, then dimension by
-    /// dimension.
-    ///
-    /// # Errors
-    /// k or n below 2, a zero rate, or too many nodes.
+    /// Builds it router by router with its hosts; ports are hosts, then dimension by dimension.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least(NAME, "k", self.k, 2)?;
         at_least(NAME, "n", self.n, 2)?;
@@ -97,7 +80,6 @@ impl FlattenedButterfly {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",

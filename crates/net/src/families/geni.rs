@@ -7,12 +7,9 @@ use crate::units::{Bandwidth, Time};
 
 const NAME: &str = "geni-wan";
 
-/// Sites that send requests: each is a switch `Client-1` .. `Client-4` with a host `Client-1/host`
-/// and so on.
+/// Sites that send requests: switches `Client-1` .. `Client-4`, each with a host `…/host`.
 pub const CLIENTS: [&str; 4] = ["Client-1", "Client-2", "Client-3", "Client-4"];
-/// Sites with identical servers.
 pub const SERVERS: [&str; 3] = ["Server-1", "Server-2", "Server-3"];
-/// Sites that only forward.
 pub const TRANSIT: [&str; 2] = ["Kansas", "Kentucky"];
 
 /// Table 4.3 of founding document 001: ends, measured throughput from the first to the second and
@@ -38,24 +35,18 @@ const TABLE: [(&str, &str, u64, u64, u64); 14] = [
 /// site were one machine, so the default is too fast to matter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GeniWan {
-    /// Rate of the link between a site's host and its switch.
     pub host_rate: Bandwidth,
-    /// Propagation delay of that link.
     pub host_delay: Time,
 }
 
 impl Default for GeniWan {
     fn default() -> GeniWan {
-        GeniWan { host_rate: Bandwidth::from_gbps(100), host_delay: Time::ZERO }
+        FAMILY.defaults(from_values)
     }
 }
 
 impl GeniWan {
-    /// Builds the topology. Hosts are numbered clients first, then servers; port 0 of their
-    /// switches leads to them.
-    ///
-    /// # Errors
-    /// A zero host rate.
+    /// Builds the topology: clients first, then servers; port 0 of a switch leads to its host.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         above_zero(NAME, "host_rate", self.host_rate)?;
         let mut b = TopologyBuilder::new(NAME);
@@ -85,7 +76,6 @@ impl GeniWan {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",

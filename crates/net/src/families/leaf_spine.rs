@@ -1,7 +1,6 @@
-//! Leaf-spine(leaves, spines, hosts per leaf, parallel links): two tiers, every leaf linked to
-//! every spine.
+//! Leaf-spine(leaves, spines, hosts per leaf, parallel links): two tiers, fully linked.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of, product};
+use super::{Size, above_zero, at_least, half_of, product};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -12,36 +11,19 @@ const NAME: &str = "leaf-spine";
 /// and Hermes simulations: 10 Gb/s everywhere, so 2:1 oversubscribed at the leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeafSpine {
-    /// Leaf switches.
     pub leaves: u32,
-    /// Spine switches.
     pub spines: u32,
-    /// Hosts per leaf.
     pub hosts_per_leaf: u32,
-    /// Parallel links between each leaf and each spine.
     pub parallel: u32,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of leaf-spine links.
     pub fabric_rate: Bandwidth,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of leaf-spine links.
     pub fabric_delay: Time,
 }
 
 impl Default for LeafSpine {
     fn default() -> LeafSpine {
-        LeafSpine {
-            leaves: 8,
-            spines: 8,
-            hosts_per_leaf: 16,
-            parallel: 1,
-            host_rate: DEFAULT_RATE,
-            fabric_rate: DEFAULT_RATE,
-            host_delay: DEFAULT_DELAY,
-            fabric_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -82,9 +64,6 @@ impl LeafSpine {
 
     /// Builds the topology. Spines come first, then leaf by leaf with its hosts. Port order is
     /// hosts, then lower spine first, the parallel links of a spine together.
-    ///
-    /// # Errors
-    /// A zero count, a zero rate, or too many nodes.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         self.check()?;
         let name = format!(
@@ -120,7 +99,6 @@ impl LeafSpine {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Leaf-spine: two tiers, every leaf linked to every spine",

@@ -1,6 +1,8 @@
 //! Topology families. Each file holds the parameters, the builder, the closed forms and the
 //! registry row of one family ([`crate::spec::FAMILIES`] lists them).
 
+#![allow(missing_docs, reason = "the registry row of a family describes its fields")]
+
 pub mod bcube;
 pub mod camcube;
 pub mod diamond;
@@ -36,17 +38,10 @@ pub const MAX_CABLES: u64 = 2_000_000;
 /// Longest propagation delay that specs and importers accept: sums over paths must not overflow.
 pub const MAX_DELAY: Time = Time::from_s(3600);
 
-/// Default rate of a link.
-pub(crate) const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(10);
-/// Default propagation delay of a link.
-pub(crate) const DEFAULT_DELAY: Time = Time::from_us(1);
-
 /// The size of a network. Sums and products saturate, so that absurd parameters remain comparable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// Number of hosts.
     pub hosts: u64,
-    /// Number of switches.
     pub switches: u64,
     /// Number of cables, host links included.
     pub cables: u64,
@@ -60,9 +55,6 @@ impl Size {
     }
 
     /// Checks the size, so that absurd parameters do not exhaust the memory.
-    ///
-    /// # Errors
-    /// More than [`MAX_NODES`] nodes or [`MAX_CABLES`] cables.
     pub fn check(self, family: &'static str) -> Result<(), TopologyError> {
         let nodes = self.hosts.saturating_add(self.switches);
         if nodes > MAX_NODES || self.cables > MAX_CABLES {
@@ -93,7 +85,6 @@ pub(crate) fn half_of(count: u64, rate: Bandwidth) -> Bandwidth {
     Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
 }
 
-/// Returns the error about one parameter.
 pub(crate) fn refuse(
     family: &'static str,
     parameter: &'static str,
@@ -103,7 +94,6 @@ pub(crate) fn refuse(
     TopologyError::Parameter { family, parameter, value: value.to_string(), reason: reason.into() }
 }
 
-/// Checks that a count is at least `least`.
 pub(crate) fn at_least(
     family: &'static str,
     parameter: &'static str,
@@ -117,7 +107,6 @@ pub(crate) fn at_least(
     Ok(())
 }
 
-/// Checks that a rate is above zero.
 pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Bandwidth) -> Result<(), TopologyError> {
     if rate.as_bps() == 0 {
         let reason = "must be above zero, such as `10Gbps`";
@@ -133,14 +122,12 @@ pub(crate) mod oracle {
     use crate::routes::Routes;
     use crate::topology::{NodeIx, Topology};
 
-    /// Returns the node of a name.
     pub fn node(topology: &Topology, name: &str) -> NodeIx {
         let found = topology.nodes().iter().position(|node| node.name == name);
         NodeIx(found.unwrap_or_else(|| panic!("no node {name}")) as u32)
     }
 
-    /// Returns the number of equal-cost paths and their links between the switches (or forwarding
-    /// hosts) of two names.
+    /// Returns the number of equal-cost paths and their links between two named nodes.
     pub fn paths(topology: &Topology, from: &str, to: &str) -> (u64, u16) {
         let routes = Routes::intact(topology);
         let class = routes.class_at(node(topology, to)).expect("a destination");

@@ -1,7 +1,6 @@
-//! Multi-tier tree with a chosen number of switches and uplinks per tier, and therefore a chosen
-//! oversubscription.
+//! Multi-tier tree with chosen numbers of switches and uplinks, hence oversubscription.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, product, refuse};
+use super::{Size, above_zero, at_least, product, refuse};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -15,33 +14,18 @@ const NAME: &str = "multi-tier";
 /// Uplink `j` of switch `i` in a tier leads to switch `(i*uplinks + j) mod switches above`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MultiTier {
-    /// Hosts per edge switch.
     pub hosts_per_edge: u32,
-    /// Switches per tier, edge first.
     pub switches: Vec<u32>,
-    /// Uplinks of every switch, per tier, edge first; one entry fewer than there are tiers.
     pub uplinks: Vec<u32>,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of the uplinks of each tier; a single entry stands for all.
     pub uplink_rates: Vec<Bandwidth>,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of links between switches.
     pub fabric_delay: Time,
 }
 
 impl Default for MultiTier {
     fn default() -> MultiTier {
-        MultiTier {
-            hosts_per_edge: 8,
-            switches: vec![8, 4, 2],
-            uplinks: vec![2, 2],
-            host_rate: DEFAULT_RATE,
-            uplink_rates: vec![DEFAULT_RATE],
-            host_delay: DEFAULT_DELAY,
-            fabric_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -57,8 +41,7 @@ impl MultiTier {
             cables: fabric.map(|(n, up)| product([(*n).into(), (*up).into()])).fold(hosts, u64::saturating_add),
         }
     }
-    /// Returns the down bandwidth over the up bandwidth of tier `tier` (0 = edge); `None` for the
-    /// top tier and above.
+    /// Returns down over up bandwidth of tier `tier` (0 = edge); `None` for the top tier.
     pub fn oversubscription(&self, tier: usize) -> Option<f64> {
         let uplinks = f64::from(*self.uplinks.get(tier)?);
         let up = uplinks * self.uplink_rate(tier)?.as_bps_f64();
@@ -166,7 +149,6 @@ fn list<T: ToString>(items: &[T]) -> String {
     items.join("/")
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Multi-tier tree with chosen oversubscription",
@@ -235,7 +217,7 @@ mod tests {
         assert_eq!(wrong(MultiTier { switches: none, ..base() }), "switches");
         assert_eq!(wrong(MultiTier { switches: zero, ..base() }), "switches");
         assert_eq!(wrong(MultiTier { uplinks: short, ..base() }), "uplinks");
-        let rates = vec![DEFAULT_RATE; 3];
+        let rates = vec![Bandwidth::from_gbps(10); 3];
         assert_eq!(wrong(MultiTier { uplink_rates: rates, ..base() }), "uplink_rates");
     }
 }

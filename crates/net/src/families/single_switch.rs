@@ -1,6 +1,6 @@
 //! Single switch: all hosts behind one switch.
 
-use super::{DEFAULT_DELAY, DEFAULT_RATE, Size, above_zero, at_least, half_of};
+use super::{Size, above_zero, at_least, half_of};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -10,17 +10,14 @@ const NAME: &str = "single-switch";
 /// Parameters of a single switch. The default has 4 hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SingleSwitch {
-    /// Number of hosts.
     pub hosts: u32,
-    /// Rate of every link.
     pub rate: Bandwidth,
-    /// Propagation delay of every link.
     pub delay: Time,
 }
 
 impl Default for SingleSwitch {
     fn default() -> SingleSwitch {
-        SingleSwitch { hosts: 4, rate: DEFAULT_RATE, delay: DEFAULT_DELAY }
+        FAMILY.defaults(from_values)
     }
 }
 
@@ -29,16 +26,12 @@ impl SingleSwitch {
     pub fn size(&self) -> Size {
         Size { hosts: self.hosts.into(), switches: 1, cables: self.hosts.into() }
     }
-    /// Returns the smallest capacity between two halves of the hosts in one direction: the rate of
-    /// the smaller half.
+    /// Returns the capacity between two halves of the hosts: the rate of the smaller half.
     pub fn bisection(&self) -> Bandwidth {
         half_of(u64::from(self.hosts / 2 * 2), self.rate)
     }
 
     /// Builds the topology: switch `s0`, hosts `h0` and up, port i to host i.
-    ///
-    /// # Errors
-    /// No hosts, a zero rate, or too many hosts.
     pub fn build(&self) -> Result<Topology, TopologyError> {
         at_least(NAME, "hosts", self.hosts, 1)?;
         above_zero(NAME, "rate", self.rate)?;
@@ -53,7 +46,6 @@ impl SingleSwitch {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "Single switch with all hosts behind it",

@@ -1,6 +1,6 @@
 //! VL2(d0, d1, d2): racks under a Clos of aggregation and intermediate switches.
 
-use super::{DEFAULT_DELAY, Size, above_zero, at_least, half_of, product, refuse};
+use super::{Size, above_zero, at_least, half_of, product, refuse};
 use crate::spec::{Family, Param, SpecError, Values};
 use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
@@ -13,41 +13,23 @@ const NAME: &str = "vl2";
 /// Rack `t` is linked to the aggregations `(t*d0 + j) mod d2`; the paper leaves this open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vl2 {
-    /// Fabric ports per rack switch.
     pub d0: u32,
-    /// Ports per aggregation switch: half up, half down.
     pub d1: u32,
-    /// Ports per intermediate switch, and therefore the number of aggregations.
     pub d2: u32,
-    /// Hosts per rack; `None` stands for 10*d0.
     pub hosts_per_tor: Option<u32>,
-    /// Rate of host links.
     pub host_rate: Bandwidth,
-    /// Rate of links between switches.
     pub fabric_rate: Bandwidth,
-    /// Propagation delay of host links.
     pub host_delay: Time,
-    /// Propagation delay of links between switches.
     pub fabric_delay: Time,
 }
 
 impl Default for Vl2 {
     fn default() -> Vl2 {
-        Vl2 {
-            d0: 2,
-            d1: 4,
-            d2: 4,
-            hosts_per_tor: None,
-            host_rate: Bandwidth::from_gbps(1),
-            fabric_rate: Bandwidth::from_gbps(10),
-            host_delay: DEFAULT_DELAY,
-            fabric_delay: DEFAULT_DELAY,
-        }
+        FAMILY.defaults(from_values)
     }
 }
 
 impl Vl2 {
-    /// Returns the number of hosts per rack.
     pub fn hosts_per_tor(&self) -> u32 {
         self.hosts_per_tor.unwrap_or(self.d0.saturating_mul(10))
     }
@@ -119,8 +101,7 @@ impl Vl2 {
         b.build()
     }
 
-    /// Returns the pod of an aggregation: racks under the same aggregations form a pod if d0
-    /// divides d2.
+    /// Returns the pod of an aggregation: racks under the same ones, if d0 divides d2.
     fn pod(&self, aggregation: u32) -> Option<u32> {
         self.d2.is_multiple_of(self.d0).then(|| aggregation / self.d0)
     }
@@ -156,7 +137,6 @@ impl Vl2 {
     }
 }
 
-/// The registry row.
 pub const FAMILY: Family = Family {
     name: NAME,
     title: "VL2: racks under a Clos of aggregation and intermediate switches",

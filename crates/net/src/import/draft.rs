@@ -1,5 +1,4 @@
-//! The common part of the JSON and GraphML importers: nodes and cables from which a topology is
-//! built.
+//! The common part of the JSON and GraphML importers: nodes and cables that become a topology.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,6 @@ pub enum Transit {
     No,
 }
 
-/// A topology under construction.
 struct Assembly<'a> {
     builder: TopologyBuilder,
     options: &'a ImportOptions,

@@ -16,7 +16,6 @@ use crate::families::MAX_DELAY;
 use crate::topology::NodeKind;
 use crate::units::{Bandwidth, Time};
 
-/// Speed of light in fibre, m/s.
 const METRES_PER_SECOND: f64 = 2e8;
 /// Mean radius of the Earth in metres (IUGG).
 const EARTH_RADIUS: f64 = 6_371_008.8;
@@ -68,7 +67,6 @@ fn malformed(file: &str, text: &str, error: &roxmltree::Error) -> ImportError {
 struct Reader<'a> {
     file: &'a str,
     document: &'a Document<'a>,
-    /// Attribute name of each key id.
     keys: BTreeMap<&'a str, &'a str>,
     options: &'a ImportOptions,
     warnings: Vec<String>,
@@ -115,9 +113,7 @@ impl<'a> Reader<'a> {
         name: &str,
         range: std::ops::RangeInclusive<f64>,
     ) -> Result<Option<f64>, ImportError> {
-        let Some((text, data)) = self.text(of, name) else {
-            return Ok(None);
-        };
+        let Some((text, data)) = self.text(of, name) else { return Ok(None) };
         let number = text.parse::<f64>().ok();
         match number.filter(|number| range.contains(number)) {
             Some(number) => Ok(Some(number)),
@@ -234,8 +230,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the distance in metres between two (latitude, longitude) pairs in degrees, by the
-/// haversine formula.
+/// Returns metres between two (latitude, longitude) pairs in degrees, by haversine.
 fn great_circle(a: (f64, f64), b: (f64, f64)) -> f64 {
     // libm instead of std: the last digit is the same on every platform.
     let half_sine_squared = |x: f64| libm::pow(libm::sin(x / 2.0), 2.0);

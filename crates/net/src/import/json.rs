@@ -132,10 +132,7 @@ pub fn read(file: &str, text: &str, options: &ImportOptions) -> Result<Imported,
         links.push(drafted.map_err(|(key, reason)| entry(format!("links[{i}].{key}"), reason))?);
     }
     let nodes: Vec<DraftNode> = parsed.nodes.into_iter().map(draft_node).collect();
-    let transit = match parsed.transit_allowed {
-        true => Transit::Sites,
-        false => Transit::No,
-    };
+    let transit = if parsed.transit_allowed { Transit::Sites } else { Transit::No };
     Ok(Imported { topology: assemble(file, &nodes, &links, transit, options)?, warnings: Vec::new() })
 }
 
@@ -193,9 +190,7 @@ fn draft_link(
 }
 
 fn rate(key: &'static str, mbps: Option<f64>, options: &ImportOptions) -> Result<Bandwidth, (&'static str, String)> {
-    let Some(mbps) = mbps else {
-        return Ok(options.default_rate);
-    };
+    let Some(mbps) = mbps else { return Ok(options.default_rate) };
     let bps = (mbps * 1e6).round();
     if bps < 1.0 || mbps > MAX_MBPS {
         let reason = format!("{mbps} Mbit/s is not above zero and at most {MAX_MBPS}");

@@ -1,7 +1,6 @@
 //! Importers of topologies: the project's JSON, Topology Zoo GraphML, htsim `.topo`.
 //!
-//! The importers open no files: callers pass the text, and the path for messages and for the choice
-//! of the format.
+//! The importers open no files: callers pass the text, and the path for messages and format.
 
 mod draft;
 pub mod graphml;
@@ -10,7 +9,7 @@ pub mod topo;
 
 use std::path::Path;
 
-use crate::families::{DEFAULT_DELAY, DEFAULT_RATE, Size};
+use crate::families::Size;
 use crate::topology::{Topology, TopologyError};
 use crate::units::{Bandwidth, Time};
 
@@ -43,8 +42,8 @@ pub enum Coordinates {
 impl Default for ImportOptions {
     fn default() -> ImportOptions {
         ImportOptions {
-            default_rate: DEFAULT_RATE,
-            default_delay: DEFAULT_DELAY,
+            default_rate: Bandwidth::from_gbps(10),
+            default_delay: Time::from_us(1),
             coordinates: Coordinates::GiveDelays,
             hosts_per_node: 1,
             host_rate: Bandwidth::from_gbps(100),
@@ -66,42 +65,25 @@ pub struct Imported {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages explain the fields")]
 pub enum ImportError {
-    /// A file name with an unknown extension.
     #[error(
         "{file}: unknown kind of topology file; known are .json (topology/1), .graphml (Topology Zoo) and \
          .topo (htsim)"
     )]
     Extension { file: String },
-    /// An error at a position in the text.
     #[error("{file}:{line}:{column}: {reason}")]
-    Text {
-        file: String,
-        /// Line number, from 1.
-        line: u32,
-        /// Column number, from 1.
-        column: u32,
-        /// The violated rule and accepted values.
-        reason: String,
-    },
-    /// An error in an entry of a list.
+    Text { file: String, line: u32, column: u32, reason: String },
     #[error("{file}: {entry}: {reason}")]
     Entry {
         file: String,
         /// The entry, such as `links[3].b`.
         entry: String,
-        /// The violated rule and accepted values.
         reason: String,
     },
-    /// A well-formed file without a usable network.
     #[error("{file}: {cause}")]
     Topology { file: String, cause: TopologyError },
 }
 
-/// Reads a topology in the format given by the extension of `path`. Its name is the file name
-/// without directory and extension.
-///
-/// # Errors
-/// An unknown extension, or text that is not a topology; with line and column if known.
+/// Reads a topology in the format of the extension of `path`; the file name names it.
 pub fn read(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {
     let file = path.display().to_string();
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -119,7 +101,6 @@ fn stem(file: &str) -> String {
     stem.unwrap_or(file).to_owned()
 }
 
-/// Checks the size of the network.
 fn check_size(file: &str, size: Size) -> Result<(), ImportError> {
     size.check("import").map_err(|cause| unusable(file, cause))
 }

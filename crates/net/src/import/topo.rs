@@ -41,7 +41,6 @@ pub fn read(file: &str, text: &str) -> Result<Imported, ImportError> {
     Ok(Imported { topology, warnings: source.warnings })
 }
 
-/// A value and its line.
 type Entry<'a> = (&'a str, u32);
 
 /// The split text: entries by tier (`None` for global keys) and key.
@@ -154,7 +153,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// One tier of switches.
 struct PlanTier {
     radix_down: u64,
     /// 0 in the top tier.
@@ -185,10 +183,7 @@ impl PlanTier {
         let switch_delay = source.entry(Some(tier), key);
         Ok(PlanTier {
             radix_down: source.count(Some(tier), "radix_down")?,
-            radix_up: match top {
-                true => 0,
-                false => source.count(Some(tier), "radix_up")?,
-            },
+            radix_up: if top { 0 } else { source.count(Some(tier), "radix_up")? },
             rate: source.rate(tier)?,
             delay,
             switch_delay: switch_delay.map_or(Ok(Time::ZERO), |entry| source.delay(key, entry))?,
@@ -276,9 +271,7 @@ impl Plan {
     /// Checks that `Oversubscribed` agrees with ports and speeds.
     fn check_ratio(&self, source: &Source, tier: u32, here: &PlanTier, above: &PlanTier) -> Result<(), ImportError> {
         let key = "oversubscribed";
-        let Some(entry) = source.entry(Some(tier), key) else {
-            return Ok(());
-        };
+        let Some(entry) = source.entry(Some(tier), key) else { return Ok(()) };
         let ratio = source.parse_count(key, entry)?;
         let down = u128::from(here.radix_down) * u128::from(here.rate.as_bps());
         let up = u128::from(here.radix_up) * u128::from(above.rate.as_bps());

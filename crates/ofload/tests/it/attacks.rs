@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use crate::common::{Behaviour, Controller, echo_packet, start};
-use anabranch_ofload::{
-    Attack, AttackIntensity, AttackReport, Load, Options, Schedule, Shape, Target, measure_under_attack,
-};
+use crate::common::{Behaviour, Controller, echo_packet, star, start, target};
+use anabranch_ofload::{Attack, AttackIntensity, AttackReport, Load, Schedule, measure_under_attack};
 
 const SHORT: Schedule = Schedule { loops: 2, warm_up: 1, duration: Duration::from_millis(300) };
-const FORCE: AttackIntensity = AttackIntensity { connections: 50, noisy: 8, rate: 20_000.0 };
+const INTENSITY: AttackIntensity = AttackIntensity { connections: 50, noisy: 8, rate: 20_000.0 };
 
 fn run(controller: &Controller, attacks: &[Attack], loops: u32) -> Vec<AttackReport> {
-    let shape = Shape::Star { switches: 4, hosts: 5 };
-    let settle_time = Duration::from_millis(50);
-    let options = Options { shape, load: Load::Rate(1_000.0), settle_time, ..Options::new(controller.address) };
-    let target = Target { name: "test".to_owned(), options, pid: Some(std::process::id()) };
-    measure_under_attack(target, attacks, FORCE, Schedule { loops, ..SHORT }, &mut |_| {})
+    let target = target("test", star(controller, 4, 5, Load::Rate(1_000.0)));
+    measure_under_attack(target, attacks, INTENSITY, Schedule { loops, ..SHORT }, &mut |_| {})
         .expect("the controller works")
 }
 
@@ -25,21 +20,21 @@ fn attack_kinds_behave_as_named() {
     let controller = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
     let reports = run(&controller, &[Attack::HalfMessages, Attack::Silent, Attack::Flood], 2);
     for report in &reports {
-        let (usual, attacked) = (report.usual.counts, report.attacked.counts);
-        assert_eq!(usual.unanswered + attacked.unanswered + attacked.connections_lost, 0, "{report:?}");
-        assert!(usual.answered > 400 && attacked.answered > 400, "{report:?}");
-        assert_eq!(report.deeds.len(), 2);
+        let (baseline, attacked) = (report.baseline.counts, report.attacked.counts);
+        assert_eq!(baseline.unanswered + attacked.unanswered + attacked.connections_lost, 0, "{report:?}");
+        assert!(baseline.answered > 400 && attacked.answered > 400, "{report:?}");
+        assert_eq!(report.attacker.len(), 2);
         assert!(report.resident_before > Some(0) && report.resident_max >= report.resident_before, "{report:?}");
     }
     let [half, silent, flood] = &reports[..] else { panic!("three reports: {reports:?}") };
-    for stats in &half.deeds {
+    for stats in &half.attacker {
         assert!(stats.connections >= 50 && stats.open_max == 50 && stats.closed == 0, "{stats:?}");
         assert!(stats.bytes > 50 * 80, "{stats:?}");
     }
-    for stats in &silent.deeds {
+    for stats in &silent.attacker {
         assert!(stats.connections >= 50 && stats.bytes == 0, "{stats:?}");
     }
-    for stats in &flood.deeds {
+    for stats in &flood.attacker {
         // 0.3 s at 20,000/s, with a margin for a busy machine.
         assert!(stats.packet_ins > 2_000 && stats.answered > 1_000, "{stats:?}");
     }
@@ -66,6 +61,6 @@ fn controller_with_shared_lock_is_reported() {
 fn closed_noise_connections_reconnect() {
     let controller = start(Behaviour::ClosesAfter(u64::MAX));
     let reports = run(&controller, &[Attack::RandomBytes], 2);
-    let stats = reports[0].deeds[0];
+    let stats = reports[0].attacker[0];
     assert!(stats.connections > 8 && stats.bytes > 0, "{stats:?}");
 }

@@ -3,22 +3,22 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::common::{Behaviour, Controller, arp_reply_message, echo_packet, rule, start};
-use anabranch_ofload::{Load, Options, Report, ResponseCriterion, Schedule, Shape, Target, measure};
+use crate::common::{
+    Behaviour, Controller, ONE, arp_reply_message, echo_packet, measure_one, rule, star, start, target,
+};
+use anabranch_ofload::{Load, Options, Report, ResponseCriterion, Schedule, Shape, measure};
 
 const SHORT: Schedule = Schedule { loops: 3, warm_up: 1, duration: Duration::from_millis(200) };
-/// One loop without warm-up, so that the controller sees exactly the counted packet-ins.
-const ONE: Schedule = Schedule { loops: 1, warm_up: 0, duration: Duration::from_millis(300) };
-
 fn options(controller: &Controller, load: Load) -> Options {
-    let shape = Shape::Star { switches: 4, hosts: 5 };
-    Options { shape, load, settle_time: Duration::from_millis(50), ..Options::new(controller.address) }
+    star(controller, 4, 5, load)
 }
 
 fn run(options: Options, schedule: Schedule) -> Report {
-    let pid = Some(std::process::id());
-    let target = Target { name: "test".to_owned(), options, pid };
-    measure(vec![target], schedule, &mut |_| {}).expect("the controller works").remove(0)
+    measure_one(options, schedule).expect("the controller works")
+}
+
+fn echoing() -> Controller {
+    start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]))
 }
 
 fn assert_all_answered(report: &Report) {
@@ -32,7 +32,7 @@ fn assert_all_answered(report: &Report) {
 #[test]
 fn closed_loop_counts_every_response() {
     for window in [1, 64] {
-        let controller = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
+        let controller = echoing();
         let report = run(options(&controller, Load::Window(window)), SHORT);
         assert_all_answered(&report);
         assert_eq!((report.loops.len(), report.counts.packet_outs), (3, report.counts.packet_ins));
@@ -49,7 +49,7 @@ fn closed_loop_counts_every_response() {
 
 #[test]
 fn counts_match_controller() {
-    let controller = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
+    let controller = echoing();
     let report = run(options(&controller, Load::Window(8)), ONE);
     assert_eq!(controller.probes.load(Ordering::Relaxed), report.counts.packet_ins);
     assert_all_answered(&report);
@@ -57,7 +57,7 @@ fn counts_match_controller() {
 
 #[test]
 fn open_loop_keeps_rate() {
-    let controller = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
+    let controller = echoing();
     let second = Schedule { duration: Duration::from_secs(1), ..ONE };
     let report = run(options(&controller, Load::Rate(2_000.0)), second);
     assert_all_answered(&report);
@@ -68,7 +68,7 @@ fn open_loop_keeps_rate() {
 
 #[test]
 fn open_loop_sends_packets_individually() {
-    let controller = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
+    let controller = echoing();
     let shape = Shape::Star { switches: 1, hosts: 5 };
     let second = Schedule { duration: Duration::from_secs(1), ..ONE };
     let report = run(Options { shape, ..options(&controller, Load::Rate(500.0)) }, second);
@@ -122,15 +122,17 @@ fn duplicates_counted_separately() {
 #[test]
 fn flow_mods_match_ports_or_destination() {
     for has_ports in [true, false] {
-        let controller = if has_ports {
-            start(Behaviour::Replies(|_, headers, _| vec![rule(headers, true)]))
-        } else {
-            start(Behaviour::Replies(|_, headers, _| vec![rule(headers, false)]))
-        };
-        for keeps_rules in [false, true] {
-            let wanted =
-                Options { answer: ResponseCriterion::FlowMod, keeps_rules, ..options(&controller, Load::Window(4)) };
-            let report = run(wanted, ONE);
+        let controller = start(Behaviour::Replies(match has_ports {
+            true => |_, headers, _| vec![rule(headers, true)],
+            false => |_, headers, _| vec![rule(headers, false)],
+        }));
+        for applies_flow_mods in [false, true] {
+            let requested = Options {
+                response: ResponseCriterion::FlowMod,
+                applies_flow_mods,
+                ..options(&controller, Load::Window(4))
+            };
+            let report = run(requested, ONE);
             assert_all_answered(&report);
             assert_eq!((report.counts.flow_mods, report.counts.packet_outs), (report.counts.packet_ins, 0));
         }
@@ -141,29 +143,24 @@ fn flow_mods_match_ports_or_destination() {
 fn arp_replies_answer() {
     let controller = start(Behaviour::Replies(|packet, headers, _| vec![arp_reply_message(packet, headers)]));
     for load in [Load::Window(1), Load::Window(20)] {
-        let report = run(Options { answer: ResponseCriterion::Arp, ..options(&controller, load) }, SHORT);
+        let report = run(Options { response: ResponseCriterion::Arp, ..options(&controller, load) }, SHORT);
         assert_all_answered(&report);
     }
     // Five hosts form twenty pairs.
-    let too_many = Options { answer: ResponseCriterion::Arp, ..options(&controller, Load::Window(21)) };
-    let target = Target { name: "test".to_owned(), options: too_many, pid: None };
-    let error = measure(vec![target], SHORT, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("form 20 pairs"), "{error}");
+    let too_many = Options { response: ResponseCriterion::Arp, ..options(&controller, Load::Window(21)) };
+    let error = measure_one(too_many, SHORT).unwrap_err();
+    assert!(error.to_string().contains("form only 20 pairs"), "{error}");
 }
 
 #[test]
 fn two_controllers_alternate_loops() {
-    let fast = start(Behaviour::Replies(|packet, _, _| vec![echo_packet(packet)]));
+    let fast = echoing();
     let slow = start(Behaviour::Replies(|packet, _, _| {
         std::thread::sleep(Duration::from_millis(2));
         vec![echo_packet(packet)]
     }));
-    let target = |name: &str, of: &Controller| Target {
-        name: name.to_owned(),
-        options: options(of, Load::Window(1)),
-        pid: None,
-    };
-    let reports = measure(vec![target("fast", &fast), target("slow", &slow)], SHORT, &mut |_| {}).unwrap();
+    let [fast, slow] = [("fast", &fast), ("slow", &slow)].map(|(name, of)| target(name, options(of, Load::Window(1))));
+    let reports = measure(vec![fast, slow], SHORT, &mut |_| {}).unwrap();
     reports.iter().for_each(assert_all_answered);
     // Four switches, each answered after 2 ms or more.
     assert!(reports[1].per_s.max < 4.0 * 500.0, "{reports:?}");
@@ -176,10 +173,10 @@ fn two_controllers_alternate_loops() {
 fn fat_tree_paths_counted() {
     let controller = start(Behaviour::Replies(|packet, headers, _| vec![rule(headers, true), echo_packet(packet)]));
     let topology = net::spec::parse("fat-tree:k=4").unwrap();
-    for answer in [ResponseCriterion::PacketOut, ResponseCriterion::FlowMod] {
-        let wanted = options(&controller, Load::Window(2));
+    for response in [ResponseCriterion::PacketOut, ResponseCriterion::FlowMod] {
+        let requested = options(&controller, Load::Window(2));
         let shape = Shape::Fabric(Box::new(topology.clone()));
-        let report = run(Options { shape, answer, keeps_rules: true, ..wanted }, ONE);
+        let report = run(Options { shape, response, applies_flow_mods: true, ..requested }, ONE);
         assert_all_answered(&report);
         assert_eq!(report.links.unwrap().directed, 64);
     }

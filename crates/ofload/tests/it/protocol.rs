@@ -3,25 +3,16 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::common::{Behaviour, Controller, start};
-use anabranch_ofload::{Error, Load, Options, Report, Schedule, Shape, Target, measure};
+use crate::common::{Behaviour, Controller, ONE, measure_one, star as star_of, start};
+use anabranch_ofload::{Error, Load, Options, Report, Shape};
 use openflow::{
     BadRequest, Bucket, ControllerRole, ErrorKind, FlowMod, FlowSelection, GroupId, GroupKind, GroupMod,
     GroupModCommand, Instructions, Match, Message, MultipartReply, MultipartRequest, PortNo, Role, TableId,
 };
 
-const ONE: Schedule = Schedule { loops: 1, warm_up: 0, duration: Duration::from_millis(300) };
-
 fn run(controller: &Controller, shape: Shape) -> Result<Report, Error> {
-    let options = Options {
-        shape,
-        load: Load::Window(1),
-        settle_time: Duration::from_millis(50),
-        handshake: Duration::from_millis(800),
-        ..Options::new(controller.address)
-    };
-    let target = Target { name: "test".to_owned(), options, pid: None };
-    measure(vec![target], ONE, &mut |_| {}).map(|mut reports| reports.remove(0))
+    let handshake = Duration::from_millis(800);
+    measure_one(Options { shape, handshake, ..star_of(controller, 1, 3, Load::Window(1)) }, ONE)
 }
 
 fn star(switches: u32) -> Shape {
@@ -31,10 +22,10 @@ fn star(switches: u32) -> Shape {
 #[test]
 fn missing_controller_is_named() {
     let controller = start(Behaviour::Closes);
-    let nobody = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-    let error = run(&Controller { address: nobody, ..controller }, star(2)).unwrap_err();
+    let unused = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let error = run(&Controller { address: unused, ..controller }, star(2)).unwrap_err();
     assert!(matches!(error, Error::Lost { .. } | Error::Connect { .. }), "{error}");
-    assert!(error.to_string().contains(&nobody.to_string()) && error.to_string().contains("refused"), "{error}");
+    assert!(error.to_string().contains(&unused.to_string()) && error.to_string().contains("refused"), "{error}");
 }
 
 #[test]
@@ -69,7 +60,7 @@ fn lost_connection_counted_and_others_continue() {
     assert!(matches!(error, Error::Lost { switch: 1, .. }), "{error}");
 }
 
-fn questions() -> Vec<Message> {
+fn requests() -> Vec<Message> {
     vec![
         Message::GetConfigRequest,
         Message::RoleRequest(Role { role: ControllerRole::Master, generation: 1 }),
@@ -95,7 +86,7 @@ fn questions() -> Vec<Message> {
 
 #[test]
 fn handshake_requests_all_answered() {
-    let controller = start(Behaviour::Requests(questions));
+    let controller = start(Behaviour::Requests(requests));
     let report = run(&controller, star(1)).unwrap();
     assert!(report.counts.answered > 10 && report.counts.unanswered == 0, "{report:?}");
     let refusals: Vec<(&str, u64)> = report.refusals.iter().map(|(error, count)| (error.as_str(), *count)).collect();

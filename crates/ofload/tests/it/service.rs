@@ -1,10 +1,9 @@
 //! Connections to a virtual address, against correct and faulty controllers.
 
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
-use crate::common::{Behaviour, Replies, echo_packet, start};
-use anabranch_ofload::{Error, Load, Options, Report, ResponseCriterion, Schedule, Shape, Target, measure};
+use crate::common::{Behaviour, ONE, Replies, echo_packet, measure_one, star, start};
+use anabranch_ofload::{Error, Load, Options, Report, ResponseCriterion};
 use openflow::frame::arp_reply;
 use openflow::headers::ether;
 use openflow::{
@@ -14,15 +13,10 @@ use openflow::{
 
 const VIRTUAL: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 const INTERFACE: MacAddr = MacAddr([6, 0, 0, 0, 0, 1]);
-const ONE: Schedule = Schedule { loops: 1, warm_up: 0, duration: Duration::from_millis(300) };
 
 fn run(answering: Replies) -> Result<Report, Error> {
-    let controller = start(Behaviour::Replies(answering));
-    let (shape, load) = (Shape::Star { switches: 4, hosts: 5 }, Load::Window(8));
-    let (answer, settle_time) = (ResponseCriterion::Service(VIRTUAL), Duration::from_millis(50));
-    let options = Options { shape, load, answer, settle_time, ..Options::new(controller.address) };
-    let target = Target { name: "test".to_owned(), options, pid: None };
-    Ok(measure(vec![target], ONE, &mut |_| {})?.remove(0))
+    let options = star(&start(Behaviour::Replies(answering)), 4, 5, Load::Window(8));
+    measure_one(Options { response: ResponseCriterion::Service(VIRTUAL), ..options }, ONE)
 }
 
 fn send(packet: &PacketIn, port: PortNo, data: Vec<u8>) -> Message {
@@ -54,20 +48,20 @@ fn serve(packet: &PacketIn, headers: &Headers, source: Ipv4Addr) -> Vec<Message>
     let other = number % 5 + 1;
     let member = Ipv4Addr::new(10, a, b, other);
     let set = Action::SetField;
-    let forth = vec![
+    let to_member = vec![
         set(SetField::EthDst(MacAddr([2, 0, a, b, 0, other]))),
         set(SetField::Ipv4Dst(member)),
         set(SetField::TcpDst(80)),
         Action::output(PortNo(u32::from(other))),
     ];
-    let back = vec![
+    let to_client = vec![
         set(SetField::Ipv4Src(source)),
         set(SetField::TcpSrc(headers.l4_dst)),
         Action::output(PortNo(u32::from(number))),
     ];
     vec![
-        between([member, client], [80, headers.l4_src], back),
-        between([client, VIRTUAL], [headers.l4_src, headers.l4_dst], forth),
+        between([member, client], [80, headers.l4_src], to_client),
+        between([client, VIRTUAL], [headers.l4_src, headers.l4_dst], to_member),
         send(packet, PortNo::TABLE, packet.data.clone()),
     ]
 }

@@ -8,7 +8,6 @@ use crate::headers::{Headers, ether, protocol};
 
 /// Bytes before the payload of an untagged frame.
 pub(super) const ETHERNET_LEN: usize = 14;
-/// TTL of constructed packets.
 const TTL: u8 = 64;
 /// Largest payload that IPv4 can announce above TCP.
 pub(super) const PAYLOAD_MAX: usize = 0xffff - 20 - 20;
@@ -84,7 +83,6 @@ pub(super) fn ipv4_with(headers: &Headers, len: usize, fill: impl FnOnce(&mut [u
     frame
 }
 
-/// Writes the transport header at the start of `bytes`.
 fn transport(headers: &Headers, bytes: &mut [u8]) {
     let len = bytes.len() as u16;
     let checksum_at = match headers.ip_proto {

@@ -1,5 +1,7 @@
 //! ICMP: errors about packets, and echo (RFC 792, RFC 1122 section 3.2.2).
 
+#![allow(missing_docs, reason = "named as in RFC 792")]
+
 use core::net::Ipv4Addr;
 
 use super::build::ipv4_with;
@@ -8,35 +10,25 @@ use super::{checksum, u16_at};
 use crate::address::MacAddr;
 use crate::headers::{Headers, ether, protocol};
 
-/// ICMP message types.
 pub mod icmp_type {
-    /// Echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// Destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Echo request.
     pub const ECHO_REQUEST: u8 = 8;
 }
 
 /// The code of a destination-unreachable message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {
-    /// Host unreachable.
     Host = 1,
-    /// Protocol unreachable.
     Protocol = 2,
-    /// Port unreachable.
     Port = 3,
 }
 
 /// An echo request or reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Echo {
-    /// Whether it is a reply.
     pub is_reply: bool,
-    /// Identifier of the sender.
     pub id: u16,
-    /// Sequence number.
     pub seq: u16,
 }
 

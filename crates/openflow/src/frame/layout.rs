@@ -6,7 +6,7 @@ use super::{FrameError, u16_at};
 use crate::address::MacAddr;
 use crate::headers::{Headers, ether, protocol};
 
-/// The EtherType of an 802.3 frame without one (specification 7.2.3.7).
+/// The EtherType of an 802.3 frame without one (specification 1.3.5: `OFPXMT_OFB_ETH_TYPE`).
 const NO_ETHER_TYPE: u16 = 0x05ff;
 /// Smallest EtherType; smaller values are lengths.
 const ETHER_TYPE_MIN: u16 = 0x0600;
@@ -15,9 +15,7 @@ const SERVICE_TAG: u16 = 0x88a8;
 
 /// Offset of the destination address, source address and first EtherType.
 pub const ETH_DST: usize = 0;
-/// See [`ETH_DST`].
 pub const ETH_SRC: usize = 6;
-/// See [`ETH_DST`].
 pub const ETH_TYPE: usize = 12;
 
 /// The headers of a frame with their positions.

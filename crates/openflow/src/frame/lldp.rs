@@ -9,7 +9,6 @@ use crate::ids::{DatapathId, PortNo};
 
 /// Organisation of the TLV with the nonce: a locally administered identifier.
 pub const ORGANISATION: [u8; 3] = [0x02, 0xab, 0x0a];
-/// Subtype of the TLV with the nonce.
 const NONCE_SUBTYPE: u8 = 1;
 /// Subtype "locally assigned" of chassis and port.
 const LOCAL: u8 = 7;

@@ -21,25 +21,14 @@ pub use tcp::{Segment, flags, segment, tcp, tcp_reset};
 
 use crate::headers::Headers;
 
-/// A malformed frame.
+/// A malformed frame; `layer` is the layer of the faulty header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what they are")]
 pub enum FrameError {
-    /// The frame ends inside a header.
     #[error("the frame ends after {len} bytes inside its {layer} header")]
-    Truncated {
-        /// The layer of the header.
-        layer: &'static str,
-        /// Length of the frame in bytes.
-        len: usize,
-    },
-    /// A field with a value its layer does not allow.
+    Truncated { layer: &'static str, len: usize },
     #[error("{layer}: {what}")]
-    Malformed {
-        /// The layer of the header.
-        layer: &'static str,
-        /// The violated rule.
-        what: &'static str,
-    },
+    Malformed { layer: &'static str, what: &'static str },
 }
 
 /// Returns the headers of a frame.

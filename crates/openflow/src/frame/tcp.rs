@@ -1,5 +1,7 @@
 //! TCP segments: parsing and construction (RFC 9293).
 
+#![allow(missing_docs, reason = "named as in RFC 9293")]
+
 use core::net::Ipv4Addr;
 
 use super::build::{PAYLOAD_MAX, ipv4_with, transport_checksum};
@@ -8,32 +10,22 @@ use super::{FrameError, u16_at};
 use crate::address::MacAddr;
 use crate::headers::{Headers, protocol};
 
-/// Flags of a segment.
 pub mod flags {
-    /// No more data from the sender.
     pub const FIN: u8 = 0x01;
-    /// Opens a connection.
     pub const SYN: u8 = 0x02;
-    /// Breaks a connection.
     pub const RST: u8 = 0x04;
-    /// Hand over at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement number counts.
     pub const ACK: u8 = 0x10;
 }
 
-/// A segment without options.
+/// A segment without options; the sequence number is that of its first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment<'a> {
-    /// Bits of [`flags`].
     pub flags: u8,
-    /// Sequence number of the first byte.
     pub seq: u32,
     /// Next expected sequence number; valid with [`flags::ACK`].
     pub ack: u32,
-    /// Receive window in bytes.
     pub window: u16,
-    /// Data of the segment.
     pub payload: &'a [u8],
 }
 

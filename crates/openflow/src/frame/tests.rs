@@ -19,7 +19,6 @@ fn checksums_known_from_elsewhere() {
     assert_eq!(checksum(&[0xab]), !0xab00, "an odd byte is the upper half of a word");
 }
 
-/// Asserts that every checksum in the frame is correct.
 fn assert_checksums(frame: &[u8]) {
     let layout = Layout::of(frame).expect("a frame");
     if layout.headers.eth_type != ether::IPV4 {

@@ -1,4 +1,4 @@
-//! Actions, instructions and buckets (specification 7.2.4, 7.2.5, 7.3.4.2).
+//! Actions, instructions and buckets (`ofp_action_header`, `ofp_instruction`, `ofp_bucket`).
 
 use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
@@ -10,7 +10,6 @@ use crate::error::{BadAction, BadInstruction, ErrorKind, GroupModFailed};
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::matching::Masked;
 
-/// Types of actions (`OFPAT_*`).
 mod action_type {
     pub const OUTPUT: u16 = 0;
     pub const PUSH_VLAN: u16 = 17;
@@ -36,7 +35,6 @@ mod bundle {
     pub const LEN: usize = 32;
 }
 
-/// Types of instructions (`OFPIT_*`).
 mod instruction_type {
     pub const GOTO_TABLE: u16 = 1;
     pub const WRITE_METADATA: u16 = 2;
@@ -50,7 +48,6 @@ mod instruction_type {
 /// `ofp_bucket` without its actions.
 const BUCKET_LEN: usize = 16;
 
-/// Reads all actions of a structure that ends with them.
 pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, ReadError> {
     let mut reader = reader.short_as(ErrorKind::BadAction(BadAction::BadLen));
     let mut actions = Vec::new();
@@ -144,7 +141,6 @@ fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
     bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
 
-/// Writes a list of actions.
 pub(super) fn write_actions(writer: &mut Writer<'_>, actions: &[Action]) -> Result<(), EncodeError> {
     actions.iter().try_for_each(|&action| write_action(writer, action))
 }
@@ -199,7 +195,6 @@ fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeErr
     Ok(())
 }
 
-/// Reads all instructions of a structure that ends with them.
 pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, ReadError> {
     let mut reader = reader.short_as(ErrorKind::BadInstruction(BadInstruction::BadLen));
     let mut instructions = Instructions::default();
@@ -255,7 +250,6 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
     body.end()
 }
 
-/// Writes instructions in their order of execution.
 pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
     if let Some(meter) = instructions.meter {
         writer.u16(instruction_type::METER);
@@ -297,7 +291,6 @@ fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<
     writer.patch_len(start, 2, "a list of actions")
 }
 
-/// Reads all buckets of a structure that ends with them.
 pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError> {
     let mut reader = reader.short_as(ErrorKind::GroupModFailed(GroupModFailed::BadBucket));
     let mut buckets = Vec::new();
@@ -314,7 +307,6 @@ pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError>
     Ok(buckets)
 }
 
-/// Writes the buckets of a group.
 pub(super) fn write_buckets(writer: &mut Writer<'_>, buckets: &[Bucket]) -> Result<(), EncodeError> {
     for bucket in buckets {
         let start = writer.start();

@@ -1,4 +1,4 @@
-//! Asynchronous messages: packet-in, flow-removed, port-status (specification 7.4).
+//! Asynchronous messages: packet-in, flow-removed, port-status.
 
 use super::EncodeError;
 use super::oxm::{Unknown, read_match, write_match};
@@ -32,11 +32,7 @@ pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError
 pub(super) fn write_packet_in(writer: &mut Writer<'_>, packet: &PacketIn) -> Result<(), EncodeError> {
     writer.u32(packet.buffer.0);
     writer.u16(packet.total_len);
-    writer.u8(match packet.reason {
-        PacketInReason::NoMatch => 0,
-        PacketInReason::Action => 1,
-        PacketInReason::InvalidTtl => 2,
-    });
+    writer.u8(packet.reason as u8);
     writer.u8(packet.table.0);
     writer.u64(packet.cookie);
     write_match(writer, &packet.match_)?;
@@ -72,12 +68,7 @@ pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, Rea
 pub(super) fn write_flow_removed(writer: &mut Writer<'_>, removed: &FlowRemoved) -> Result<(), EncodeError> {
     writer.u64(removed.cookie);
     writer.u16(removed.priority);
-    writer.u8(match removed.reason {
-        RemovedReason::IdleTimeout => 0,
-        RemovedReason::HardTimeout => 1,
-        RemovedReason::Delete => 2,
-        RemovedReason::GroupDelete => 3,
-    });
+    writer.u8(removed.reason as u8);
     writer.u8(removed.table.0);
     writer.duration_ns(removed.duration_ns)?;
     writer.u16(removed.idle_timeout_s);
@@ -100,11 +91,7 @@ pub(super) fn write_port_status(
     reason: PortReason,
     port: &PortDesc,
 ) -> Result<(), EncodeError> {
-    writer.u8(match reason {
-        PortReason::Add => 0,
-        PortReason::Delete => 1,
-        PortReason::Modify => 2,
-    });
+    writer.u8(reason as u8);
     writer.zeros(7);
     write_port(writer, port)
 }

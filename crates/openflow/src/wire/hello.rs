@@ -1,4 +1,4 @@
-//! Version negotiation (specification 6.3.1, 7.5.1).
+//! Version negotiation (`ofp_hello`).
 
 use super::VERSION;
 use super::reader::{ReadError, Reader};
@@ -47,7 +47,7 @@ fn read_bitmap(body: &mut Reader<'_>) -> Result<Option<u32>, ReadError> {
 
 /// Returns the version in the header of a hello: the highest of its sender.
 pub(super) fn header_version(versions: u32) -> u8 {
-    versions.checked_ilog2().map_or(VERSION, |greatest| greatest as u8)
+    versions.checked_ilog2().map_or(VERSION, |highest| highest as u8)
 }
 
 pub(super) fn write_hello(writer: &mut Writer<'_>, versions: u32) {

@@ -28,7 +28,7 @@ use crate::message::{Envelope, Message};
 /// Version number of OpenFlow 1.3 on the wire.
 pub const VERSION: u8 = 4;
 /// Highest version number of any published version of OpenFlow (1.5).
-const GREATEST_VERSION: u8 = 6;
+const VERSION_MAX: u8 = 6;
 /// Length of the header of every message.
 pub const HEADER_LEN: usize = 8;
 /// Maximum length of a message.
@@ -50,7 +50,7 @@ pub struct DecodeError {
     pub skip: Option<usize>,
 }
 
-/// Number of bytes of a refused message in the error (specification 7.4.4: at least 64).
+/// Number of bytes of a refused message in the error (`ofp_error_msg`: at least 64).
 const REFUSED_LEN: usize = 64;
 
 impl DecodeError {
@@ -97,7 +97,6 @@ impl core::fmt::Display for EncodeError {
 
 impl core::error::Error for EncodeError {}
 
-/// Message types (`OFPT_*`).
 mod message_type {
     pub const HELLO: u8 = 0;
     pub const ERROR: u8 = 1;
@@ -144,7 +143,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
     let is_hello = kind == message_type::HELLO;
     // No known version: the bytes are not OpenFlow (TLS, for instance, or HTTP), and the length is
     // meaningless.
-    if !is_hello && !(1..=GREATEST_VERSION).contains(&version) {
+    if !is_hello && !(1..=VERSION_MAX).contains(&version) {
         return Err(refuse(bad_version(version), None));
     }
     if length < HEADER_LEN {
@@ -215,52 +214,26 @@ fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Rea
 /// # Errors
 /// The message does not fit; nothing is appended then.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    append(envelope, out, false)
-}
-
-/// Appends a message. A list of statistics or descriptions that is too long becomes several
-/// multipart replies, all but the last with "more follows".
-///
-/// # Errors
-/// A single record, or a message that cannot be split, does not fit; nothing is appended then.
-pub fn encode_split(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    append(envelope, out, true)
-}
-
-fn append(envelope: &Envelope, out: &mut Vec<u8>, may_split: bool) -> Result<(), EncodeError> {
     let mut writer = Writer::new(out);
     let begin = writer.start();
-    let result = write(&mut writer, envelope, may_split);
+    let result = write(&mut writer, envelope);
     if result.is_err() {
         writer.undo(begin);
     }
     result
 }
 
-/// Starts a message; [`finish`] writes its length.
-fn start(writer: &mut Writer<'_>, kind: u8, xid: Xid) -> Start {
+fn write(writer: &mut Writer<'_>, envelope: &Envelope) -> Result<(), EncodeError> {
+    let Envelope { xid, message } = envelope;
     let start = writer.start();
-    writer.bytes(&[VERSION, kind, 0, 0]);
+    writer.bytes(&[VERSION, type_of(message), 0, 0]);
     writer.u32(xid.0);
-    start
-}
-
-/// Writes the length of a message.
-fn finish(writer: &mut Writer<'_>, start: Start) -> Result<(), EncodeError> {
+    write_body(writer, start, message)?;
     writer.patch_len(start, 2, "a message")
 }
 
-fn write(writer: &mut Writer<'_>, envelope: &Envelope, may_split: bool) -> Result<(), EncodeError> {
-    let Envelope { xid, message } = envelope;
-    if let Message::MultipartReply { reply, has_more } = message {
-        return multipart::write_reply(writer, *xid, reply, *has_more, may_split);
-    }
-    let start = start(writer, type_of(message), *xid);
-    write_body(writer, start, message)?;
-    finish(writer, start)
-}
-
-fn type_of(message: &Message) -> u8 {
+/// Returns the type number of a message (`ofp_type`).
+pub fn type_of(message: &Message) -> u8 {
     match message {
         Message::Hello { .. } => message_type::HELLO,
         Message::Error { .. } => message_type::ERROR,
@@ -325,15 +298,15 @@ fn write_body(writer: &mut Writer<'_>, start: Start, message: &Message) -> Resul
             writer.u32(*config);
         }
         Message::MultipartRequest(request) => multipart::write_request(writer, request)?,
+        Message::MultipartReply { reply, has_more } => multipart::write_reply(writer, reply, *has_more)?,
         Message::RoleRequest(role) | Message::RoleReply(role) => switch_config::write_role(writer, *role),
         Message::GetAsyncReply(config) | Message::SetAsync(config) => switch_config::write_async(writer, config),
-        // The message consists of its header only, or is written with it.
+        // The message consists of its header only.
         Message::FeaturesRequest
         | Message::GetConfigRequest
         | Message::BarrierRequest
         | Message::BarrierReply
-        | Message::GetAsyncRequest
-        | Message::MultipartReply { .. } => {}
+        | Message::GetAsyncRequest => {}
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! Messages that change the state of a switch: tables, groups, ports, packet-outs (specification
-//! 7.3.4, 7.3.7).
+//! Messages that change the state of a switch: tables, groups, ports, packet-outs.
 
 use super::EncodeError;
 use super::actions::{read_actions, read_buckets, read_instructions, write_actions, write_buckets, write_instructions};
@@ -37,7 +36,6 @@ pub(super) fn flags_of(bits: u16) -> FlowModFlags {
     }
 }
 
-/// Returns the bits of flags.
 pub(super) fn bits_of(flags: FlowModFlags) -> u16 {
     u16::from(flags.send_flow_removed)
         | u16::from(flags.check_overlap) << 1
@@ -63,36 +61,17 @@ pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> 
         return Err(ReadError::new(offset, error, format!("flags {bits:#06x}")));
     }
     body.skip(2)?;
-    Ok(FlowMod {
-        cookie,
-        cookie_mask,
-        table,
-        command,
-        idle_timeout_s,
-        hard_timeout_s,
-        priority,
-        buffer,
-        out_port,
-        out_group,
-        flags: flags_of(bits),
-        match_: read_match(&mut body, Unknown::Refuse)?,
-        instructions: read_instructions(body)?,
-    })
+    let add = FlowMod::add(table, priority, read_match(&mut body, Unknown::Refuse)?, read_instructions(body)?);
+    let add = FlowMod { cookie, cookie_mask, idle_timeout_s, hard_timeout_s, ..add };
+    Ok(FlowMod { command, buffer, out_port, out_group, flags: flags_of(bits), ..add })
 }
 
 pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Result<(), EncodeError> {
-    let command = match change.command {
-        FlowModCommand::Add => 0,
-        FlowModCommand::Modify => 1,
-        FlowModCommand::ModifyStrict => 2,
-        FlowModCommand::Delete => 3,
-        FlowModCommand::DeleteStrict => 4,
-    };
     // Written in one piece, because most messages of a busy controller are flow-mods.
     let mut fixed = [0; 40];
     fixed[..8].copy_from_slice(&change.cookie.to_be_bytes());
     fixed[8..16].copy_from_slice(&change.cookie_mask.to_be_bytes());
-    (fixed[16], fixed[17]) = (change.table.0, command);
+    (fixed[16], fixed[17]) = (change.table.0, change.command as u8);
     fixed[18..20].copy_from_slice(&change.idle_timeout_s.to_be_bytes());
     fixed[20..22].copy_from_slice(&change.hard_timeout_s.to_be_bytes());
     fixed[22..24].copy_from_slice(&change.priority.to_be_bytes());
@@ -105,7 +84,6 @@ pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Resul
     write_instructions(writer, &change.instructions)
 }
 
-/// Reads a group type.
 pub(super) fn read_group_kind(reader: &mut Reader<'_>) -> Result<GroupKind, ReadError> {
     let offset = reader.offset();
     let kind = reader.u8()?;
@@ -114,16 +92,6 @@ pub(super) fn read_group_kind(reader: &mut Reader<'_>) -> Result<GroupKind, Read
         .get(usize::from(kind))
         .copied()
         .ok_or_else(|| ReadError::unknown(offset, error, format!("group of type {kind}")))
-}
-
-/// Returns the number of a group type.
-pub(super) fn group_kind_number(kind: GroupKind) -> u8 {
-    match kind {
-        GroupKind::All => 0,
-        GroupKind::Select => 1,
-        GroupKind::Indirect => 2,
-        GroupKind::FastFailover => 3,
-    }
 }
 
 pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError> {
@@ -140,12 +108,8 @@ pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError
 }
 
 pub(super) fn write_group_mod(writer: &mut Writer<'_>, change: &GroupMod) -> Result<(), EncodeError> {
-    writer.u16(match change.command {
-        GroupModCommand::Add => 0,
-        GroupModCommand::Modify => 1,
-        GroupModCommand::Delete => 2,
-    });
-    writer.u8(group_kind_number(change.kind));
+    writer.u16(change.command as u16);
+    writer.u8(change.kind as u8);
     writer.zeros(1);
     writer.u32(change.group.0);
     write_buckets(writer, &change.buckets)

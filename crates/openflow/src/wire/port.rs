@@ -1,4 +1,4 @@
-//! Port descriptions (specification 7.2.1).
+//! Port descriptions (`ofp_port`).
 
 use super::EncodeError;
 use super::reader::{ReadError, Reader};
@@ -28,7 +28,6 @@ const RATES: [(u32, u32); 7] = [
     (1 << 9, 1_000_000_000),
 ];
 
-/// Reads `ofp_port`.
 pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, ReadError> {
     let port = PortNo(reader.u32()?);
     reader.skip(4)?;
@@ -56,7 +55,6 @@ fn rate_of(features: u32) -> u32 {
     RATES.iter().rev().find(|(bits, _)| features & bits != 0).map_or(0, |&(_, rate)| rate)
 }
 
-/// Writes `ofp_port`.
 pub(super) fn write_port(writer: &mut Writer<'_>, port: &PortDesc) -> Result<(), EncodeError> {
     writer.u32(port.port.0);
     writer.zeros(4);

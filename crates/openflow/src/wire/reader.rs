@@ -8,14 +8,10 @@ use crate::error::{BadRequest, ErrorKind};
 #[derive(Debug)]
 pub(super) struct ReadError(Box<ReadErrorDetails>);
 
-/// The details of a decoding error.
 #[derive(Debug)]
 pub(super) struct ReadErrorDetails {
-    /// Bytes from the start of the message.
     pub offset: usize,
-    /// Error to send.
     pub kind: ErrorKind,
-    /// The violated rule.
     pub message: String,
     /// Whether the bytes are well formed, but no value represents them.
     pub is_unknown: bool,
@@ -48,7 +44,6 @@ impl ReadError {
         self
     }
 
-    /// Returns the details.
     pub fn details(self) -> ReadErrorDetails {
         *self.0
     }
@@ -64,7 +59,6 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Returns a reader of the body of a message.
     pub fn behind_header(message: &'a [u8]) -> Reader<'a> {
         let rest = message.get(HEADER_LEN..).unwrap_or_default();
         Reader { rest, offset: HEADER_LEN, short: ErrorKind::BadRequest(BadRequest::BadLen) }
@@ -76,25 +70,21 @@ impl<'a> Reader<'a> {
         Reader { short, ..self }
     }
 
-    /// Returns the position from the start of the message.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Returns the number of unread bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.rest.len()
     }
 
-    /// Returns whether all bytes are read.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Returns an error about the length of this structure.
     #[cold]
     pub fn bad_len(&self, words: impl Into<String>) -> ReadError {
         ReadError::new(self.offset, self.short, words)
@@ -105,7 +95,6 @@ impl<'a> Reader<'a> {
         self.bad_len(format!("{wanted} bytes wanted, {} left", self.rest.len()))
     }
 
-    /// Reads the next `count` bytes.
     #[inline]
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], ReadError> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else { return Err(self.too_short(count)) };
@@ -113,7 +102,6 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Reads an array of the length of its type.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else { return Err(self.too_short(N)) };
@@ -121,7 +109,6 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// Reads all remaining bytes.
     #[inline]
     pub fn remainder(&mut self) -> &'a [u8] {
         let taken = self.rest;
@@ -129,7 +116,6 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// Returns a reader of the next `count` bytes.
     #[inline]
     pub fn part(&mut self, count: usize) -> Result<Reader<'a>, ReadError> {
         let (offset, short) = (self.offset, self.short);
@@ -142,7 +128,6 @@ impl<'a> Reader<'a> {
         self.rest.first_chunk()
     }
 
-    /// Skips padding with any content.
     #[inline]
     pub fn skip(&mut self, count: usize) -> Result<(), ReadError> {
         self.bytes(count).map(|_| ())
@@ -168,15 +153,14 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Reads seconds and nanoseconds as nanoseconds.
     #[inline]
     pub fn duration_ns(&mut self) -> Result<u64, ReadError> {
         let (seconds, nanoseconds) = (self.u32()?, self.u32()?);
         Ok(u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds))
     }
 
-    /// Reads a string in `N` bytes that ends with a zero. Bytes that are not UTF-8 become question
-    /// marks one by one, so that the string still fits when written again.
+    /// Reads a string in `N` bytes that ends with a zero. Each byte that is not UTF-8
+    /// becomes `?`, so that the string still fits when it is written again.
     pub fn string<const N: usize>(&mut self) -> Result<String, ReadError> {
         let field = self.array::<N>()?;
         // The last byte belongs to the zero, even if the sender forgot it.
@@ -189,7 +173,6 @@ impl<'a> Reader<'a> {
         Ok(string)
     }
 
-    /// Checks that no byte is left.
     #[inline]
     pub fn end(&self) -> Result<(), ReadError> {
         if self.is_empty() { Ok(()) } else { Err(self.bad_len(format!("{} bytes too many", self.len()))) }

@@ -1,5 +1,4 @@
-//! Features, configuration, roles and asynchronous configuration (specification 7.3.1, 7.3.2,
-//! 7.3.9, 7.3.10).
+//! Features, configuration, roles and asynchronous configuration.
 
 use super::reader::{ReadError, Reader};
 use super::writer::Writer;
@@ -55,12 +54,7 @@ pub(super) fn read_role(mut body: Reader<'_>) -> Result<Role, ReadError> {
 }
 
 pub(super) fn write_role(writer: &mut Writer<'_>, role: Role) {
-    writer.u32(match role.role {
-        ControllerRole::NoChange => 0,
-        ControllerRole::Equal => 1,
-        ControllerRole::Master => 2,
-        ControllerRole::Slave => 3,
-    });
+    writer.u32(role.role as u32);
     writer.zeros(4);
     writer.u64(role.generation);
 }

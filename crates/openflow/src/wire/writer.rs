@@ -2,12 +2,10 @@
 
 use super::EncodeError;
 
-/// The end of a buffer.
 pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// The start of a structure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Start(usize);
 
@@ -17,19 +15,16 @@ impl<'a> Writer<'a> {
         Writer { out }
     }
 
-    /// Starts a structure.
     #[inline]
     pub fn start(&self) -> Start {
         Start(self.out.len())
     }
 
-    /// Returns the number of bytes written since.
     #[inline]
     pub fn since(&self, start: Start) -> usize {
         self.out.len() - start.0
     }
 
-    /// Removes all bytes written since.
     pub fn undo(&mut self, start: Start) {
         self.out.truncate(start.0);
     }
@@ -59,7 +54,6 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Writes padding.
     #[inline]
     pub fn zeros(&mut self, count: usize) {
         self.out.resize(self.out.len() + count, 0);
@@ -84,7 +78,6 @@ impl<'a> Writer<'a> {
         self.out[start.0 + at] = value;
     }
 
-    /// Writes the current length of the structure, `at` bytes from its start.
     pub fn patch_len(&mut self, start: Start, at: usize, what: &str) -> Result<(), EncodeError> {
         let length = self.since(start);
         let Ok(short) = u16::try_from(length) else {
@@ -94,7 +87,6 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes nanoseconds as seconds and nanoseconds.
     pub fn duration_ns(&mut self, duration: u64) -> Result<(), EncodeError> {
         // Unknown durations are sent as all ones: more nanoseconds than a second has.
         let seconds = (duration / 1_000_000_000).min(u64::from(u32::MAX));

@@ -1,4 +1,4 @@
-//! What a real Open vSwitch once said (`tests/captures/README.md`).
+//! Messages that a real Open vSwitch sent (`tests/captures/README.md`).
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use anabranch_openflow::{Envelope, Message, MultipartReply, wire_len};
 
 use crate::messages_of;
 
-/// A captured message must be understood, and mean the same when written again.
+/// Asserts that bytes are decoded, and have the same meaning when encoded again.
 pub fn check(name: &str, bytes: &[u8]) {
     for envelope in messages_of(bytes) {
         let mut written = Vec::new();
@@ -39,8 +39,8 @@ fn captures_are_understood() {
     }
 }
 
-/// Whether other bytes are written: for what our values leave out (features of ports, counters of
-/// errors), and for match fields, which Open vSwitch has in an order of its own.
+/// Returns whether a message is encoded differently: values omit features of ports and counters of
+/// errors, and Open vSwitch has a different order of match fields.
 fn is_written_otherwise(message: &Message) -> bool {
     match message {
         Message::PortStatus { .. } => true,
@@ -62,7 +62,7 @@ fn captures_are_written_as_they_were() {
             let mut written = Vec::new();
             encode(&envelope, &mut written).unwrap();
             if matches!(envelope.message, Message::Hello { .. }) && now[0] != VERSION {
-                continue; // Of 1.0, without the bitmap that we write.
+                continue; // A hello of 1.0 has no bitmap; the encoder writes one.
             }
             assert_eq!(written.len(), now.len(), "{name}");
             if !is_written_otherwise(&envelope.message) {
@@ -74,7 +74,6 @@ fn captures_are_written_as_they_were() {
     assert!(same >= 25, "only {same}");
 }
 
-/// Cut and damaged like the goldens.
 #[test]
 fn damaged_captures_never_panic() {
     for (_, bytes) in all() {

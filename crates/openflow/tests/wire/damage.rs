@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use crate::goldens;
 use crate::values::envelope;
 
-/// What must hold for any bytes: a message ends within them and can be written and read again; an
-/// error knows where it is, and `skip` is within the bytes.
+/// Asserts of any bytes: a message ends within them and survives encoding and decoding; the offset
+/// and `skip` of an error are within them.
 pub fn check(bytes: &[u8]) {
     match decode(bytes) {
         Ok(None) => {}
@@ -27,7 +27,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 #[test]
-fn half_a_golden_is_waited_for() {
+fn incomplete_golden_is_not_decoded() {
     for golden in goldens::all() {
         let bytes = golden.bytes();
         for end in 0..bytes.len() {
@@ -36,7 +36,7 @@ fn half_a_golden_is_waited_for() {
     }
 }
 
-/// The header says the message is as short as it was cut.
+/// The length in the header is that of the cut message.
 #[test]
 fn goldens_cut_and_declared_short_never_panic() {
     let mut refused = 0;
@@ -56,7 +56,7 @@ fn goldens_cut_and_declared_short_never_panic() {
 fn goldens_with_one_byte_changed_never_panic() {
     for golden in goldens::all() {
         let mut bytes = golden.bytes();
-        // Enough behind it that a greater length finds something.
+        // Further bytes, so that a larger length does not exceed them.
         let length = bytes.len();
         bytes.extend([0x5a; 300]);
         for at in 0..length {

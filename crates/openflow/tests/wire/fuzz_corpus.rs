@@ -1,10 +1,9 @@
-//! What the fuzz targets check, on stable: the committed corpora.
+//! The checks of the fuzz targets on their committed corpora.
 
 use std::path::Path;
 
 use anabranch_openflow::wire::decode;
 
-/// The inputs of a target, with their names.
 fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let mut inputs: Vec<_> = std::fs::read_dir(directory)

@@ -1,5 +1,5 @@
-//! A conversation with a real Open vSwitch; everything it says must be understood.
-//! `ANABRANCH_CAPTURE=1` writes what it said to `tests/captures/`.
+//! A session with a real Open vSwitch, all of whose messages must be decoded.
+//! `ANABRANCH_CAPTURE=1` writes its messages to `tests/captures/`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use anabranch_openflow::*;
 use crate::open_vswitch::is_installed;
 use crate::switch::{Controller, Switch};
 
-/// Bytes of messages by what they are.
+/// Bytes of messages by name.
 #[derive(Default)]
 struct Captured(BTreeMap<String, Vec<u8>>);
 
 impl Captured {
-    /// Takes messages until one is the answer looked for; the last of several parts.
+    /// Receives messages until one matches; of a reply in several parts, until the last.
     fn until(&mut self, controller: &mut Controller, name: &str, is_it: impl Fn(&Envelope) -> bool) -> Message {
         let mut bytes = Vec::new();
         loop {
@@ -35,7 +35,6 @@ impl Captured {
         }
     }
 
-    /// Asks, and takes the answer.
     fn ask(&mut self, controller: &mut Controller, name: &str, message: Message) -> Message {
         let xid = 1000 + self.0.len() as u32;
         controller.send(xid, message);
@@ -52,7 +51,7 @@ impl Captured {
 
 const TWO_PORTS: [PortNo; 2] = [PortNo(1), PortNo(2)];
 
-/// A bridge with two ports that only this version of the protocol may speak to.
+/// Adds a bridge with two ports that supports only this version of the protocol.
 fn bridge(switch: &Switch, name: &str, version: &str) {
     let ports: String = (1..=2)
         .map(|port| {
@@ -69,9 +68,7 @@ fn groups() -> [GroupMod; 2] {
     [add(6, GroupKind::Select, buckets(3)), add(7, GroupKind::FastFailover, buckets(0))]
 }
 
-/// Rules that use every field and action there is a value for, in combinations the prerequisites
-/// allow.
-fn rules() -> Vec<FlowMod> {
+fn matches() -> [Match; 4] {
     let ip = |a, b, c, d| std::net::Ipv4Addr::new(a, b, c, d);
     let exact = |address| Some(Masked::<std::net::Ipv4Addr>::exact(address));
     let prefix = Some(Masked { value: ip(10, 2, 0, 0), mask: ip(255, 255, 0, 0) });
@@ -114,6 +111,13 @@ fn rules() -> Vec<FlowMod> {
         arp_tpa: exact(ip(10, 0, 0, 2)),
         ..Match::default()
     };
+    [tcp, udp, icmp, arp]
+}
+
+/// Returns rules with every field and action of this crate, in valid combinations.
+fn rules() -> Vec<FlowMod> {
+    let [tcp, udp, icmp, arp] = matches();
+    let ip = |host| std::net::Ipv4Addr::new(10, 0, 0, host);
     let set = Action::SetField;
     let fields = vec![
         set(SetField::EthDst(MacAddr([2, 0, 0, 0, 0, 1]))),
@@ -122,8 +126,8 @@ fn rules() -> Vec<FlowMod> {
         set(SetField::VlanPcp(1)),
         set(SetField::IpDscp(10)),
         set(SetField::IpEcn(2)),
-        set(SetField::Ipv4Src(ip(10, 0, 0, 3))),
-        set(SetField::Ipv4Dst(ip(10, 0, 0, 4))),
+        set(SetField::Ipv4Src(ip(3))),
+        set(SetField::Ipv4Dst(ip(4))),
         set(SetField::TcpSrc(1)),
         set(SetField::TcpDst(2)),
         Action::PopVlan,
@@ -157,7 +161,7 @@ fn rules() -> Vec<FlowMod> {
 const PACKET: [u8; 18] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5, 1, 2, 3, 4];
 
 #[test]
-fn a_real_switch_is_understood() {
+fn real_switch_is_understood() {
     if !["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovs-ofctl"].map(is_installed)[..]
         .iter()
         .all(|&is_there| is_there)
@@ -168,18 +172,18 @@ fn a_real_switch_is_understood() {
     bridge(&switch, "s1", "OpenFlow13");
     let mut controller = Controller::of(&switch, "s1");
     let mut captured = Captured::default();
-    introduce(&mut captured, &mut controller);
+    handshake(&mut captured, &mut controller);
     change(&mut captured, &mut controller);
-    survey(&mut captured, &mut controller);
-    packets_and_news(&mut captured, &mut controller, &switch);
+    read_back(&mut captured, &mut controller);
+    packets_and_notifications(&mut captured, &mut controller, &switch);
     foreign(&mut captured, &mut controller, &switch);
 
-    // A switch of 1.0 alone says so, with or without a bitmap.
+    // A switch with version 1.0 only announces it, with or without a bitmap.
     bridge(&switch, "s0", "OpenFlow10");
     let hello = captured.until(&mut Controller::of(&switch, "s0"), "hello_1_0", |_| true);
     assert_eq!(hello, Message::Hello { versions: 1 << 1 });
 
-    // Open vSwitch asks after 5 s of silence.
+    // Open vSwitch sends an echo request after 5 s.
     captured.until(&mut controller, "echo_request", |envelope| matches!(envelope.message, Message::EchoRequest(_)));
     if std::env::var_os("ANABRANCH_CAPTURE").is_some() {
         let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
@@ -189,7 +193,7 @@ fn a_real_switch_is_understood() {
     }
 }
 
-fn introduce(captured: &mut Captured, controller: &mut Controller) {
+fn handshake(captured: &mut Captured, controller: &mut Controller) {
     let hello = captured.until(controller, "hello", |_| true);
     assert_eq!(hello, Message::Hello { versions: 1 << 4 });
     controller.send(0, Message::Hello { versions: 1 << 4 });
@@ -221,7 +225,7 @@ fn change(captured: &mut Captured, controller: &mut Controller) {
     for rule in rules() {
         controller.send(11, Message::FlowMod(rule));
     }
-    // Any refusal would come before the barrier's answer.
+    // An error would arrive before the barrier reply.
     controller.send(12, Message::BarrierRequest);
     let answer = captured.until(controller, "barrier_reply", |envelope| (10..=12).contains(&envelope.xid.0));
     assert_eq!(answer, Message::BarrierReply);
@@ -236,13 +240,13 @@ fn change(captured: &mut Captured, controller: &mut Controller) {
     assert!(matches!(error, Message::Error { kind, .. } if kind == bad_group), "{error:?}");
 }
 
-fn survey(captured: &mut Captured, controller: &mut Controller) {
+fn read_back(captured: &mut Captured, controller: &mut Controller) {
     use MultipartReply as Reply;
     use MultipartRequest as Request;
     let reply = captured.ask_multipart(controller, "desc", Request::Desc);
     assert!(matches!(&reply, Reply::Desc(told) if told.manufacturer == "Nicira, Inc."), "{reply:?}");
 
-    // All that was told is there, as it was told.
+    // All rules are installed as they were sent.
     let reply = captured.ask_multipart(controller, "flow", Request::Flow(FlowSelection::all()));
     let Reply::Flow(entries) = reply else { panic!("{reply:?}") };
     assert_eq!(entries.len(), rules().len());
@@ -285,7 +289,7 @@ fn survey(captured: &mut Captured, controller: &mut Controller) {
     assert!(crate::messages_of(&parts).len() > 1, "{} bytes", parts.len());
 }
 
-fn packets_and_news(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
+fn packets_and_notifications(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
     let hex: String = PACKET.iter().map(|byte| format!("{byte:02x}")).collect();
     let is_packet = |envelope: &Envelope| matches!(envelope.message, Message::PacketIn(_));
     switch.appctl(&["netdev-dummy/receive", "s1p1", &hex]);
@@ -342,7 +346,7 @@ fn port_address(controller: &mut Controller, port: PortNo) -> MacAddr {
     }
 }
 
-/// What others put into the switch: fields and actions without a value here.
+/// Foreign rules with fields and actions that this crate does not represent.
 fn foreign(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
     switch.ofctl("add-flow", "s1", "table=2,priority=7,ipv6,ipv6_dst=2001:db8::/32,actions=push_mpls:0x8847,output:1");
     switch.ofctl("add-flow", "s1", "table=3,priority=8,reg0=5,actions=load:1->NXM_NX_REG1[],resubmit(,4)");

@@ -8,21 +8,26 @@ mod live;
 mod open_vswitch;
 mod refusals;
 mod round_trip;
-mod split;
 mod switch;
+mod unencodable;
 mod values;
 
 use anabranch_openflow::Envelope;
 use anabranch_openflow::wire::{decode, encode};
 
-/// The bytes of a message that must have some.
+fn bytes_from_hex(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// Encodes a message that has an encoding.
 fn bytes_of(envelope: &Envelope) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(envelope, &mut bytes).unwrap();
     bytes
 }
 
-/// All messages of bytes that must hold nothing else.
+/// Decodes bytes that must contain complete messages only.
 fn messages_of(mut bytes: &[u8]) -> Vec<Envelope> {
     let mut messages = Vec::new();
     while !bytes.is_empty() {

@@ -1,14 +1,9 @@
-//! What is wrong, where, what to answer, and whether the stream goes on.
+//! Malformed messages: offset and code of the error, its reply, and where the stream continues.
 
 use anabranch_openflow::wire::{DecodeError, decode};
 use anabranch_openflow::*;
 
-use crate::{bytes_of, messages_of};
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-}
+use crate::{bytes_from_hex, bytes_of, messages_of};
 
 fn refused(bytes: &[u8]) -> DecodeError {
     match decode(bytes) {
@@ -17,16 +12,14 @@ fn refused(bytes: &[u8]) -> DecodeError {
     }
 }
 
-/// The bytes of a message around this body.
 fn message(kind: u8, body: &str) -> Vec<u8> {
-    let body = bytes(body);
+    let body = bytes_from_hex(body);
     let mut message = vec![4, kind, 0, 8 + body.len() as u8, 0, 0, 0, 7];
     message.extend(body);
     message
 }
 
-/// A message that is refused, and goes on behind: nothing else may become of it, and the next
-/// message must be found.
+/// Asserts that a message is refused with this error, and that the stream continues after it.
 fn check(bytes: &[u8], offset: usize, kind: ErrorKind) {
     let error = refused(bytes);
     assert_eq!((error.offset, error.kind), (offset, kind), "{error}");
@@ -36,18 +29,18 @@ fn check(bytes: &[u8], offset: usize, kind: ErrorKind) {
 #[test]
 fn headers() {
     // Shorter than a header.
-    let error = refused(&bytes("0414 0007 00000007"));
+    let error = refused(&bytes_from_hex("0414 0007 00000007"));
     assert_eq!((error.offset, error.skip), (2, None));
     assert_eq!(error.kind, ErrorKind::BadRequest(BadRequest::BadLen));
-    // Other versions, waited for whole: what they would answer is not known, but where they end is.
+    // Messages of other versions are refused when they are complete: their end is known.
     let bad_version = ErrorKind::BadRequest(BadRequest::BadVersion);
     for version in [1, 2, 3, 5, 6] {
-        let mut features = bytes("0005 000a 00000007 aabb");
+        let mut features = bytes_from_hex("0005 000a 00000007 aabb");
         features[0] = version;
         assert_eq!(decode(&features[..9]), Ok(None));
         check(&features, 0, bad_version);
     }
-    // No OpenFlow at all: what seems to be a length is none.
+    // Bytes of other protocols, whose length field has no meaning.
     for start in ["GET / HTTP/1.1\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\u{7f}", "SSH-2.0-OpenSSH_9"] {
         let error = refused(start.as_bytes());
         assert_eq!((error.offset, error.kind, error.skip), (0, bad_version, None));
@@ -57,26 +50,25 @@ fn headers() {
     }
 }
 
-/// 6.3.1: by bitmap, or by the version of the header if there is none.
+/// `ofp_hello`: versions of the bitmap, or all up to that of the header.
 #[test]
 fn hellos() {
-    let versions = |hex: &str| match &messages_of(&bytes(hex))[..] {
+    let versions = |hex: &str| match &messages_of(&bytes_from_hex(hex))[..] {
         [Envelope { message: Message::Hello { versions }, .. }] => *versions,
         other => panic!("{other:?}"),
     };
     assert_eq!(versions("0100 0008 00000007"), 0b10);
     assert_eq!(versions("0400 0008 00000007"), 0b1_1110);
-    // A later version includes ours unless its bitmap says otherwise.
+    // A later version includes 1.3 unless its bitmap excludes it.
     assert_eq!(versions("0600 0008 00000007"), 0b111_1110);
     assert_eq!(versions("0600 0010 00000007 0001 0008 00000040"), 0b100_0000);
     assert_eq!(versions("ff00 0008 00000007"), 0xffff_fffe);
-    // Elements not known before and behind the bitmap, padding present and missing, more than one
-    // word.
+    // Unknown elements before and after the bitmap, padding present and missing, several words.
     assert_eq!(versions("0400 0020 00000007 0009 0005 aa000000 0001 000c 00000012 00000001 00000000"), 0b1_0010);
     assert_eq!(versions("0400 001c 00000007 0001 0008 00000010 0001 0008 00000002 0009 0004"), 0b1_0000);
-    // Whatever an old version puts there.
+    // The hello of an older version may contain anything.
     assert_eq!(versions("0100 000b 00000007 abcdef"), 0b10);
-    // In ours it is an error.
+    // In version 1.3 an invalid element is an error.
     let bad_len = ErrorKind::BadRequest(BadRequest::BadLen);
     check(&message(0, "0001 0003 00000010"), 12, bad_len);
     check(&message(0, "0001 0009 00000010"), 12, bad_len);
@@ -96,19 +88,18 @@ fn bodies_too_short_and_too_long() {
     // Multipart: trailing bytes, several parts of a request.
     check(&message(18, "0000 0000 00000000 00"), 16, bad_len);
     check(&message(18, "000c 0001 00000000"), 10, ErrorKind::BadRequest(BadRequest::MultipartBufferOverflow));
-    // A table of 23 bytes; a group of 39; an entry that says it is longer than the message.
+    // A table of 23 bytes; a group of 39; an entry that is longer than the message.
     check(&message(19, "0003 0000 00000000 00 000000 00000001 0000000000000002 00000000000003"), 32, bad_len);
     check(&message(19, "0006 0000 00000000 0027 0000 00000000"), 18, bad_len);
     check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 18, bad_len);
 }
 
-/// A record that no value can hold makes the whole reply opaque, whatever is wrong inside it; the
-/// connection goes on.
+/// A record that no value represents makes the whole reply opaque; the connection continues.
 #[test]
 fn multipart_reply_with_unreadable_record_is_opaque() {
     let flow_stats = |match_: &str| {
         let entry = format!("00 00 00000001 00000000 0005 0000 0000 0000 00000000 {} {match_}", "00".repeat(24));
-        let length = 2 + bytes(&entry).len();
+        let length = 2 + bytes_from_hex(&entry).len();
         format!("0001 0000 00000000 {length:04x} {entry}")
     };
     for match_ in [
@@ -129,7 +120,7 @@ fn multipart_reply_with_unreadable_record_is_opaque() {
     }
 }
 
-/// A flow-mod that adds with this match and these instructions; the match is at byte 48.
+/// Returns an addition of this match and these instructions; the match is at byte 48.
 fn flow_mod(match_and_instructions: &str) -> Vec<u8> {
     let fixed = "0000000000000000 0000000000000000 00 00 0000 0000 0001 ffffffff ffffffff ffffffff 0000 0000";
     message(14, &format!("{fixed}{match_and_instructions}"))
@@ -162,11 +153,11 @@ fn matches() {
         ("0001 0018 80003410 20010db8000000000000000000000001", 52, BadMatch::BadField),
         ("0001 000c ffff0004 00002320 00000000", 52, BadMatch::BadField),
         ("0001 000c 00010004 00002320 00000000", 52, BadMatch::BadField),
-        // A mask where none may be; one that contradicts the value; of a VLAN id.
+        // A mask of a field without masks; one that contradicts the value; one of a VLAN id.
         ("0001 000c 80000b04 0800 ff00 00000000", 52, BadMatch::BadMask),
         ("0001 0010 80001908 0a000001 ffffff00", 52, BadMatch::BadWildcards),
         ("0001 000c 80000d04 1001 1001 00000000", 52, BadMatch::BadMask),
-        // Values fields cannot have: VLAN id without the bit above, priority 8, DSCP 64, ECN 4.
+        // Values out of range: VLAN id without the bit above, priority 8, DSCP 64, ECN 4.
         ("0001 000a 80000c02 0005 000000000000", 52, BadMatch::BadValue),
         ("0001 0009 80000e01 08 00000000000000", 52, BadMatch::BadValue),
         ("0001 0009 80001001 40 00000000000000", 52, BadMatch::BadValue),
@@ -206,7 +197,7 @@ fn other_ways_to_write_the_same_match() {
     }
 }
 
-/// Behind a match of 8 bytes, so from byte 56 on.
+/// Instructions follow a match of 8 bytes and start at byte 56.
 #[test]
 fn instructions() {
     for (instructions, offset, error) in [
@@ -224,7 +215,7 @@ fn instructions() {
     }
 }
 
-/// In an instruction behind a match of 8 bytes, so from byte 64 on.
+/// Actions are in an instruction after a match of 8 bytes and start at byte 64.
 #[test]
 fn actions() {
     for (actions, offset, error) in [
@@ -271,7 +262,7 @@ fn actions() {
         // Eight bytes more than the field needs.
         ("0019 0018 80000606 020000000001 0000 0000000000000000", 80, BadAction::BadLen),
     ] {
-        let length = 8 + bytes(actions).len();
+        let length = 8 + bytes_from_hex(actions).len();
         let instruction = format!("0001 0004 00000000 0004 {length:04x} 00000000 {actions}");
         let message = flow_mod(&instruction);
         check(&message, offset, ErrorKind::BadAction(error));
@@ -291,13 +282,13 @@ fn groups() {
     check(&message(15, "0000 00 00 00000001 0020 0000 00000001 ffffffff 00000000"), 18, bad_bucket);
 }
 
-/// A packet-in may tell more of a packet than can be asked; damage is damage nevertheless.
+/// Malformed fields are refused even there.
 #[test]
-fn what_else_is_told_of_a_packet_is_skipped() {
+fn unknown_fields_of_a_packet_in_are_skipped() {
     let packet_in = |fields: &str| message(10, &format!("ffffffff 0002 01 00 0000000000000000 {fields} 0000 cafe"));
-    // The tunnel's id, the input port, a register of Nicira's.
-    let told = "0001 0020 80004c08 0000000000000009 80000004 00000003 00010004 00000001";
-    let messages = messages_of(&packet_in(told));
+    // The tunnel id, the ingress port, a register of Nicira.
+    let fields = "0001 0020 80004c08 0000000000000009 80000004 00000003 00010004 00000001";
+    let messages = messages_of(&packet_in(fields));
     let [Envelope { message: Message::PacketIn(packet), .. }] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!(packet.match_, Match { in_port: Some(PortNo(3)), ..Match::default() });
     assert_eq!(packet.data, [0xca, 0xfe]);
@@ -306,9 +297,9 @@ fn what_else_is_told_of_a_packet_is_skipped() {
     check(&packet_in("0001 000c 80000005 0000000000"), 32, bad_len);
 }
 
-/// Names that are not as the specification wants them are made so; what was read can be written.
+/// They are corrected, so that the port can be encoded again.
 #[test]
-fn names_without_end_and_without_sense() {
+fn malformed_port_names_are_corrected() {
     let port = |name: &str| {
         format!(
             "00000001 00000000 020000000001 0000 {name} 00000000 00000000 00000040 {} 00000000 00000000",
@@ -328,9 +319,8 @@ fn names_without_end_and_without_sense() {
     assert_eq!(messages_of(&bytes_of(&messages[0])), messages);
 }
 
-/// After a message that is refused the next one is found.
 #[test]
-fn the_stream_goes_on() {
+fn stream_continues_after_a_refused_message() {
     let mut stream = message(99, "0102");
     stream.extend(message(20, ""));
     let skip = refused(&stream).skip.unwrap();
@@ -338,10 +328,9 @@ fn the_stream_goes_on() {
     assert_eq!(next, [Envelope { xid: Xid(7), message: Message::BarrierRequest }]);
 }
 
-/// 7.4.4: the number, the type and code, and at least 64 bytes of the refused message, or all of
-/// it.
+/// `ofp_error_msg`: type, code, and at least the first 64 bytes of the refused message.
 #[test]
-fn refusals_are_answered() {
+fn errors_contain_the_refused_message() {
     let short = message(99, "0102");
     let mut stream = short.clone();
     stream.extend(message(20, ""));

@@ -1,4 +1,4 @@
-//! Every value becomes bytes and the same value again.
+//! Encoding and decoding of random values.
 
 use anabranch_openflow::wire::{decode, encode};
 use anabranch_openflow::wire_len;

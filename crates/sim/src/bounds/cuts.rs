@@ -1,24 +1,20 @@
-//! Cuts of a network: an upper bound on the traffic that can leave or enter a set of hosts, for any
-//! routing.
+//! Cuts of a network: upper bounds on the traffic into and out of a set of hosts, for any routing.
 //!
 //! The sets are every host, every rack (a switch with the hosts whose only link leads to it), and
 //! every connected part of the network below each tier: the pods of a fat-tree. Traffic from inside
-//! such a set to outside must cross the links that leave it. So the rates of any routing, however
-//! finely split, stay within all cuts together. In a leaf-spine whose leaves have equal links to
-//! every spine the cuts are also sufficient: an even split meets them exactly. With failures, or in
-//! other networks, they may promise more than any routing can achieve; [`super::mcf`] is then
-//! closer.
+//! a set to outside must cross the links that leave it. So the rates of any routing, however finely
+//! split, stay within all cuts together. In a leaf-spine whose leaves have equal links to every
+//! spine the cuts are also sufficient: an even split meets them exactly. With failures, or in other
+//! networks, they may promise more than any routing achieves; [`super::mcf`] is closer.
 
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Tier, Topology};
 
 use super::fill::{Filler, Users};
 
-/// Selection of cuts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capacity {
     /// Cuts around single hosts: the network as one big switch.
     Hose,
-    /// All cuts.
     Cut,
 }
 
@@ -26,13 +22,12 @@ pub enum Capacity {
 #[derive(Clone, Debug)]
 pub struct Cuts {
     /// Links leaving each set, and links entering it.
-    crossing: Vec<[Vec<LinkIx>; 2]>,
+    pub(crate) crossing: Vec<[Vec<LinkIx>; 2]>,
     /// Sets of each host, the host's own first.
     sets_of: Vec<Vec<u32>>,
 }
 
 impl Cuts {
-    /// Finds the cuts of a topology.
     pub fn new(topology: &Topology, capacity: Capacity) -> Cuts {
         let mut sets: Vec<Vec<NodeIx>> = topology.hosts().iter().map(|host| vec![*host]).collect();
         if capacity == Capacity::Cut {
@@ -44,9 +39,10 @@ impl Cuts {
             wider.iter_mut().for_each(|set| set.sort_unstable());
             wider.sort_unstable();
             wider.dedup();
-            // A single host has its own set, and a set of all hosts, or of none, separates no
-            // hosts.
-            wider.retain(|set| (2..topology.hosts().len()).contains(&hosts_in(set)) || is_rack_of_one(topology, set));
+            // Hosts have their own sets, and sets of all hosts or none separate no hosts. A switch with
+            // one host may be narrower upward than that host's link.
+            let hosts = topology.hosts().len();
+            wider.retain(|set| set.len() > 1 && (1..hosts).contains(&hosts_in(set)));
             sets.extend(wider);
         }
         Cuts::of_sets(topology, &sets)
@@ -69,18 +65,15 @@ impl Cuts {
         Cuts { crossing, sets_of }
     }
 
-    /// Returns the limits of traffic between two hosts.
     pub fn limits(&self, src: HostIx, dst: HostIx) -> impl Iterator<Item = u32> + '_ {
         let (from, to) = (&self.sets_of[src.ix()], &self.sets_of[dst.ix()]);
         let leaves = from.iter().filter(|set| !to.contains(set)).map(|set| 2 * set);
         leaves.chain(to.iter().filter(|set| !from.contains(set)).map(|set| 2 * set + 1))
     }
 
-    /// Returns the capacity of every limit, bits per second, at these link rates (by [`LinkIx`], 0
-    /// for a link that is down).
+    /// Returns the capacity of every limit, bits per second, at these rates of links (0 for down).
     ///
-    /// A set whose hosts together cannot fill its own links is no limit (infinite): the cuts of the
-    /// hosts imply it.
+    /// A set that its own hosts together cannot fill is no limit (infinite): their cuts imply it.
     pub fn capacities(&self, rates_bps: &[u64]) -> Vec<f64> {
         let sum = |links: &[LinkIx]| links.iter().map(|link| rates_bps[link.ix()] as f64).sum::<f64>();
         let mut capacities: Vec<f64> = self.crossing.iter().flat_map(|[out, into]| [sum(out), sum(into)]).collect();
@@ -99,21 +92,10 @@ impl Cuts {
         }
         capacities
     }
-
-    /// Returns the links out of a host, and those into it.
-    pub(crate) fn host_links(&self, host: HostIx) -> &[Vec<LinkIx>; 2] {
-        &self.crossing[host.ix()]
-    }
 }
 
 fn is_host(topology: &Topology, node: NodeIx) -> bool {
     topology.node(node).kind == NodeKind::Host
-}
-
-/// Returns whether the set is a switch with a single host, which may be narrower upward than the
-/// host's link.
-fn is_rack_of_one(topology: &Topology, set: &[NodeIx]) -> bool {
-    set.len() > 1 && topology.hosts().len() > 1 && set.iter().filter(|node| is_host(topology, **node)).count() == 1
 }
 
 /// Returns every switch with the hosts that have no other neighbour.
@@ -130,7 +112,6 @@ fn racks(topology: &Topology) -> Vec<Vec<NodeIx>> {
     racks.map(|(switch, hosts)| hosts.into_iter().chain([NodeIx(switch as u32)]).collect()).collect()
 }
 
-/// Returns the connected parts of the nodes up to a tier.
 pub(crate) fn parts_below(topology: &Topology, tier: Tier) -> Vec<Vec<NodeIx>> {
     let mut seen = vec![false; topology.nodes().len()];
     let mut parts = Vec::new();
@@ -156,8 +137,7 @@ pub(crate) fn parts_below(topology: &Topology, tier: Tier) -> Vec<Vec<NodeIx>> {
     parts
 }
 
-/// Returns the max-min fair rates, bits per second, of flows without end between these pairs,
-/// within the cuts of an intact topology.
+/// Returns the max-min fair rates, bits per second, of endless flows within the cuts.
 pub fn rates(topology: &Topology, pairs: &[(HostIx, HostIx)], capacity: Capacity) -> Vec<f64> {
     let cuts = Cuts::new(topology, capacity);
     let links: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
@@ -206,8 +186,7 @@ mod tests {
         let narrow = "leaf-spine:leaves=4,spines=8,hosts_per_leaf=16";
         assert!(shares(narrow, 32, Capacity::Cut).iter().all(|share| *share == 0.5));
         assert!(shares(narrow, 32, Capacity::Hose).iter().all(|share| *share == 1.0));
-        // A pod of 16 hosts with cores at a quarter of the rate needs its own cut, not that of its
-        // edges.
+        // A pod of 16 hosts, cores at a quarter of the rate: its own cut limits, not its edges'.
         let thin = topology("fat-tree:k=4").with_links_changed(|_, _| ());
         let thin = thin.with_links_changed({
             let topology = thin.clone();

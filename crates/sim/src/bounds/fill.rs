@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Limits that each flow counts against.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     /// Start of each flow's limits in `limits`, with an end sentinel.
@@ -12,40 +11,29 @@ pub struct Users {
 }
 
 impl Users {
-    /// Creates an empty list.
     pub fn new() -> Users {
         Users { start: vec![0], limits: Vec::new() }
     }
-    /// Removes all flows.
     pub fn clear(&mut self) {
         self.start.truncate(1);
         self.limits.clear();
     }
-    /// Adds a flow.
     pub fn push(&mut self, limits: impl IntoIterator<Item = u32>) {
         self.limits.extend(limits);
         self.start.push(self.limits.len() as u32);
     }
-    /// Returns the number of flows.
     pub fn len(&self) -> usize {
         self.start.len() - 1
     }
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Returns the limits of a flow.
     pub fn of(&self, flow: usize) -> &[u32] {
         &self.limits[self.start[flow] as usize..self.start[flow + 1] as usize]
     }
 }
 
-/// Allocator of capacities; keeps its buffers between calls.
 #[derive(Clone, Debug, Default)]
 pub struct Filler {
     left: Vec<f64>,
-    /// Flows not yet fixed, per limit.
     open: Vec<u32>,
-    /// Flows of each limit, in compressed form.
     member_start: Vec<u32>,
     members: Vec<u32>,
     /// `(share as ordered bits, limit)`, smallest first.
@@ -53,15 +41,13 @@ pub struct Filler {
 }
 
 impl Filler {
-    /// Computes max-min fair rates by progressive filling: all rates rise together, and those at a
-    /// full limit stop (Bertsekas, Gallager: Data Networks, section 6.5.2). Rates are in the unit
-    /// of `capacity`. A flow without limits gets an infinite rate.
+    /// Computes max-min fair rates, in the unit of `capacity`, by progressive filling: all rise
+    /// until a limit is full (Bertsekas, Gallager: Data Networks, 6.5.2); infinite without limits.
     pub fn max_min(&mut self, capacity: &[f64], users: &Users, rates: &mut Vec<f64>) {
         self.open_all(capacity, users);
         rates.clear();
         rates.resize(users.len(), f64::INFINITY);
-        // A limit's equal share only grows while flows are fixed at less. So a stale entry is too
-        // small, and is put back with its present value.
+        // Shares only grow while flows are fixed at less: a stale entry is too small, and renewed.
         while let Some(Reverse((bits, limit))) = self.heap.pop() {
             let at = limit as usize;
             if self.open[at] == 0 {
@@ -117,8 +103,7 @@ impl Filler {
         }));
         self.members.clear();
         self.members.resize(users.limits.len(), 0);
-        // Placed from the back of each limit's range, whose ends serve as cursors until they are
-        // its starts.
+        // Placed from the back of each limit's range: its end is the cursor until it is its start.
         for flow in (0..users.len()).rev() {
             for limit in users.of(flow) {
                 let end = &mut self.member_start[*limit as usize + 1];
@@ -168,8 +153,7 @@ mod tests {
 
     #[test]
     fn textbook_chain() {
-        // One flow over both links, three more on the first, one more on the second: quarters, then
-        // the rest of link 1.
+        // One flow over both links, three more on the first, one on the second.
         assert_eq!(max_min(&[1.0, 1.0], &[&[0, 1], &[0], &[0], &[0], &[1]]), [0.25, 0.25, 0.25, 0.25, 0.75]);
         assert_eq!(max_min(&[1.0, 5.0], &[&[0], &[], &[1]]), [1.0, f64::INFINITY, 5.0]);
         assert_eq!(max_min(&[0.0, 5.0], &[&[0, 1], &[1]]), [0.0, 5.0]);
@@ -182,8 +166,7 @@ mod tests {
         assert_eq!(rates, [0.0, 1.0, 1.0]);
     }
 
-    /// The definition of max-min fairness: no limit is exceeded, and every flow has a full limit on
-    /// which no flow gets more.
+    /// By definition no limit is exceeded, and every flow has a full one where no flow gets more.
     #[test]
     fn every_flow_has_a_bottleneck() {
         let mut rng = RandomStream::new(3, "fill");

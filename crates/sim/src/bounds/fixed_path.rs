@@ -5,31 +5,19 @@ use net::{LinkIx, Topology};
 
 use super::fill::{Filler, Users};
 
-/// Returns the rate of every path, in the unit of `capacity`, which is indexed by the numbers in
-/// the paths.
-///
-/// A multipath flow is several paths; its rate is their sum. A path without links gets an infinite
-/// rate.
-///
-/// # Panics
-/// If a path names a link beyond `capacity`.
-pub fn max_min(capacity: &[f64], paths: &[Vec<u32>]) -> Vec<f64> {
-    let mut rates = Vec::new();
-    Filler::default().max_min(capacity, &users(paths), &mut rates);
+/// Returns the rate of every path, bits per second; infinite for a path without links. The rate of a
+/// multipath flow is the sum over its paths.
+pub fn rates(topology: &Topology, paths: &[Vec<LinkIx>]) -> Vec<f64> {
+    let capacity: Vec<f64> = topology.links().iter().map(|link| link.rate.as_bps_f64()).collect();
+    let (mut users, mut rates) = (Users::new(), Vec::new());
+    paths.iter().for_each(|path| users.push(path.iter().map(|link| link.0)));
+    Filler::default().max_min(&capacity, &users, &mut rates);
     rates
 }
 
-/// Returns [`max_min`] over the links of a topology, bits per second.
-pub fn rates(topology: &Topology, paths: &[Vec<LinkIx>]) -> Vec<f64> {
-    let capacity: Vec<f64> = topology.links().iter().map(|link| link.rate.as_bps_f64()).collect();
-    let paths: Vec<Vec<u32>> = paths.iter().map(|path| path.iter().map(|link| link.0).collect()).collect();
-    max_min(&capacity, &paths)
-}
-
-/// Order of service while flows share links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// No order: max-min fair.
+    /// In no order: all flows share max-min fairly.
     Fair,
     /// The path with the smallest size, greedily; of equal ones the first.
     ShortestFirst,
@@ -39,9 +27,6 @@ pub enum Service {
 
 /// Returns when each path has carried its size, if all start at time 0. Sizes over capacities gives
 /// the unit of time. Infinite for a path that never gets a rate.
-///
-/// # Panics
-/// If a path names a link beyond `capacity`.
 pub fn finish_times(capacity: &[f64], paths: &[Vec<u32>], sizes: &[f64], service: Service) -> Vec<f64> {
     let mut filler = Filler::default();
     let mut left = sizes.to_vec();
@@ -78,10 +63,4 @@ pub fn finish_times(capacity: &[f64], paths: &[Vec<u32>], sizes: &[f64], service
         open.retain(|path| finished[*path].is_infinite());
     }
     finished
-}
-
-fn users(paths: &[Vec<u32>]) -> Users {
-    let mut users = Users::new();
-    paths.iter().for_each(|path| users.push(path.iter().copied()));
-    users
 }

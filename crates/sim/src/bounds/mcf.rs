@@ -1,6 +1,5 @@
-//! The largest common share of given demands that a network can carry at one time, split over any
-//! paths: the maximum concurrent multicommodity flow (mechanisms.md P29 `mcf`), with a certificate
-//! of its accuracy.
+//! The largest common share of given demands that a network can carry at one time over any paths:
+//! the maximum concurrent multicommodity flow (mechanisms.md P29 `mcf`), with a certificate.
 //!
 //! Method: Garg, Könemann: Faster and Simpler Algorithms for Multicommodity Flow, FOCS 1998. Links
 //! have lengths that grow exponentially with what is sent over them. Every phase sends all demands
@@ -16,7 +15,6 @@ use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 
 use super::cuts::{Capacity, Cuts};
 
-/// A demand without end.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Demand {
     pub src: HostIx,
@@ -36,9 +34,8 @@ pub struct Concurrent {
     pub phases: u64,
 }
 
-/// Returns the largest share of all `demands` that fits the links of an intact topology, to within
-/// `1 + eps` (clamped to 0.001 .. 1). Demands of rate 0, or from a host to itself, do not count;
-/// without any other the shares are infinite.
+/// Returns the largest share of all `demands` that fits the links of an intact topology within `1 +
+/// eps` (0.001 to 1); infinite without any demand that has a rate and two hosts.
 pub fn max_concurrent(topology: &Topology, demands: &[Demand], eps: f64) -> Concurrent {
     let eps = if eps.is_nan() { 0.05 } else { eps.clamp(0.001, 1.0) };
     let demands: Vec<Demand> = demands.iter().copied().filter(|d| d.src != d.dst && d.bps > 0.0).collect();
@@ -66,12 +63,10 @@ impl Concurrent {
     }
 }
 
-/// Returns a share of the demands that a phase can send in about one step: near the optimum, from a
-/// few coarse phases.
+/// Returns a share of the demands that a phase sends in about one step, from a few coarse phases.
 ///
 /// While all lengths are `1 / capacity`, the dual bound is at most the optimum times the number of
-/// links (send everything over the shortest paths). So even rates that differ by orders of
-/// magnitude end this soon.
+/// links (everything over the shortest paths). So rates of very different magnitudes end this soon.
 fn scale(topology: &Topology, demands: &[Demand], best: &mut Concurrent) -> f64 {
     let mut flat = Search::new(topology, demands, 1.0, 0.5);
     let spent: f64 = demands.iter().map(|d| d.bps * flat.shortest(topology.host(d.src), topology.host(d.dst))).sum();
@@ -135,13 +130,11 @@ fn even_split(topology: &Topology, demands: &[Demand]) -> f64 {
     fitting_share(topology, &load)
 }
 
-/// Returns how often these loads fit the links.
 fn fitting_share(topology: &Topology, load: &[f64]) -> f64 {
     let links = topology.links().iter().zip(load).filter(|(_, load)| **load > 0.0);
     links.map(|(link, load)| link.rate.as_bps_f64() / load).fold(f64::INFINITY, f64::min)
 }
 
-/// One run of the method with one step size.
 struct Search<'a> {
     topology: &'a Topology,
     demands: &'a [Demand],
@@ -151,7 +144,6 @@ struct Search<'a> {
     capacity: Vec<f64>,
     length: Vec<f64>,
     sent: Vec<f64>,
-    /// Shortest-path search: distance, link it was reached by.
     distance: Vec<f64>,
     reached_by: Vec<LinkIx>,
     heap: BinaryHeap<Reverse<(u64, NodeIx)>>,
@@ -196,9 +188,8 @@ impl<'a> Search<'a> {
         self.length.iter().zip(&self.capacity).map(|(length, capacity)| length * capacity).sum()
     }
 
-    /// Sends every demand once. Returns the sum of demands times their distances, each when it was
-    /// first sent. Lengths only grow, so the sum is at most that with the lengths at the end, and
-    /// the bound drawn from it holds.
+    /// Sends every demand once. Returns the sum of demands times their distances when first sent.
+    /// Lengths only grow, so the sum is at most that at the end, and the bound drawn from it holds.
     fn phase(&mut self) -> f64 {
         let mut spent = 0.0;
         for demand in self.demands {
@@ -221,7 +212,6 @@ impl<'a> Search<'a> {
         spent
     }
 
-    /// Runs Dijkstra to one node. Stores the path and returns its length.
     fn shortest(&mut self, from: NodeIx, to: NodeIx) -> f64 {
         self.distance.fill(f64::INFINITY);
         self.heap.clear();

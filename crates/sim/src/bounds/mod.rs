@@ -1,5 +1,4 @@
-//! Bounds to compare balancers with: the best a network could achieve, computed without sending
-//! packets.
+//! Bounds to compare balancers with: the best that a network could do, computed without packets.
 //!
 //! | bound | computes | method |
 //! | --- | --- | --- |
@@ -15,7 +14,7 @@
 
 pub mod cuts;
 pub mod fastpass;
-pub mod fill;
+mod fill;
 pub mod fixed_path;
 pub mod mcf;
 pub mod optimum;
@@ -24,7 +23,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use balance::Bound;
 use net::{Routes, Time};
 
 use crate::engine::Starts;
@@ -35,28 +33,16 @@ use crate::outcome::{
     Accounting, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, ResequencingRecord, Series,
 };
 use crate::scenario::Scenario;
-use crate::{Progress, SimError, setup};
+use crate::{Progress, SimError};
 
 /// Events between two progress reports: a few milliseconds of work.
 const EVENTS_PER_REPORT: u64 = 1 << 10;
-
-/// Computes a bound for a checked scenario.
-pub(crate) fn run(
-    scenario: &Scenario<'_>,
-    bound: Bound,
-    progress: &mut dyn FnMut(&Progress) -> bool,
-) -> Result<Outcome, SimError> {
-    match bound {
-        Bound::FluidOptimum => optimum::run(scenario, progress),
-        Bound::Fastpass => fastpass::run(scenario, progress),
-    }
-}
 
 /// Flows from their start to their record, the same for every bound.
 pub(crate) struct Ledger<'a> {
     scenario: &'a Scenario<'a>,
     starts: Starts,
-    records: Vec<FlowRecord>,
+    pub(crate) records: Vec<FlowRecord>,
     ideals: Ideals,
     /// Flows that have sent everything, by the arrival time of their last byte.
     ending: BinaryHeap<Reverse<(u64, u32)>>,
@@ -64,7 +50,7 @@ pub(crate) struct Ledger<'a> {
     changes: Vec<u64>,
     faults: Faults,
     until: u64,
-    now: u64,
+    pub(crate) now: u64,
     events: u64,
     active: u64,
     peak: u64,
@@ -79,7 +65,7 @@ impl<'a> Ledger<'a> {
         Ledger {
             scenario,
             starts: Starts::new(scenario.flows),
-            records: vec![setup::unstarted(); scenario.flows.flows.len()],
+            records: vec![FlowRecord::default(); scenario.flows.flows.len()],
             ideals: Ideals::new(routes, &scenario.config.transport),
             ending: BinaryHeap::new(),
             changes,
@@ -93,12 +79,6 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    pub(crate) fn now(&self) -> u64 {
-        self.now
-    }
-
-    /// Returns the next time at which the ledger must act: a start, an arrival of a last byte, a
-    /// change of capacities.
     pub(crate) fn next_event(&self) -> u64 {
         let start = self.starts.next(self.scenario.flows).unwrap_or(NEVER);
         let end = self.ending.peek().map_or(NEVER, |Reverse((at, _))| *at);
@@ -109,22 +89,30 @@ impl<'a> Ledger<'a> {
         self.changes.last().copied().unwrap_or(NEVER)
     }
 
-    /// Returns whether flows are running or will begin.
     pub(crate) fn is_open(&self) -> bool {
         self.active > 0 || self.starts.next(self.scenario.flows).is_some()
     }
 
-    /// Advances the time. Returns false if `at` lies beyond the end of the run, which is then
-    /// reached.
-    pub(crate) fn advance(&mut self, at: u64) -> bool {
-        debug_assert!(at >= self.now, "time runs forward");
-        self.events += 1;
-        if at > self.until {
-            self.now = self.until;
-            return false;
+    /// Advances to `next` and reports the progress at intervals. Returns false if the run ends before:
+    /// at its stop time, or because nothing more can happen ([`NEVER`]) although flows are open.
+    pub(crate) fn proceed(&mut self, next: u64, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<bool, SimError> {
+        debug_assert!(next >= self.now, "time runs forward");
+        if next == NEVER && self.until == NEVER {
+            return Ok(false);
         }
-        self.now = at;
-        true
+        self.events += u64::from(next != NEVER);
+        self.now = next.min(self.until);
+        if next > self.until {
+            return Ok(false);
+        }
+        let report = Progress {
+            now: Time::from_ps(self.now),
+            flows_done: self.done,
+            flows_listed: self.records.len() as u64,
+            events: self.events,
+        };
+        let goes_on = !self.events.is_multiple_of(EVENTS_PER_REPORT) || progress(&report);
+        if goes_on { Ok(true) } else { Err(SimError::Interrupted) }
     }
 
     /// Returns the current rates, bits per second, if they changed since the last call.
@@ -137,7 +125,6 @@ impl<'a> Ledger<'a> {
         has_changed.then(|| self.faults.rates(self.scenario.topology, self.now))
     }
 
-    /// Takes a flow that begins by now and opens its record.
     pub(crate) fn begin(&mut self) -> Option<u32> {
         let id = self.starts.take(self.scenario.flows, self.now)?;
         let flow = &self.scenario.flows.flows[id as usize];
@@ -151,19 +138,13 @@ impl<'a> Ledger<'a> {
         Some(id)
     }
 
-    pub(crate) fn record(&mut self, id: u32) -> &mut FlowRecord {
-        &mut self.records[id as usize]
-    }
-
-    /// Records that a flow has sent everything: its last byte arrives at `at`, but not before its
-    /// ideal time.
+    /// Records that a flow has sent everything, and arrives at `at` or, if later, its ideal time.
     pub(crate) fn arrives(&mut self, id: u32, at: u64) {
         let record = &self.records[id as usize];
         let earliest = record.started.saturating_add(record.ideal).as_ps();
         self.ending.push(Reverse((at.max(earliest).max(self.now), id)));
     }
 
-    /// Returns the flows sent and not yet arrived, with their arrival times.
     pub(crate) fn undelivered(&self) -> Vec<(u64, u32)> {
         self.ending.iter().map(|Reverse(end)| *end).collect()
     }
@@ -182,48 +163,16 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Reports the progress of the run at intervals.
-    pub(crate) fn report(&self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
-        if !self.events.is_multiple_of(EVENTS_PER_REPORT) {
-            return Ok(());
-        }
-        let go_on = progress(&Progress {
-            now: Time::from_ps(self.now),
-            flows_done: self.done,
-            flows_listed: self.records.len() as u64,
-            events: self.events,
-        });
-        if go_on { Ok(()) } else { Err(SimError::Interrupted) }
-    }
-
-    /// Advances to the end of the run, if it has one: nothing more can happen, although flows are
-    /// open.
-    pub(crate) fn wait_out(&mut self) {
-        if self.until != NEVER {
-            self.now = self.until;
-        }
-    }
-
-    /// Builds the outcome and checks the accounting.
     pub(crate) fn outcome(mut self, link_bytes: Vec<u64>, series: Series) -> Result<Outcome, SimError> {
         let now = Time::from_ps(self.now);
         for record in self.records.iter_mut().filter(|record| record.end == FlowEnd::Running) {
             record.fct = now.saturating_sub(record.started);
         }
-        let count = |end: FlowEnd| self.records.iter().filter(|record| record.end == end).count() as u64;
-        let listed = self.records.len() as u64;
-        let books = Accounting {
-            flows_listed: listed,
-            flows_started: listed - count(FlowEnd::NotStarted),
-            flows_completed: count(FlowEnd::Completed),
-            flows_failed: 0,
-            flows_running: count(FlowEnd::Running),
-            ..Accounting::default()
-        };
-        books.check().map_err(SimError::Accounting)?;
+        let accounting = Accounting::of_flows(&self.records);
+        accounting.check().map_err(SimError::Accounting)?;
         Ok(Outcome {
             end: now,
-            accounting: books,
+            accounting,
             links: link_bytes.into_iter().map(|bytes| LinkRecord { bytes, ..LinkRecord::default() }).collect(),
             queues: Vec::new(),
             series,

@@ -1,9 +1,8 @@
 //! The fluid optimum of a run (mechanisms.md P29): at every arrival, departure and change of
 //! capacity the rates of all active flows are recomputed, limited only by the cuts of the network.
 //!
-//! A flow's completion time is the time its bytes, headers included, take at the rates it gets,
-//! plus the latency part of its ideal completion time. So a flow that never shares takes exactly
-//! its ideal time, and no flow takes less.
+//! A flow takes the time of its wire bytes at the rates it gets, plus the latency part of its ideal
+//! completion time: exactly its ideal time if it never shares, and never less.
 //!
 //! **What it bounds.** Its rates at any moment are within every cut, as those of any routing are;
 //! max-min fair ones make the smallest rate as large as possible. Hence, for flows of equal size
@@ -24,18 +23,15 @@ use crate::outcome::{Outcome, Series};
 use crate::scenario::Scenario;
 use crate::{Progress, SimError};
 
-/// Bits per second to bytes per picosecond.
 const BYTES_PER_PS: f64 = 1.0 / 8e12;
 
-/// A running flow.
 struct Fluid {
     id: u32,
     /// Wire bytes still to send at `since`.
     left: f64,
     since: u64,
-    /// Bytes per picosecond.
+    /// Wire bytes per picosecond since then.
     rate: f64,
-    /// Time at which everything will have been sent at this rate.
     finish: u64,
     /// Latency part of the ideal completion time, without the time of the bytes, picoseconds.
     latency: u64,
@@ -70,7 +66,6 @@ struct Optimum<'a> {
     cuts: Cuts,
     /// Capacities of the intact network, bytes per picosecond.
     full: Vec<f64>,
-    /// Current capacities.
     capacity: Vec<f64>,
     order: Order,
     flows: Vec<Fluid>,
@@ -84,7 +79,6 @@ struct Optimum<'a> {
     queue: Vec<u32>,
 }
 
-/// Computes the fluid completion times of a run.
 pub(crate) fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
     let params = &scenario.balancer.params;
     let capacity = if params.text("capacity") == "hose" { Capacity::Hose } else { Capacity::Cut };
@@ -117,22 +111,13 @@ fn in_bytes(capacities_bps: Vec<f64>) -> Vec<f64> {
 impl Optimum<'_> {
     fn play(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
         while self.ledger.is_open() {
-            let next = self.next_finish().min(self.ledger.next_event());
-            if next == NEVER {
-                self.ledger.wait_out();
+            let next = self.flows.iter().map(|flow| flow.finish).fold(self.ledger.next_event(), u64::min);
+            if !self.ledger.proceed(next, progress)? {
                 break;
             }
-            if !self.ledger.advance(next) {
-                break;
-            }
-            self.ledger.report(progress)?;
             self.step();
         }
         Ok(())
-    }
-
-    fn next_finish(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.finish).min().unwrap_or(NEVER)
     }
 
     /// Handles everything that happens at this instant, then recomputes the rates if anything did.
@@ -152,9 +137,8 @@ impl Optimum<'_> {
         }
     }
 
-    /// Removes the flows that have sent everything.
     fn retire(&mut self) -> bool {
-        let now = self.ledger.now();
+        let now = self.ledger.now;
         let before = self.flows.len();
         let flows = std::mem::take(&mut self.flows);
         self.flows = flows
@@ -176,14 +160,14 @@ impl Optimum<'_> {
         let limits: Box<[u32]> = self.cuts.limits(flow.src, flow.dst).collect();
         let alone = limits.iter().map(|limit| self.full[*limit as usize]).fold(f64::INFINITY, f64::min);
         let left = wire_bytes(self.scenario, id);
-        let ideal = self.ledger.record(id).ideal.as_ps();
+        let ideal = self.ledger.records[id as usize].ideal.as_ps();
         let latency = ideal.saturating_sub((left / alone).round() as u64);
-        let since = self.ledger.now();
+        let since = self.ledger.now;
         self.flows.push(Fluid { id, left, since, rate: 0.0, finish: NEVER, latency, limits });
     }
 
     fn share(&mut self) {
-        let now = self.ledger.now();
+        let now = self.ledger.now;
         self.users.clear();
         for flow in &self.flows {
             let limits = flow.limits.iter().copied();
@@ -215,7 +199,7 @@ impl Optimum<'_> {
     }
 
     fn outcome(mut self) -> Result<Outcome, SimError> {
-        let now = self.ledger.now();
+        let now = self.ledger.now;
         for flow in std::mem::take(&mut self.flows) {
             let sent = wire_bytes(self.scenario, flow.id) - flow.left_at(now);
             self.count_sent(flow.id, sent);
@@ -229,20 +213,18 @@ impl Optimum<'_> {
         self.ledger.outcome(bytes, Series::default())
     }
 
-    /// Records the payload of a running flow that has arrived: its share of the wire bytes that
-    /// have.
+    /// Records the payload of a running flow that has arrived: its share of those wire bytes.
     fn note_delivered(&mut self, id: u32, wire: f64) {
         let size = self.scenario.flows.flows[id as usize].size_bytes;
         let share = (wire / wire_bytes(self.scenario, id)).clamp(0.0, 1.0);
-        self.ledger.record(id).delivered_bytes = ((size as f64 * share) as u64).min(size - 1);
+        self.ledger.records[id as usize].delivered_bytes = ((size as f64 * share) as u64).min(size - 1);
     }
 
-    /// Returns the bytes per link. They are defined for hosts with one link; which link of several,
-    /// or of the fabric, a fluid takes is not.
+    /// Returns the bytes of the links of single-homed hosts; a fluid takes no particular others.
     fn link_bytes(&self) -> Vec<u64> {
         let mut bytes = vec![0; self.scenario.topology.links().len()];
         for (host, carried) in (0u32..).map(net::HostIx).zip(&self.carried) {
-            for (links, carried) in self.cuts.host_links(host).iter().zip(carried) {
+            for (links, carried) in self.cuts.crossing[host.ix()].iter().zip(carried) {
                 if let [link] = links.as_slice() {
                     bytes[link.ix()] = carried.round() as u64;
                 }
@@ -252,7 +234,6 @@ impl Optimum<'_> {
     }
 }
 
-/// Returns the bytes of a flow on the wire: its payload and a header per packet.
 fn wire_bytes(scenario: &Scenario<'_>, id: u32) -> f64 {
     let size = scenario.flows.flows[id as usize].size_bytes;
     let transport = &scenario.config.transport;

@@ -4,7 +4,7 @@ use super::resequencing::Resequencer;
 use crate::engine::{Engine, START};
 use crate::flows::{Echo, NEVER, Receiver};
 use crate::outcome::FlowEnd;
-use crate::packet::{ACK, CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
+use crate::packet::{ACK, CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
 use crate::queue::NIL;
 use crate::transport::transport_params::Recovery;
 
@@ -41,8 +41,7 @@ impl Engine<'_> {
             }
             let before = receiver.next;
             if receiver.is_gap_shown && packet.seq == before && packet.flags & RETRANSMIT == 0 {
-                // The transport saw the packet as lost, but it is only late: gaps of this flow last
-                // longer than estimated.
+                // The packet is only late, not lost: gaps of this flow last longer than estimated.
                 self.note_reordering(packet.flow);
             }
             self.receive(ix, packet);
@@ -51,8 +50,7 @@ impl Engine<'_> {
         self.receive(ix, packet);
     }
 
-    /// Updates the average duration of gaps after a packet sent once filled one; weight 1/8 for the
-    /// newest.
+    /// Updates the average duration of gaps after one was filled; the newest has weight 1/8.
     fn note_reordering(&mut self, flow: u32) {
         let now = self.network.now;
         let receiver = &mut self.slots.get_mut(flow).receiver;
@@ -61,8 +59,7 @@ impl Engine<'_> {
         receiver.reordering_time = if average == 0 { lasted } else { average - average / 8 + lasted / 8 };
     }
 
-    /// Delivers a data packet to the transport. The packet itself becomes the acknowledgement or is
-    /// freed.
+    /// Delivers a packet to the transport. It becomes the acknowledgement or is freed.
     fn receive(&mut self, ix: u32, packet: &Packet) {
         let now = self.network.now;
         let words = self.params.bitmap_words;
@@ -108,7 +105,8 @@ impl Engine<'_> {
         };
         // Before the acknowledgement leaves: it may then take another path.
         if is_sent_again && self.fabric.edges.is_used() {
-            self.note_duplicate(packet);
+            self.fabric.note_duplicate(&self.network, packet.flow, packet.dst, packet.src);
+            self.run_issued_commands();
         }
         let is_complete = is_complete || completes_flow;
         let slot = self.slots.get_mut(packet.flow);
@@ -125,14 +123,6 @@ impl Engine<'_> {
         }
         if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
             self.network.events.push(at, START);
-        }
-    }
-
-    /// Notifies the edge of the receiver of duplicate data.
-    fn note_duplicate(&mut self, packet: &Packet) {
-        self.fabric.note_duplicate(&self.network, packet.flow, packet.dst, packet.src);
-        if !self.fabric.edges.commands.is_empty() {
-            self.run_commands();
         }
     }
 
@@ -178,24 +168,20 @@ impl Engine<'_> {
         flags |= if echo.marked { CE } else { 0 };
         let is_beyond = is_selective && echo.segment >= slot.receiver.next;
         let packet = Packet {
-            departs: 0,
             hash: slot.ack_hash,
-            next: NIL,
             flow,
             src: slot.dst,
             dst: slot.src,
             class: slot.ack_class as u16,
             seq: slot.receiver.next,
-            rank: 0,
             sent: echo.sent,
             edge: echo.edge,
-            tag: 0,
             // Windows of selective transports are below 65535 segments.
             sack: if is_beyond { (echo.segment - slot.receiver.next + 1) as u16 } else { 0 },
             bytes: self.params.ack_bytes,
-            path: NO_PATH,
             echo_path: echo.path,
             flags,
+            ..Packet::BLANK
         };
         match reuse {
             Some(ix) => {
@@ -207,7 +193,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Puts an early packet into the resequencing buffer.
     fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
         let now = self.network.now;
         self.network.arena.get_mut(ix).departs = now; // While the packet is held, `departs` is the time at which it joined the buffer.
@@ -248,7 +233,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes the first held packet out.
     fn take_held_packet(&mut self, flow: u32) -> (u32, Packet) {
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
@@ -263,8 +247,7 @@ impl Engine<'_> {
         (ix, packet)
     }
 
-    /// Delivers the packets that have become contiguous; `before` was the missing packet. A further
-    /// gap gets a new deadline.
+    /// Delivers what is contiguous now that `before` has arrived. A further gap has a new deadline.
     fn release_contiguous(&mut self, flow: u32, before: u32) {
         let mut has_released = false;
         loop {
@@ -295,8 +278,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Delivers everything held although the gap is open: it has lasted too long or the buffer is
-    /// full.
+    /// Delivers everything held: the gap has lasted too long or the buffer is full.
     fn release_all(&mut self, flow: u32) {
         self.resequencing.forced_releases += 1;
         self.slots.get_mut(flow).receiver.is_gap_shown = true;
@@ -328,23 +310,17 @@ impl Engine<'_> {
 
     pub(crate) fn answer_syn(&mut self, packet: &Packet) {
         let slot = self.slots.get_mut(packet.flow);
-        let (flow, hash, src, dst, class) = (packet.flow, slot.ack_hash, slot.dst, slot.src, slot.ack_class as u16);
-        let priority = slot.priority;
         let answer = Packet {
-            hash,
-            src,
-            dst,
-            class,
-            flags: SYN | ACK | FRESH | priority,
-            echo_path: NO_PATH,
-            path: NO_PATH,
-            next: NIL,
-            departs: 0,
-            rank: 0,
-            tag: 0,
-            seq: 0,
-            flow,
-            ..*packet
+            hash: slot.ack_hash,
+            flow: packet.flow,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class as u16,
+            sent: packet.sent,
+            edge: packet.edge,
+            bytes: packet.bytes,
+            flags: SYN | ACK | FRESH | slot.priority,
+            ..Packet::BLANK
         };
         self.inject(answer);
     }
@@ -361,7 +337,6 @@ impl Receiver {
     }
 }
 
-/// Returns the content that the acknowledgement of a packet carries back.
 #[inline]
 fn echo_of(packet: &Packet) -> Echo {
     Echo {

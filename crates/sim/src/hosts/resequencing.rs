@@ -1,6 +1,5 @@
 //! Bounds of the resequencing buffer.
 
-/// Resolved resequencing bounds: a time in picoseconds and packets per flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resequencer {
     pub(crate) timeout: u64,
@@ -11,8 +10,7 @@ pub(crate) struct Resequencer {
 }
 
 impl Resequencer {
-    /// Returns how long a gap may last, given that earlier gaps of this flow that were mere
-    /// reordering lasted `average`.
+    /// Returns how long a gap may last if earlier ones that were reordering lasted `average`.
     #[inline]
     pub(crate) fn hold_time(&self, average: u64) -> u64 {
         match self.patience {

@@ -7,7 +7,7 @@ use net::Time;
 use crate::engine::{Engine, INTERFACE};
 use crate::flows::{NEVER, Slot};
 use crate::outcome::FlowEnd;
-use crate::packet::{CE, FRESH, NACK, NO_PATH, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::UdpRate;
 use crate::transport::sack::AckInfo;
@@ -35,41 +35,53 @@ impl Engine<'_> {
             }
             return;
         }
-        let una = slot.sender.una();
+        let una = slot.sender.una;
         if slot.connection != NIL {
             self.connections.couple(slot);
         }
         let params = &self.params.tcp;
         let (reply, acked) = if params.recovery == Recovery::Cumulative {
             let reply = slot.sender.on_ack(params, packet.seq, packet.flags & CE != 0, now);
-            (reply, slot.sender.una() - una)
+            (reply, slot.sender.una - una)
         } else {
             slot.sender.on_selective_ack(params, &arrived(packet, now))
         };
         let is_trimmed = packet.is(NACK) && params.recovery == Recovery::Spray;
-        if let Some(hosts) = &mut self.hosts
-            && !is_trimmed
-        {
-            let (low, next) = (slot.sender.una(), slot.sender.high());
-            let feedback = HostFeedback {
-                flow,
-                entropy: packet.echo_path,
-                marked: packet.is(CE),
-                acked,
-                una: low,
-                next,
-                rtt: Time::from_ps(since(packet.sent, now)),
-            };
-            hosts.on_ack(&self.network, &feedback);
+        if self.hosts.is_some() && !is_trimmed {
+            self.feed_back(packet, acked);
         }
-        if slot.connection != NIL && self.note_shared_ack(flow, una, reply) {
+        if self.slots.get_mut(flow).connection != NIL && self.note_shared_ack(flow, una, reply) {
             return;
         }
+        self.on_reply(packet, una, reply);
+    }
+
+    /// Notifies the balancer of hosts of the segments that a packet is the first to acknowledge.
+    #[inline]
+    fn feed_back(&mut self, packet: &Packet, acked: u32) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let sender = &self.slots.get_mut(packet.flow).sender;
+        let feedback = HostFeedback {
+            flow: packet.flow,
+            entropy: packet.echo_path,
+            marked: packet.is(CE),
+            acked,
+            una: sender.una,
+            next: sender.high,
+            rtt: Time::from_ps(since(packet.sent, self.network.now)),
+        };
+        hosts.call(&self.network, |hosts, cx| hosts.on_ack(cx, &feedback));
+    }
+
+    /// Does what a sender replies to an acknowledgement; `una` was its lowest unacknowledged segment.
+    #[inline]
+    fn on_reply(&mut self, packet: &Packet, una: u32, reply: Reply) {
+        let flow = packet.flow;
         let slot = self.slots.get_mut(flow);
         match reply {
             Reply::Finished => {
                 slot.is_sender_done = true;
-                slot.tally.sender_fct = now - slot.started;
+                slot.tally.sender_fct = self.network.now - slot.started;
                 slot.timer.deadline = NEVER;
                 return self.close_if_over(flow);
             }
@@ -79,7 +91,8 @@ impl Engine<'_> {
             }
             Reply::Trimmed => {
                 if let Some(hosts) = &mut self.hosts {
-                    hosts.on_loss(&self.network, flow, HostLoss::Trimmed(packet.echo_path));
+                    let loss = HostLoss::Trimmed(packet.echo_path);
+                    hosts.call(&self.network, |hosts, cx| hosts.on_loss(cx, flow, loss));
                 }
             }
             Reply::Retransmit(segment) => {
@@ -170,8 +183,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Schedules the next turn for when the interface is free; immediately if its link is down and
-    /// loses everything.
+    /// Schedules the next turn: when the interface is free, at once if its link is down.
     pub(crate) fn wait_for_interface(&mut self, host: u32, uplink: u32) {
         let at = self.network.free_at(uplink);
         // A paused interface wakes its host when the pause ends.
@@ -225,7 +237,7 @@ impl Engine<'_> {
         if let Some(hosts) = &mut self.hosts {
             let is_first = slot.tally.packets == 1;
             let sent = HostPacket { flow, seq: segment, is_first, is_retransmission: again };
-            let entropy = hosts.entropy(&self.network, &sent);
+            let entropy = hosts.call(&self.network, |hosts, cx| hosts.entropy(cx, &sent));
             packet.path = entropy;
             packet.hash = combine(packet.hash, u64::from(entropy));
             self.fabric.edges.note_path(flow, entropy);
@@ -301,7 +313,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Fails a flow whose sender has timed out too often.
     fn fail(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         slot.is_sender_done = true;
@@ -319,7 +330,6 @@ impl Engine<'_> {
         self.close_if_over(flow);
     }
 
-    /// Handles the timer of packets with separate time-outs.
     fn on_packet_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         let (expired, again) = slot.sender.expire(&self.params.tcp, self.network.now);
@@ -337,7 +347,6 @@ impl Engine<'_> {
         self.pump(flow);
     }
 
-    /// Handles the timer of a paced flow: it may send again, or has timed out.
     fn on_paced_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if slot.is_sender_done {
@@ -350,25 +359,21 @@ impl Engine<'_> {
         self.pump(flow);
     }
 
-    /// Notifies the balancer of a loss that a sender detected.
     pub(crate) fn note_loss(&mut self, flow: u32, loss: Loss) {
         if let Some(hosts) = &mut self.hosts {
             let loss = match loss {
                 Loss::Timeout => HostLoss::Timeout,
                 Loss::FastRetransmit => HostLoss::FastRetransmit,
             };
-            hosts.on_loss(&self.network, flow, loss);
+            hosts.call(&self.network, |hosts, cx| hosts.on_loss(cx, flow, loss));
         }
         if self.fabric.edges.is_used() {
             let slot = self.slots.get_mut(flow);
             self.fabric.note_loss(&self.network, flow, slot.src, slot.dst, loss);
-            if !self.fabric.edges.commands.is_empty() {
-                self.run_commands();
-            }
+            self.run_issued_commands();
         }
     }
 
-    /// Sends the next UDP packet and schedules the one after it.
     pub(crate) fn pace(&mut self, flow: u32) {
         let Some(rate) = self.params.udp else { return };
         let slot = self.slots.get_mut(flow);
@@ -402,7 +407,6 @@ impl Engine<'_> {
     }
 }
 
-/// Returns the content of an acknowledgement for a sender with a scoreboard or a rate.
 fn arrived(packet: &Packet, now: u64) -> AckInfo {
     AckInfo {
         ack: packet.seq,
@@ -416,26 +420,18 @@ fn arrived(packet: &Packet, now: u64) -> AckInfo {
     }
 }
 
-/// Builds a packet in the direction of the data, stamped now.
 #[inline]
 fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u16, now: u64) -> Packet {
     Packet {
-        departs: 0,
         hash: slot.data_hash,
-        next: NIL,
         flow,
         src: slot.src,
         dst: slot.dst,
         class: slot.data_class as u16,
         seq,
-        rank: 0,
         sent: stamp(now),
-        edge: 0,
-        tag: 0,
-        sack: 0,
         bytes,
-        path: NO_PATH,
-        echo_path: NO_PATH,
         flags: flags | slot.priority,
+        ..Packet::BLANK
     }
 }

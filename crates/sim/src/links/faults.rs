@@ -5,21 +5,15 @@ use net::{LinkIx, NodeIx, Topology};
 use crate::scenario::{Failure, FailureKind};
 use crate::switching::fabric::Numbering;
 
-/// Change of the network state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Cuts a directed link.
     Cut(u32),
-    /// Restores a directed link.
     Mend(u32),
-    /// Sets the rate of a link, bits per second.
     Rate(u32, u64),
     /// Starts (`Some`) or ends (`None`) silent random loss, as a probability.
     Loss(u32, Option<f64>),
-    /// Starts or ends the loss of a share of host pairs at a node, of all pairs or from one rack to
-    /// another.
+    /// Starts or ends the loss of a share of host pairs at a node, perhaps between two racks only.
     Blackhole(u32, Option<f64>, Option<(u32, u32)>),
-    /// Recomputes the routing tables.
     Reroute,
     /// Applies changed faults of channels, switches or the controller to the control plane.
     Control,
@@ -32,12 +26,9 @@ enum Phase {
     Noticed,
 }
 
-/// Faults of an OpenFlow switch and its control channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ControlFaults {
-    /// Whether the switch has no power.
     pub(crate) is_off: bool,
-    /// Whether the switch cannot reach the controller.
     pub(crate) is_cut: bool,
     /// Whether the channel delivers nothing; it loses nothing either.
     pub(crate) is_stalled: bool,
@@ -65,38 +56,26 @@ impl Faults {
         Faults { failures: failures.to_vec(), timetable, cursor: 0 }
     }
 
-    /// Returns the times of all actions.
     pub(crate) fn times(&self) -> impl Iterator<Item = u64> + '_ {
         self.timetable.iter().map(|(at, _, _)| *at)
     }
 
-    /// Returns the actions due by `now`, in order.
     pub(crate) fn due(&mut self, topology: &Topology, numbering: &Numbering, now: u64) -> Vec<Action> {
         let mut actions = Vec::new();
         while let Some((_, phase, ix)) = self.timetable.get(self.cursor).copied().filter(|(at, _, _)| *at <= now) {
             self.cursor += 1;
             match phase {
-                Phase::Noticed => {
-                    if is_visible(&self.failures[ix].kind) {
-                        actions.push(Action::Reroute);
-                    }
-                }
-                Phase::Begins | Phase::Ends => self.change(topology, numbering, now, ix, phase, &mut actions),
+                Phase::Noticed if is_visible(&self.failures[ix].kind) => actions.push(Action::Reroute),
+                Phase::Noticed => {}
+                Phase::Begins => self.change(topology, numbering, now, (ix, true), &mut actions),
+                Phase::Ends => self.change(topology, numbering, now, (ix, false), &mut actions),
             }
         }
         actions
     }
 
-    fn change(
-        &self,
-        topology: &Topology,
-        numbering: &Numbering,
-        now: u64,
-        ix: usize,
-        phase: Phase,
-        actions: &mut Vec<Action>,
-    ) {
-        let begins = phase == Phase::Begins;
+    fn change(&self, topology: &Topology, numbering: &Numbering, now: u64, fault: (usize, bool), to: &mut Vec<Action>) {
+        let ((ix, begins), actions) = (fault, to);
         match &self.failures[ix].kind {
             FailureKind::LinkDown(_) | FailureKind::OneWayDown(_) | FailureKind::SwitchDown(_) => {
                 for link in dead_links(topology, &self.failures[ix].kind) {
@@ -114,8 +93,7 @@ impl Faults {
             FailureKind::RandomDrop { link, .. } => {
                 actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
             }
-            // Loss is set on the outgoing links only: every packet that passes a switch leaves it
-            // once.
+            // On the outgoing links only: every packet that passes a switch leaves it once.
             FailureKind::SwitchDrop { node, .. } => {
                 for link in topology.out_links(*node) {
                     actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
@@ -126,15 +104,15 @@ impl Faults {
             }
             FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown => {}
         }
-        if self.failures[ix].kind.affects_control_plane() {
+        let kind = &self.failures[ix].kind;
+        if kind.needs_controller() || matches!(kind, FailureKind::SwitchDown(_)) {
             actions.push(Action::Control);
         }
     }
 
-    /// Returns the network as routing has detected it: its rates, and which links are up.
     pub(crate) fn known(&self, topology: &Topology, now: u64) -> (Topology, Vec<bool>) {
         let mut alive = vec![true; topology.links().len()];
-        for failure in self.failures.iter().filter(|failure| is_active(failure, now, true)) {
+        for failure in self.active(now, true) {
             for link in dead_links(topology, &failure.kind) {
                 alive[link.ix()] = false;
             }
@@ -146,8 +124,7 @@ impl Faults {
         (slowed, alive)
     }
 
-    /// Returns the times at which a link changes rate, fails or returns, whether or not routing has
-    /// detected it. The bounds use them.
+    /// Returns when a link changes rate, fails or returns, detected or not; for the bounds.
     pub(crate) fn change_times(&self) -> Vec<u64> {
         let changes =
             |(_, phase, ix): &&(u64, Phase, usize)| *phase != Phase::Noticed && is_visible(&self.failures[*ix].kind);
@@ -156,15 +133,14 @@ impl Faults {
         times
     }
 
-    /// Returns the rate of every directed link at `now`, bits per second; 0 for a link that is
-    /// down.
+    /// Returns the rate of every directed link, bits per second; 0 for a link that is down.
     pub(crate) fn rates(&self, topology: &Topology, now: u64) -> Vec<u64> {
         let link = |(ix, link): (usize, &net::Link)| {
             let fraction = self.rate_fraction(LinkIx(ix as u32), now, false);
             ((link.rate.as_bps() as f64 * fraction) as u64).max(1)
         };
         let mut rates: Vec<u64> = topology.links().iter().enumerate().map(link).collect();
-        for failure in self.failures.iter().filter(|failure| is_active(failure, now, false)) {
+        for failure in self.active(now, false) {
             for link in dead_links(topology, &failure.kind) {
                 rates[link.ix()] = 0;
             }
@@ -172,39 +148,37 @@ impl Faults {
         rates
     }
 
-    /// Returns the control faults at `now` of the switches `nodes`, in their order.
     pub(crate) fn control(&self, nodes: &[NodeIx], now: u64) -> Vec<ControlFaults> {
         let mut faults = vec![ControlFaults::default(); nodes.len()];
-        let index_of = |node: NodeIx| nodes.iter().position(|other| *other == node);
-        for failure in self.failures.iter().filter(|failure| is_active(failure, now, false)) {
-            match failure.kind {
-                FailureKind::SwitchDown(node) => index_of(node).into_iter().for_each(|ix| faults[ix].is_off = true),
-                FailureKind::ChannelDown(node) => index_of(node).into_iter().for_each(|ix| faults[ix].is_cut = true),
-                FailureKind::ChannelStall(node) => {
-                    index_of(node).into_iter().for_each(|ix| faults[ix].is_stalled = true)
+        for failure in self.active(now, false) {
+            for (node, faults) in nodes.iter().zip(&mut faults) {
+                match failure.kind {
+                    FailureKind::SwitchDown(at) => faults.is_off |= at == *node,
+                    FailureKind::ChannelDown(at) => faults.is_cut |= at == *node,
+                    FailureKind::ChannelStall(at) => faults.is_stalled |= at == *node,
+                    FailureKind::ControllerDown => faults.is_cut = true,
+                    _ => {}
                 }
-                FailureKind::ControllerDown => faults.iter_mut().for_each(|faults| faults.is_cut = true),
-                _ => {}
             }
         }
         faults
     }
 
-    /// Returns whether the controller is down at `now`.
     pub(crate) fn is_controller_down(&self, now: u64) -> bool {
-        let is_down = |failure: &Failure| failure.kind == FailureKind::ControllerDown && is_active(failure, now, false);
-        self.failures.iter().any(is_down)
+        self.active(now, false).any(|failure| failure.kind == FailureKind::ControllerDown)
+    }
+
+    fn active(&self, now: u64, as_known: bool) -> impl Iterator<Item = &Failure> {
+        self.failures.iter().filter(move |failure| is_active(failure, now, as_known))
     }
 
     fn is_dead(&self, topology: &Topology, link: LinkIx, now: u64) -> bool {
-        let covers = |failure: &&Failure| dead_links(topology, &failure.kind).contains(&link);
-        self.failures.iter().filter(covers).any(|failure| is_active(failure, now, false))
+        self.active(now, false).any(|failure| dead_links(topology, &failure.kind).contains(&link))
     }
 
-    /// Returns the probability that a link randomly loses a packet; `None` without a fault that
-    /// drops at random.
+    /// Returns the probability of random loss on a link; `None` without such a fault.
     fn loss(&self, topology: &Topology, link: LinkIx, now: u64) -> Option<f64> {
-        let active = self.failures.iter().filter(|failure| is_active(failure, now, false));
+        let active = self.active(now, false);
         let survives = active.filter_map(|failure| match failure.kind {
             FailureKind::RandomDrop { link: lossy, probability } if lossy == link => Some(1.0 - probability),
             FailureKind::SwitchDrop { node, probability } if topology.link(link).from == node => {
@@ -216,16 +190,11 @@ impl Faults {
     }
 
     fn rate_fraction(&self, direction: LinkIx, now: u64, as_known: bool) -> f64 {
-        self.failures
-            .iter()
-            .filter(|failure| is_active(failure, now, as_known))
-            .filter_map(|failure| match failure.kind {
-                FailureKind::LinkRate { link, fraction } if link == direction || link.reverse() == direction => {
-                    Some(fraction)
-                }
-                _ => None,
-            })
-            .product()
+        let fraction = |failure: &Failure| match failure.kind {
+            FailureKind::LinkRate { link, fraction } if link == direction || link.reverse() == direction => fraction,
+            _ => 1.0,
+        };
+        self.active(now, as_known).map(fraction).product()
     }
 }
 
@@ -234,14 +203,8 @@ impl FailureKind {
     pub fn needs_controller(&self) -> bool {
         matches!(self, FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown)
     }
-
-    /// Returns whether the control plane must be updated when the fault begins or ends.
-    fn affects_control_plane(&self) -> bool {
-        self.needs_controller() || matches!(self, FailureKind::SwitchDown(_))
-    }
 }
 
-/// Returns whether routing can detect the fault.
 fn is_visible(kind: &FailureKind) -> bool {
     let is_silent =
         matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. });
@@ -255,17 +218,12 @@ fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {
     begins <= now && now < ends
 }
 
-/// Returns the directed links that a failure takes down.
 fn dead_links(topology: &Topology, kind: &FailureKind) -> Vec<LinkIx> {
     let both = |link: LinkIx| [link, link.reverse()];
     match kind {
         FailureKind::LinkDown(link) => both(*link).to_vec(),
         FailureKind::OneWayDown(link) => vec![*link],
-        FailureKind::SwitchDown(node) => cables_of(topology, *node).flat_map(both).collect(),
+        FailureKind::SwitchDown(node) => topology.out_links(*node).iter().copied().flat_map(both).collect(),
         _ => Vec::new(),
     }
-}
-
-fn cables_of(topology: &Topology, node: NodeIx) -> impl Iterator<Item = LinkIx> + '_ {
-    topology.out_links(node).iter().copied()
 }

@@ -6,7 +6,7 @@ pub(crate) struct QueueHistogram {
     pub(crate) tier: u8,
     pub(crate) up: bool,
     counts: Vec<u64>,
-    max: u64,
+    pub(crate) max: u64,
     pub(crate) above_mark: u64,
 }
 
@@ -25,10 +25,6 @@ impl QueueHistogram {
 
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
-    }
-
-    pub(crate) fn max(&self) -> u64 {
-        self.max
     }
 
     /// Returns the upper edge of the bucket that holds quantile `q`, at most the maximum.
@@ -76,7 +72,7 @@ mod tests {
             let got = seen.quantile(q) as f64;
             assert!(got >= exact - 1.0 && got <= exact * 1.13, "{q}: {got}");
         }
-        assert_eq!(seen.max(), 9_999);
+        assert_eq!(seen.max, 9_999);
         for value in [0, 7, 8, 9, 1_000, u32::MAX] {
             assert!(upper_edge(bucket_of(value)) >= u64::from(value));
         }

@@ -5,20 +5,20 @@
 //! is computed on demand. Only a rate change or a cut rewrites departure times.
 
 use balance::Lossless;
-use net::RandomStream;
+use net::{LinkIx, NodeKind, RandomStream};
 
 use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
-use super::port::{DOWN, LOSSY, Port, PortSpec, PortTally, RATE_BITS, ps_per_byte, serialisation_of};
-use super::queue_rule::{Mark, Rule};
+use super::port::{DOWN, LOSSY, Port, PortTally, RATE_BITS, ps_per_byte, serialisation_of};
+use super::queue_rule::Rule;
 use super::sensors::Sensors;
 use super::telemetry::Telemetry;
 use crate::outcome::Drops;
 use crate::packet::{Arena, CE, CONTROL, DATA, ECT, Packet, TRIMMED};
 use crate::queue::{EventQueue, NIL};
-use crate::scenario::{QueueConfig, TRIMMED_BYTES};
+use crate::scenario::{Marking, Scenario, TRIMMED_BYTES};
+use crate::switching::fabric::Numbering;
 
-/// Cause of a packet loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
     Queue,
@@ -30,7 +30,6 @@ pub(crate) enum Loss {
     Loop,
 }
 
-/// All links, all packets, and the events that move them.
 pub(crate) struct Network {
     pub(crate) now: u64,
     pub(crate) events: EventQueue,
@@ -56,34 +55,33 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(
-        specs: &[PortSpec],
-        switch: &QueueConfig,
-        lossless: Option<Lossless>,
-        events: EventQueue,
-        jitter: u64,
-        seed: u64,
-    ) -> Network {
+    pub(crate) fn new(scenario: &Scenario<'_>, lossless: Option<Lossless>, events: EventQueue) -> Network {
+        let (topology, config) = (scenario.topology, scenario.config);
+        let numbering = Numbering::new(topology);
         let mut seen: Vec<QueueHistogram> = Vec::new();
-        let mut ports = Vec::with_capacity(specs.len());
-        for spec in specs {
-            let kind = seen.iter().position(|s| s.tier == spec.tier && s.up == spec.up).unwrap_or_else(|| {
-                seen.push(QueueHistogram::new(spec.tier, spec.up));
+        let mut ports = Vec::with_capacity(topology.links().len());
+        for (ix, link) in (0u32..).zip(topology.links()) {
+            let (tier, up) = (topology.link_tier(LinkIx(ix)).0, topology.is_upward(LinkIx(ix)));
+            let kind = seen.iter().position(|s| s.tier == tier && s.up == up).unwrap_or_else(|| {
+                seen.push(QueueHistogram::new(tier, up));
                 seen.len() - 1
             });
+            // Interfaces of hosts that do not forward never drop or mark on their own.
+            let from = topology.node(link.from);
+            let is_host = from.kind == NodeKind::Host && !from.forwards;
             ports.push(Port {
                 busy_until: 0,
-                ps_per_byte: ps_per_byte(spec.bps),
-                delay: spec.delay,
+                ps_per_byte: ps_per_byte(link.rate.as_bps()),
+                delay: link.delay.as_ps(),
                 carried_bytes: 0,
                 head: NIL,
                 tail: NIL,
                 waiting: NIL,
                 queued_bytes: 0,
                 queued_packets: 0,
-                to: spec.to,
+                to: numbering.of(link.to),
                 carried_packets: 0,
-                rule: u8::from(!spec.from_host),
+                rule: u8::from(!is_host),
                 kind: kind as u8,
                 faults: 0,
             });
@@ -96,22 +94,21 @@ impl Network {
             ports,
             seen,
             rules: [
-                Rule { limit: u64::MAX, limit_in_bytes: false, mark: Mark::Off },
-                Rule::new(switch, lossless.is_some()),
+                Rule { limit: u64::MAX, limit_in_bytes: false, mark: Marking::Off },
+                Rule::new(&config.switch, lossless.is_some()),
             ],
             header_allowance: 0,
             reserves_control_queue: false,
             loss_probability: Vec::new(),
             dropped: Drops::default(),
-            jitter,
-            rng: RandomStream::new(seed, "network"),
+            jitter: config.host.jitter.as_ps(),
+            rng: RandomStream::new(scenario.seed, "network"),
             sensors: None,
-            classes: lossless.map(|rules| PfcPorts::new(rules, specs.len())),
+            classes: lossless.map(|rules| PfcPorts::new(rules, topology.links().len())),
         }
     }
 
-    /// Puts a packet into the queue of a link. On an error the packet is lost but still in the
-    /// arena.
+    /// Puts a packet into the queue of a link. On an error it is lost but still in the arena.
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         if self.classes.is_some() {
@@ -138,8 +135,7 @@ impl Network {
         Ok(())
     }
 
-    /// Removes from a port's queue the packets that have departed, and reports them to the
-    /// estimator if links are sensed.
+    /// Removes the packets that have departed from a queue, and reports them to the estimator.
     #[inline]
     fn settle(&mut self, link: u32) -> &mut Port {
         let port = &mut self.ports[link as usize];
@@ -150,7 +146,6 @@ impl Network {
         port
     }
 
-    /// Checks faults and the limit of the queue, and applies ECN marking.
     #[inline]
     pub(crate) fn admit(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         let now = self.now;
@@ -191,7 +186,6 @@ impl Network {
         Ok(())
     }
 
-    /// Appends a packet with a known departure time to those on the link.
     #[inline]
     pub(crate) fn put_on_wire(&mut self, link: u32, packet: u32) {
         let port = &mut self.ports[link as usize];
@@ -205,16 +199,14 @@ impl Network {
         }
     }
 
-    /// Makes full switch queues cut packets to their headers instead of dropping them;
-    /// `queue_bytes` is the limit.
+    /// Makes switch queues above `queue_bytes` cut packets to their headers, not drop them.
     pub(crate) fn set_trimming(&mut self, queue_bytes: u64) {
         self.rules[1].limit = queue_bytes;
         self.rules[1].limit_in_bytes = true;
         self.header_allowance = queue_bytes / 4;
     }
 
-    /// Returns whether a packet may join a full queue: cut to its header, small enough as it is, or
-    /// of a kind that has reserved space.
+    /// Returns whether a packet may join a full queue: cut, small, or with reserved space.
     #[cold]
     fn is_cut_to_header(&mut self, link: u32, packet: u32) -> bool {
         let port = &self.ports[link as usize];
@@ -237,7 +229,6 @@ impl Network {
         true
     }
 
-    /// Takes the head packet of a link at the far end. Returns it and the node there.
     #[inline]
     pub(crate) fn arrive(&mut self, link: u32) -> (u32, u32) {
         let port = &mut self.ports[link as usize];
@@ -245,8 +236,7 @@ impl Network {
         let entry = self.arena.get(packet);
         if port.waiting == packet {
             port.waiting = entry.next;
-            port.queued_bytes -= u32::from(entry.bytes);
-            port.queued_packets -= 1;
+            port.dequeue(entry.bytes);
             if let Some(sensors) = &mut self.sensors {
                 sensors.add(link, entry.bytes, entry.departs);
             }
@@ -266,7 +256,6 @@ impl Network {
         (packet, port.to)
     }
 
-    /// Returns the read-only view of the ports for balancers.
     #[inline]
     pub(crate) fn telemetry(&self) -> Telemetry<'_> {
         Telemetry {
@@ -278,7 +267,6 @@ impl Network {
         }
     }
 
-    /// Counts a lost packet, removes it from the arena and returns it.
     pub(crate) fn lose(&mut self, packet: u32, loss: Loss) -> Packet {
         *match loss {
             Loss::Queue => &mut self.dropped.queue,
@@ -310,8 +298,7 @@ impl Network {
         Ok(())
     }
 
-    /// Returns when the transmitter of a link is free: in the past if it is idle, `u64::MAX` while
-    /// it is paused.
+    /// Returns when the transmitter is free, perhaps in the past; `u64::MAX` while paused.
     #[inline]
     pub(crate) fn free_at(&self, link: u32) -> u64 {
         if self.classes.as_ref().is_some_and(|classes| classes.is_paused(link)) {
@@ -345,12 +332,10 @@ impl Network {
         lost
     }
 
-    /// Ends a cut.
     pub(crate) fn restore(&mut self, link: u32) {
         self.ports[link as usize].faults &= !DOWN;
     }
 
-    /// Starts (`Some`) or ends (`None`) silent random loss.
     pub(crate) fn set_loss(&mut self, link: u32, probability: Option<f64>) {
         self.loss_probability.retain(|(l, _)| *l != link);
         let port = &mut self.ports[link as usize];

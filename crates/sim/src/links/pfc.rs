@@ -1,9 +1,7 @@
-//! Ports with traffic classes, strict priority and priority flow control (IEEE 802.1Qbb): the
-//! second kind of port.
+//! Ports with traffic classes, strict priority and priority flow control (IEEE 802.1Qbb).
 //!
-//! A plain port knows the departure time of a packet when the packet joins. Here a more urgent
-//! packet may overtake it and the neighbour may request a pause, so every transmission has an
-//! event. Only runs that need this pay for it.
+//! A plain port knows departure times when packets join. Here a more urgent packet may overtake, or
+//! the neighbour may pause the port, so every transmission has an event.
 //!
 //! Buffers are counted per input link and class, as in switches. When more than `pause_above` bytes
 //! from a link are buffered, its sender must pause that class until `resume_below`. A pause takes
@@ -24,19 +22,14 @@ use crate::queue::NIL;
 
 /// First of the components that represent transmitters becoming free.
 pub(crate) const TRANSMITTER: u32 = 1 << 30;
-/// Component of pauses taking effect.
 pub(crate) const PAUSE: u32 = NIL - 5;
 
-/// Number of traffic classes.
 const CLASSES: usize = 8;
-/// Size of a pause frame.
 const PAUSE_BYTES: u16 = 64;
-/// Maximum pause of a class in picoseconds before the watchdog drops its packets (the usual setting
-/// of data-centre switches).
+/// Maximum pause of a class, picoseconds, before its packets are dropped, as in switches.
 const WATCHDOG: u64 = 200_000_000_000;
 const IDLE: u64 = u64::MAX;
 
-/// State of the transmitter of a link and its queues.
 #[derive(Clone, Debug)]
 struct Transmitter {
     first: [u32; CLASSES],
@@ -59,7 +52,6 @@ struct Arrivals {
     pausing: u8,
 }
 
-/// Change of the pause state of a class of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PauseEvent {
     Pause,
@@ -70,7 +62,6 @@ enum PauseEvent {
 /// Time, a serial number for a total order, link, class, event.
 type Timed = Reverse<(u64, u64, u32, u8, PauseEvent)>;
 
-/// State of all ports with flow control.
 pub(crate) struct PfcPorts {
     rules: Lossless,
     transmitters: Vec<Transmitter>,
@@ -139,7 +130,6 @@ impl PfcPorts {
 }
 
 impl Network {
-    /// Puts a packet into the queue of its class.
     pub(crate) fn enqueue_by_class(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         self.admit(link, packet)?;
         let Some(classes) = &mut self.classes else { return Err(Loss::Queue) };
@@ -163,15 +153,13 @@ impl Network {
         Ok(())
     }
 
-    /// Returns the input link of a packet now at the near end of `link`, if that end forwards; else
-    /// [`NIL`].
+    /// Returns the input link of a packet at a forwarding node before `link`; else [`NIL`].
     fn origin_at(&self, link: u32, packet: u32) -> u32 {
         let Some(classes) = &self.classes else { return NIL };
         let (origin, here) = (classes.origin(packet), self.ports[(link ^ 1) as usize].to);
         if origin != NIL && self.ports[origin as usize].to == here { origin } else { NIL }
     }
 
-    /// Starts the next transmission of a link if the link is free and a packet may be sent.
     fn transmit(&mut self, link: u32) {
         let now = self.now;
         let Some(classes) = &mut self.classes else { return };
@@ -194,7 +182,7 @@ impl Network {
         entry.next = NIL;
         let bytes = entry.bytes;
         queue.until = departs;
-        port.set_busy_until(departs);
+        port.busy_until = departs;
         self.put_on_wire(link, packet);
         self.events.push(departs, TRANSMITTER + link);
         let origin = self.origin_at(link, packet);
@@ -214,8 +202,7 @@ impl Network {
         queue.until = IDLE;
         let (bytes, class, origin) = queue.sending;
         let port = &mut self.ports[link as usize];
-        port.queued_bytes -= u32::from(bytes);
-        port.queued_packets -= 1;
+        port.dequeue(bytes);
         if let Some(sensors) = &mut self.sensors {
             sensors.add(link, bytes, now);
         }
@@ -223,8 +210,7 @@ impl Network {
         self.transmit(link);
     }
 
-    /// Accounts for bytes buffered or released that arrived over a link, and pauses or resumes its
-    /// sender.
+    /// Counts bytes buffered or released that came over a link; pauses or resumes its sender.
     fn buffer(&mut self, origin: u32, class: u8, change: i64) {
         let Some(classes) = &mut self.classes else { return };
         if origin == NIL {
@@ -246,14 +232,13 @@ impl Network {
 
     fn send_pause(&mut self, link: u32, class: u8, is_pause: bool) {
         let back = &self.ports[(link ^ 1) as usize];
-        let at = self.now + serialisation_of(back, PAUSE_BYTES) + back.delay();
+        let at = self.now + serialisation_of(back, PAUSE_BYTES) + back.delay;
         let Some(classes) = &mut self.classes else { return };
         classes.schedule(at, link, class, if is_pause { PauseEvent::Pause } else { PauseEvent::Resume });
         self.events.push(at, PAUSE);
     }
 
-    /// Applies the next pause that begins or ends now. Returns its link, so that a host there can
-    /// react. Packets that the watchdog drops are added to `lost`.
+    /// Applies the next pause that begins or ends; drops packets into `lost`. Returns its link.
     pub(crate) fn take_pause(&mut self, lost: &mut Vec<u32>) -> Option<u32> {
         let now = self.now;
         let classes = self.classes.as_mut()?;
@@ -289,7 +274,6 @@ impl Network {
         Some(link)
     }
 
-    /// Takes everything of one class out of the queue of a link.
     fn flush_class(&mut self, link: u32, class: u8, lost: &mut Vec<u32>) {
         let Some(classes) = &mut self.classes else { return };
         let queue = &mut classes.transmitters[link as usize];
@@ -301,15 +285,13 @@ impl Network {
             let origin = self.origin_at(link, at);
             self.buffer(origin, class, -i64::from(bytes));
             let port = &mut self.ports[link as usize];
-            port.queued_bytes -= u32::from(bytes);
-            port.queued_packets -= 1;
+            port.dequeue(bytes);
             lost.push(at);
             at = next;
         }
     }
 
-    /// Adds the queued packets of a cut link to `lost` and clears its pauses. The caller handles
-    /// the packets on the wire.
+    /// Adds the packets queued at a cut link to `lost`, not those on the wire; ends its pauses.
     pub(crate) fn flush_classes(&mut self, link: u32, lost: &mut Vec<u32>) {
         let Some(classes) = &mut self.classes else { return };
         let queue = &mut classes.transmitters[link as usize];
@@ -319,8 +301,7 @@ impl Network {
         classes.arrivals[link as usize].pausing = 0;
         if was_sending {
             let port = &mut self.ports[link as usize];
-            port.queued_bytes -= u32::from(bytes);
-            port.queued_packets -= 1;
+            port.dequeue(bytes);
             self.buffer(origin, class, -i64::from(bytes));
         }
         for class in 0..CLASSES as u8 {

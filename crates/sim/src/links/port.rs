@@ -3,19 +3,16 @@
 use crate::packet::Arena;
 use crate::queue::NIL;
 
-/// Fractional bits of [`Port::ps_per_byte`].
 pub(super) const RATE_BITS: u32 = 16;
 
 /// One directed link with its egress queue: one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
-    /// Time at which the transmitter is free again.
     pub(super) busy_until: u64,
     /// Picoseconds per byte, fixed point.
     pub(super) ps_per_byte: u64,
-    pub(super) delay: u64,
-    /// Bytes that reached the far end.
+    pub(crate) delay: u64,
     pub(crate) carried_bytes: u64,
     /// First packet on the wire, last packet queued, first packet that has not left.
     pub(super) head: u32,
@@ -30,30 +27,21 @@ pub(crate) struct Port {
     pub(super) rule: u8,
     /// Kind for queue statistics: position in [`Network::seen`].
     pub(super) kind: u8,
-    /// [`DOWN`] and [`LOSSY`].
+    /// A combination of [`DOWN`] and [`LOSSY`].
     pub(super) faults: u8,
 }
+
+const _: () = assert!(size_of::<Port>() == 64, "a port is one cache line");
 
 pub(super) const DOWN: u8 = 1;
 pub(super) const LOSSY: u8 = 2;
 
-/// Counters that change rarely.
+/// Counters that change rarely, kept out of the cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortTally {
     pub(crate) drops: u64,
     pub(crate) marks: u64,
     pub(crate) trims: u64,
-}
-
-/// Properties from which a port is built.
-pub(crate) struct PortSpec {
-    pub(crate) bps: u64,
-    pub(crate) delay: u64,
-    pub(crate) to: u32,
-    /// Whether the port is a host interface, which never drops or marks on its own.
-    pub(crate) from_host: bool,
-    pub(crate) tier: u8,
-    pub(crate) up: bool,
 }
 
 /// Returns the serialisation time of a packet, picoseconds.
@@ -63,16 +51,13 @@ pub(crate) fn serialisation_of(port: &Port, bytes: u16) -> u64 {
 }
 
 impl Port {
-    pub(crate) fn delay(&self) -> u64 {
-        self.delay
+    #[inline]
+    pub(super) fn dequeue(&mut self, bytes: u16) {
+        self.queued_bytes -= u32::from(bytes);
+        self.queued_packets -= 1;
     }
 
-    pub(crate) fn set_busy_until(&mut self, at: u64) {
-        self.busy_until = at;
-    }
-
-    /// Removes the packets that have departed by `now` and calls `left` with the bytes and
-    /// departure time of each.
+    /// Removes the packets departed by `now`; calls `left` with the size and time of each.
     #[inline]
     pub(super) fn settle(&mut self, arena: &Arena, now: u64, mut left: impl FnMut(u16, u64)) {
         while self.waiting != NIL {
@@ -80,8 +65,7 @@ impl Port {
             if packet.departs > now {
                 return;
             }
-            self.queued_bytes -= u32::from(packet.bytes);
-            self.queued_packets -= 1;
+            self.dequeue(packet.bytes);
             self.waiting = packet.next;
             left(packet.bytes, packet.departs);
         }
@@ -102,11 +86,6 @@ pub(crate) fn serialisation_ps(bytes: u64, bps: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_port_is_one_cache_line() {
-        assert_eq!(size_of::<Port>(), 64);
-    }
 
     #[test]
     fn serialisation_is_exact_for_common_rates() {

@@ -10,15 +10,7 @@ use crate::scenario::{Marking, QueueConfig, QueueLimit};
 pub(super) struct Rule {
     pub(super) limit: u64,
     pub(super) limit_in_bytes: bool,
-    pub(super) mark: Mark,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Mark {
-    Off,
-    Packets(u32),
-    Bytes(u64),
-    Ramp { min: u64, max: u64, probability: f64 },
+    pub(super) mark: Marking,
 }
 
 impl Rule {
@@ -28,30 +20,19 @@ impl Rule {
             QueueLimit::Packets(packets) => (u64::from(packets), false),
             QueueLimit::Bytes(bytes) => (bytes, true),
         };
-        let mark = match config.marking {
-            Marking::Off => Mark::Off,
-            Marking::Step(QueueLimit::Packets(packets)) => Mark::Packets(packets),
-            Marking::Step(QueueLimit::Bytes(bytes)) => Mark::Bytes(bytes),
-            Marking::Ramp { min_bytes, max_bytes, max_probability } => {
-                Mark::Ramp { min: min_bytes, max: max_bytes, probability: max_probability }
-            }
-        };
-        Rule { limit, limit_in_bytes, mark }
+        Rule { limit, limit_in_bytes, mark: config.marking }
     }
 
-    /// Returns whether a packet that finds the port in this state is marked.
     #[inline]
     pub(super) fn is_marking(&self, port: &Port, rng: &mut RandomStream) -> bool {
         match self.mark {
-            Mark::Off => false,
-            Mark::Packets(threshold) => port.queued_packets >= threshold,
-            Mark::Bytes(threshold) => u64::from(port.queued_bytes) >= threshold,
-            Mark::Ramp { min, max, probability } => {
+            Marking::Off => false,
+            Marking::Step(QueueLimit::Packets(threshold)) => port.queued_packets >= threshold,
+            Marking::Step(QueueLimit::Bytes(threshold)) => u64::from(port.queued_bytes) >= threshold,
+            Marking::Ramp { min_bytes: min, max_bytes: max, max_probability } => {
                 let queued = u64::from(port.queued_bytes);
-                if queued < min {
-                    return false;
-                }
-                queued >= max || rng.next_f64() < probability * (queued - min) as f64 / (max - min) as f64
+                let chance = || max_probability * (queued - min) as f64 / (max - min) as f64;
+                queued >= max || (queued >= min && rng.next_f64() < chance())
             }
         }
     }

@@ -1,11 +1,9 @@
-//! Discounting rate estimators on fabric links (mechanisms.md §1.3). X grows by the bytes a link
-//! has sent and shrinks by a fixed share every interval. Utilisation is X divided by the value a
-//! busy link converges to.
+//! Discounting rate estimators on fabric links (mechanisms.md §1.3). X grows by the bytes sent and
+//! shrinks by a fixed share every interval; utilisation is X over the value of a busy link.
 
 use balance::Sensing;
 
-/// Number of precomputed powers of the retained share. An estimate older than this many intervals
-/// counts as 0.
+/// Number of precomputed powers of the retained share; older estimates count as 0.
 const POWERS: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +13,6 @@ struct Estimate {
     updated: u64,
 }
 
-/// Estimators of all links; those of access links stay unused.
 pub(crate) struct Sensors {
     sensing: Sensing,
     interval: u64,
@@ -45,7 +42,6 @@ impl Sensors {
         bps as f64 * self.sensing.time_constant().as_s_f64() / 8.0
     }
 
-    /// Sets the new rate of a link.
     pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
         if self.full[link as usize] > 0.0 {
             self.full[link as usize] = self.bytes_when_busy(bps);
@@ -73,15 +69,13 @@ impl Sensors {
         Estimate { bytes: estimate.bytes * kept, updated: estimate.updated + intervals * self.interval }
     }
 
-    /// Returns the utilisation at `now`, including `unsettled` bytes that have left since the last
-    /// [`Sensors::add`].
+    /// Returns the utilisation, with `unsettled` bytes that left since the last [`Sensors::add`].
     #[inline]
     pub(crate) fn utilisation(&self, link: u32, now: u64, unsettled: u64) -> f64 {
         let full = self.full[link as usize];
         if full == 0.0 { 0.0 } else { (self.decayed(link, now).bytes + unsettled as f64) / full }
     }
 
-    /// Returns the quantised utilisation that is written into packets.
     #[inline]
     pub(crate) fn reading(&self, link: u32, now: u64) -> u8 {
         self.sensing.quantise(self.utilisation(link, now, 0))
@@ -93,8 +87,7 @@ mod tests {
     use super::*;
     use net::Time;
 
-    /// Feeds a link of 10 Gb/s with full packets at `share` of its rate. Returns the readings once
-    /// they have converged.
+    /// Returns the readings of a link of 10 Gb/s at `share` of its rate, once converged.
     fn settle(share: f64) -> Vec<(f64, u8)> {
         let sensing = Sensing { interval: Time::from_us(30), decay: 0.2, bits: 3 };
         let mut sensors = Sensors::new(sensing, &[10_000_000_000]);

@@ -9,7 +9,6 @@ use super::sensors::Sensors;
 use crate::packet::Arena;
 use crate::queue::NIL;
 
-/// Read-only view of the queues for balancers.
 pub(crate) struct Telemetry<'a> {
     pub(crate) now: u64,
     pub(crate) arena: &'a Arena,
@@ -19,7 +18,6 @@ pub(crate) struct Telemetry<'a> {
 }
 
 impl Telemetry<'_> {
-    /// Returns the bytes that have left the queue of a port since it was last settled.
     #[inline]
     fn unsettled(&self, port: &Port) -> u64 {
         let (mut bytes, mut at) = (0, port.waiting);

@@ -4,63 +4,35 @@ use std::collections::BTreeMap;
 
 use balance::central::{AgentCommand, AgentReport};
 use net::{Bandwidth, FiveTuple};
+use traffic::Flow;
 
 use super::event_queue::ControlEvent;
-use super::flows::NewTuple;
 use super::{Controlled, time};
 
-/// All agents.
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     /// Report threshold in bytes; `None` until the controller has set it.
     threshold: Option<u64>,
-    /// Slots of the current flows.
-    flows: BTreeMap<FiveTuple, u32>,
-    tally: AgentTally,
+    pub(super) flows: BTreeMap<FiveTuple, u32>,
+    pub(super) tally: AgentTally,
 }
 
-/// Statistics of the agents.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AgentTally {
     pub(super) reports: u64,
-    pub(super) paces_ignored: u64,
-}
-
-impl Agents {
-    /// Registers the flow in a slot.
-    pub(super) fn name(&mut self, tuple: FiveTuple, slot: u32) {
-        self.flows.insert(tuple, slot);
-    }
-
-    /// Returns the slot of a flow.
-    pub(super) fn slot_of(&self, tuple: &FiveTuple) -> Option<u32> {
-        self.flows.get(tuple).copied()
-    }
-
-    pub(super) fn note_report(&mut self) {
-        self.tally.reports += 1;
-    }
-
-    pub(super) fn tally(&self) -> AgentTally {
-        self.tally
-    }
+    pub(super) rate_limits_ignored: u64,
 }
 
 impl Controlled<'_> {
-    /// Handles a flow that begins in a slot. Returns whether the event queue has changed.
-    pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, flow: &NewTuple) {
-        self.flows.open(slot, flow);
-        if let Some(state) = self.flows.get(slot) {
-            self.agents.name(state.tuple, slot);
-        }
+    pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
+        self.flows.open(slot, id, flow, tuple);
+        self.agents.flows.insert(tuple, slot);
         // "More than 0" means: as soon as the flow begins.
         if self.agents.threshold == Some(0) {
             self.report_started(now, slot);
         }
     }
 
-    /// Adds payload that a flow has sent for the first time. Returns whether the event queue has
-    /// changed.
     #[inline]
     pub(crate) fn note_sent(&mut self, now: u64, slot: u32, payload: u32) {
         let Some(state) = self.flows.get_mut(slot) else { return };
@@ -73,7 +45,6 @@ impl Controlled<'_> {
         }
     }
 
-    /// Handles a flow that has ended and whose slot is free.
     pub(crate) fn flow_closed(&mut self, now: u64, slot: u32) {
         let Some(state) = self.flows.get(slot) else { return };
         let (tuple, bytes, is_reported) = (state.tuple, state.sent, state.is_reported);
@@ -111,11 +82,10 @@ impl Controlled<'_> {
         self.drain_plane(clock);
     }
 
-    /// Delivers a command to the agents.
     pub(super) fn deliver_command(&mut self, order: AgentCommand, can_limit_rates: bool) {
         match order {
             AgentCommand::SetReportThreshold(bytes) => self.agents.threshold = Some(bytes),
-            AgentCommand::SetRateLimit { .. } if !can_limit_rates => self.agents.tally.paces_ignored += 1,
+            AgentCommand::SetRateLimit { .. } if !can_limit_rates => self.agents.tally.rate_limits_ignored += 1,
             AgentCommand::SetRateLimit { tuple, rate } => {
                 let slot = self.agents.flows.get(&tuple).copied();
                 if let Some(state) = slot.and_then(|slot| self.flows.get_mut(slot)) {
@@ -125,7 +95,6 @@ impl Controlled<'_> {
         }
     }
 
-    /// Returns the rate limit of a flow.
     pub(crate) fn rate_limit_of(&self, slot: u32) -> Option<Bandwidth> {
         self.flows.get(slot)?.rate_limit
     }

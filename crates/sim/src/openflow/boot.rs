@@ -7,16 +7,14 @@ use super::event_queue::ControlEvent;
 use crate::engine::Engine;
 use crate::scenario::Boot;
 
-/// Time a controller may wait for more events before it acts. What a settled controller plans for
-/// later is left to the run.
+/// Time a controller may wait for more events; what it plans for later is left to the run.
 const IDLE_LIMIT: Time = Time::from_ms(100);
 /// Limit for a controller that is not settled because it pauses between the stages of a change
 /// while packets could be in flight. A controller that never settles begins the run as it is.
 const SETTLE_LIMIT: Time = Time::from_s(10);
 
 impl Controlled<'_> {
-    /// Boots the network. Messages and frames take no time; while the controller waits, only its
-    /// clock advances.
+    /// Boots the network. Messages and frames take no time; only the controller's clock advances.
     fn boot(&mut self, can_limit_rates: bool) {
         let connect_at = match self.config.boot {
             Boot::Warm => 0,
@@ -51,7 +49,6 @@ impl Controlled<'_> {
 }
 
 impl Engine<'_> {
-    /// Boots the control plane, if there is one.
     pub(crate) fn boot(&mut self) {
         let can_limit_rates = self.params.udp.is_some();
         let Some(controlled) = &mut self.controlled else { return };

@@ -1,5 +1,4 @@
-//! Control channels: FIFO in each direction with delay and rate. They can stall, break, and open
-//! again.
+//! Control channels: FIFO in each direction with delay and rate. They can stall, break and reopen.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,14 +9,12 @@ use super::event_queue::ControlEvent;
 use super::{Controlled, time};
 use crate::links::faults::ControlFaults;
 
-/// Switch of each connection.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     switches: BTreeMap<ConnectionId, u32>,
     opened: u32,
 }
 
-/// Channel of one switch.
 #[derive(Debug, Default)]
 pub(super) struct Channel {
     pub(super) connection: Option<ConnectionId>,
@@ -26,7 +23,6 @@ pub(super) struct Channel {
     /// Times at which the last message to the switch and the last one from it have been sent.
     sent: [u64; 2],
     pub(super) faults: ControlFaults,
-    /// Events held back while the channel is stalled.
     stalled: VecDeque<ControlEvent>,
 }
 
@@ -34,7 +30,6 @@ const DOWN: usize = 0;
 const UP: usize = 1;
 
 impl Channel {
-    /// Returns when a message sent now arrives.
     fn carry(&mut self, direction: usize, clock: u64, bytes: usize, rate: Bandwidth, latency: u64) -> u64 {
         let sent = &mut self.sent[direction];
         *sent = clock.max(*sent) + rate.time_for(bytes as u64).as_ps();
@@ -47,7 +42,6 @@ impl Channel {
 }
 
 impl Controlled<'_> {
-    /// Opens a connection of a switch, unless it has one or cannot connect.
     pub(super) fn connect(&mut self, clock: u64, ix: u32) {
         let channel = &mut self.switches[ix as usize].channel;
         if channel.connection.is_some() || !channel.is_usable() {
@@ -63,7 +57,6 @@ impl Controlled<'_> {
         self.drain_switch(clock, ix);
     }
 
-    /// Breaks a connection: both ends notice.
     fn break_connection(&mut self, clock: u64, ix: u32) {
         let station = &mut self.switches[ix as usize];
         let Some(connection) = station.channel.connection.take() else { return };
@@ -81,7 +74,6 @@ impl Controlled<'_> {
         }
     }
 
-    /// Sends a message of a switch to the controller.
     pub(super) fn send_up(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
         let bytes = wire_len(&envelope.message);
         self.cost.note_message(self.is_booting, false, &envelope.message, bytes, clock - self.boot_time.min(clock));
@@ -89,7 +81,6 @@ impl Controlled<'_> {
         self.events.put(at, ControlEvent::ToController(ix, connection, envelope));
     }
 
-    /// Carries out an output of the controller.
     pub(super) fn apply_plane_output(&mut self, clock: u64, output: FromController) {
         match output {
             FromController::Message(connection, envelope) => {
@@ -126,17 +117,14 @@ impl Controlled<'_> {
         (!self.switches[ix as usize].channel.is_closing).then_some(ix)
     }
 
-    /// Notifies the controller of a new connection.
     pub(super) fn deliver_connected(&mut self, clock: u64, ix: u32, connection: ConnectionId) {
-        if self.is_held(ix, || ControlEvent::Connected(ix, connection)) || self.open_to_controller(connection).is_none()
-        {
-            return;
+        let is_held = self.is_held(ix, || ControlEvent::Connected(ix, connection));
+        if !is_held && self.open_to_controller(connection).is_some() {
+            self.plane.handle(time(clock), ToController::Connected(connection));
+            self.drain_plane(clock);
         }
-        self.plane.handle(time(clock), ToController::Connected(connection));
-        self.drain_plane(clock);
     }
 
-    /// Delivers a message to the controller.
     pub(super) fn deliver_up(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
         if self.open_to_controller(connection).is_none() {
             self.cost.messages_lost += 1;
@@ -150,7 +138,6 @@ impl Controlled<'_> {
         self.drain_plane(clock);
     }
 
-    /// Delivers a message to a switch.
     pub(super) fn deliver_down(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
@@ -189,14 +176,13 @@ impl Controlled<'_> {
         channel.faults.is_stalled
     }
 
-    /// Applies failures of switches, channels or the controller that have begun or ended.
     pub(crate) fn apply_faults(&mut self, now: u64, faults: &[ControlFaults], is_plane_down: bool) {
         let clock = self.clock(now);
         let mut usable = Vec::new();
         for (ix, after) in (0u32..).zip(faults) {
             let before = std::mem::replace(&mut self.switches[ix as usize].channel.faults, *after);
             match (before.is_off, after.is_off) {
-                (false, true) => self.switch_off(clock, ix),
+                (false, true) => self.cost.note_loss(clock, ix, &self.switches[ix as usize].switch.tally()),
                 (true, false) => self.switch_on(clock, ix),
                 _ => {}
             }

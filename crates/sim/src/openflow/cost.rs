@@ -3,23 +3,17 @@
 use openflow::Message;
 use switch::Tally;
 
-use super::agents::AgentTally;
 use super::switch::ControlledSwitch;
 use crate::outcome::{MessageCount, MessageCounts, PlaneRecord};
-use crate::switching::plane::PlaneTally;
 
-/// Picoseconds in a second.
 const SECOND: u64 = 1_000_000_000_000;
 
-/// Counters that grow during a run.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     to_switches: MessageCounts,
     to_controller: MessageCounts,
     boot: MessageCount,
     pub(super) messages_lost: u64,
-    /// Packets that went to the controller only.
-    pub(super) packets_taken: u64,
     /// Current second, the flow-table changes in it, and the maximum of any second.
     second: u64,
     flow_mods: u64,
@@ -40,7 +34,6 @@ impl Cost {
         Cost { entries: vec![0; switches], ..Cost::default() }
     }
 
-    /// Counts a message sent at simulated time `now`.
     pub(super) fn note_message(&mut self, is_boot: bool, is_down: bool, message: &Message, bytes: usize, now: u64) {
         if is_boot {
             return add(&mut self.boot, bytes);
@@ -55,7 +48,6 @@ impl Cost {
         add(kind(counts, message), bytes);
     }
 
-    /// Updates the entry counts of a switch from its statistics.
     pub(super) fn note_entries(&mut self, clock: u64, ix: u32, tally: &Tally) {
         self.entries_max = self.entries_max.max(tally.entries_max);
         let entries = &mut self.entries[ix as usize];
@@ -67,7 +59,6 @@ impl Cost {
         }
     }
 
-    /// Keeps the counters of a switch that has lost its power.
     pub(super) fn note_loss(&mut self, clock: u64, ix: u32, tally: &Tally) {
         self.lost_suppressed += tally.packet_ins_suppressed;
         self.lost_errors += tally.errors;
@@ -80,14 +71,7 @@ impl Cost {
     }
 
     /// Returns the record of a run that ended at `clock`, of which `lasted` is simulated time.
-    pub(super) fn record(
-        &self,
-        clock: u64,
-        lasted: u64,
-        switches: &[ControlledSwitch],
-        plane: PlaneTally,
-        agents: AgentTally,
-    ) -> PlaneRecord {
+    pub(super) fn record(&self, clock: u64, lasted: u64, switches: &[ControlledSwitch]) -> PlaneRecord {
         let sum = self.entries_sum + u128::from(self.entries_now) * u128::from(clock.saturating_sub(self.since));
         let time = (u128::from(lasted) * switches.len() as u128).max(1);
         let total = |of: fn(&Tally) -> u64| switches.iter().map(|station| of(&station.switch.tally())).sum::<u64>();
@@ -101,9 +85,7 @@ impl Cost {
             packet_ins_suppressed: self.lost_suppressed + total(|tally| tally.packet_ins_suppressed),
             errors: self.lost_errors + total(|tally| tally.errors),
             messages_lost: self.messages_lost,
-            agent_reports: agents.reports,
-            paces_ignored: agents.paces_ignored,
-            tally: plane,
+            ..PlaneRecord::default()
         }
     }
 }

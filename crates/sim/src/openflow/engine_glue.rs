@@ -1,6 +1,6 @@
 //! Connection of the engine and the control plane: events, frames on links, packets at switches.
 
-use super::event_queue::ControlEvent;
+use super::event_queue::{ControlEvent, MAX_EVENTS_AT_ONCE};
 use super::frames::OnLink;
 use super::{Controlled, Forwarding, HOP_LIMIT, time};
 use crate::engine::{CONTROL_PLANE, Engine};
@@ -9,7 +9,6 @@ use crate::packet::CONTROL;
 use crate::switching::plane::PlaneOutput;
 
 impl Controlled<'_> {
-    /// Carries out the outputs of the controller and sets its timer.
     pub(super) fn drain_plane(&mut self, clock: u64) {
         if self.is_plane_down {
             return;
@@ -23,7 +22,7 @@ impl Controlled<'_> {
                 }
             }
         }
-        if let Some(at) = self.plane_timer.set(clock, self.plane.poll_timeout()) {
+        if let Some(at) = self.plane_timer.set(clock, self.plane.poll_timeout().map(net::Time::as_ps)) {
             self.events.put(at, ControlEvent::PlaneTimer);
         }
     }
@@ -47,7 +46,7 @@ impl Controlled<'_> {
                 self.receive_frame(clock, link, &bytes, 0, host);
             }
         }
-        if self.events.is_livelocked() {
+        if self.events.taken.1 > MAX_EVENTS_AT_ONCE {
             self.abort(|| "switches and controller exchange messages endlessly at one moment".to_owned());
         }
         self.fault.is_none()
@@ -65,7 +64,6 @@ impl Controlled<'_> {
 }
 
 impl Engine<'_> {
-    /// Handles a packet at the far end of a link in a run with a controller.
     pub(crate) fn arrive_controlled(&mut self, link: u32, node: u32, ix: u32) {
         let Some(controlled) = &mut self.controlled else { return };
         let packet = self.network.arena.get_mut(ix);
@@ -104,7 +102,6 @@ impl Engine<'_> {
         self.lose(ix, Loss::NoRoute);
     }
 
-    /// Forwards a packet at a switch.
     #[inline]
     pub(crate) fn pass_switch(&mut self, link: u32, node: u32, ix: u32) {
         let Some(controlled) = &mut self.controlled else { return };
@@ -117,11 +114,7 @@ impl Engine<'_> {
         }
         let forwarding = controlled.route(self.network.now, link, packet);
         match forwarding {
-            Forwarding::Link(out) => {
-                if let Err(loss) = self.network.enqueue(out, ix) {
-                    self.lose(ix, loss);
-                }
-            }
+            Forwarding::Link(out) => self.enqueue(out, ix),
             Forwarding::Drop(loss) => self.lose(ix, loss),
             Forwarding::ToController => {
                 let flow = self.network.arena.get(ix).flow;
@@ -130,12 +123,10 @@ impl Engine<'_> {
                 self.close_if_over(flow);
             }
         }
-        // Rarely true: packets to the controller, and loops of rules. The check compares two
-        // lengths only.
+        // Rarely true (packets to the controller, loops of rules); it compares two lengths only.
         self.follow_up();
     }
 
-    /// Handles a frame at the far end of a link.
     fn receive_frame(&mut self, link: u32, node: u32, ix: u32) {
         let packet = *self.network.arena.get(ix);
         self.network.arena.remove(ix);
@@ -144,14 +135,13 @@ impl Engine<'_> {
         let bytes = controlled.frames.take(packet.seq);
         let clock = controlled.clock(self.network.now);
         controlled.receive_frame(clock, link, &bytes, packet.rank, node);
-        while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.take_reset()) {
+        while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.resets.pop()) {
             self.on_connection_failed(slot);
         }
         self.follow_up();
     }
 
-    /// Follows up any change of the control plane: sends frames out on links and schedules the next
-    /// event.
+    /// Sends what the control plane puts out, and schedules its next event.
     #[inline]
     pub(crate) fn follow_up(&mut self) {
         let Some(controlled) = &mut self.controlled else { return };
@@ -159,7 +149,7 @@ impl Engine<'_> {
             self.emit_frames();
         }
         let Some(controlled) = &mut self.controlled else { return };
-        if let Some(at) = controlled.events.needed_event() {
+        if let Some(at) = controlled.events.awaited.set(0, controlled.events.next()) {
             self.network.events.push(at.saturating_sub(controlled.boot_time).max(self.network.now), CONTROL_PLANE);
         }
         self.is_over |= controlled.fault.is_some();
@@ -184,31 +174,26 @@ impl Engine<'_> {
                 }
             };
             let ix = self.network.arena.add(packet);
-            let sent = if hops > HOP_LIMIT { Err(Loss::Loop) } else { self.network.enqueue(link, ix) };
-            if let Err(loss) = sent {
-                self.lose(ix, loss);
-            }
+            if hops > HOP_LIMIT { self.lose(ix, Loss::Loop) } else { self.enqueue(link, ix) }
         }
     }
 
-    /// Handles the events of the control plane that are due.
     pub(crate) fn on_control_events(&mut self) {
         let can_limit_rates = self.params.udp.is_some();
         let Some(controlled) = &mut self.controlled else { return };
         let clock = controlled.clock(self.network.now);
-        controlled.events.on_engine_event(clock);
+        // An event that an earlier one superseded must not change the order of the others.
+        controlled.events.awaited.is_valid(clock);
         while controlled.step(clock, can_limit_rates) {}
         self.follow_up();
     }
 
-    /// Lets the agent of a flow report payload that was sent for the first time.
     pub(crate) fn note_sent(&mut self, flow: u32, payload: u32) {
         let Some(controlled) = &mut self.controlled else { return };
         controlled.note_sent(self.network.now, flow, payload);
         self.follow_up();
     }
 
-    /// Notifies switches of the link states that were detected.
     pub(crate) fn notify_switches(&mut self) {
         let (_, alive) = self.faults.known(self.topology, self.network.now);
         let Some(controlled) = &mut self.controlled else { return };
@@ -216,10 +201,9 @@ impl Engine<'_> {
         self.follow_up();
     }
 
-    /// Applies faults of switches, channels or the controller.
     pub(crate) fn notify_control_plane(&mut self) {
         let Some(controlled) = &mut self.controlled else { return };
-        let switches = &self.fabric.numbering().to_topology[controlled.host_count as usize..];
+        let switches = &self.fabric.numbering.to_topology[controlled.host_count as usize..];
         let faults = self.faults.control(switches, self.network.now);
         let is_down = self.faults.is_controller_down(self.network.now);
         controlled.apply_faults(self.network.now, &faults, is_down);

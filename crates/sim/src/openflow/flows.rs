@@ -5,14 +5,14 @@ use openflow::frame::flags;
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, PortNo};
 use switch::{Decision, NoOutput};
+use traffic::Flow;
 
 use super::{Controlled, Forwarding, HOP_LIMIT, time};
 use crate::links::network::Loss;
 use crate::packet::{ACK, Packet};
 use crate::queue::NIL;
 
-/// Decisions of switches about the packets of one flow in one direction, by input link and VLAN
-/// tag.
+/// Decisions of switches about one flow in one direction, by input link and VLAN tag.
 ///
 /// A flow passes few switches, so searching its list is faster than any table.
 #[derive(Debug, Default)]
@@ -20,7 +20,6 @@ struct Decisions {
     /// Link and tag. Decisions beyond its length are kept for their memory only.
     keys: Vec<u64>,
     list: Vec<Decision>,
-    /// Tags of forwarded packets.
     tags: Vec<u32>,
 }
 
@@ -40,57 +39,29 @@ impl Decisions {
     }
 }
 
-/// State of a flow slot.
 #[derive(Debug)]
 pub(super) struct FlowState {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(super) id: u32,
     pub(super) tuple: FiveTuple,
-    /// Headers that its two ends send.
     pub(super) headers: [Headers; 2],
     /// Rewritten headers, by the upper half of tags less 1.
     rewritten: [Vec<Headers>; 2],
-    /// Whether switches rewrite headers. `expected` then holds the headers with which packets must
-    /// arrive.
+    /// Whether switches rewrite headers; packets must then arrive with those in `expected`.
     pub(super) is_virtual: bool,
     pub(super) expected: [Headers; 2],
     decisions: [Decisions; 2],
     /// Payload sent for the first time, and the total payload.
     pub(super) sent: u64,
     pub(super) size: u64,
-    /// Whether its agent has reported the flow to the controller.
     pub(super) is_reported: bool,
     /// Rate limit: it sets the minimum time between the beginnings of two full packets.
     pub(super) rate_limit: Option<net::Bandwidth>,
 }
 
-/// All flow slots.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     slots: Vec<FlowState>,
-}
-
-/// Properties of a flow that begins.
-pub(crate) struct NewTuple {
-    pub(crate) id: u32,
-    pub(crate) src: HostIx,
-    pub(crate) dst: HostIx,
-    pub(crate) src_port: u16,
-    pub(crate) dst_port: u16,
-    pub(crate) is_tcp: bool,
-    pub(crate) size: u64,
-}
-
-impl NewTuple {
-    fn tuple(&self) -> FiveTuple {
-        FiveTuple {
-            src: address::host_ipv4(self.src),
-            dst: address::host_ipv4(self.dst),
-            protocol: if self.is_tcp { protocol::TCP } else { protocol::UDP },
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-        }
-    }
 }
 
 impl Flows {
@@ -102,22 +73,19 @@ impl Flows {
         self.slots.get_mut(slot as usize).filter(|flow| flow.id != NIL)
     }
 
-    pub(super) fn open(&mut self, slot: u32, flow: &NewTuple) {
-        let tuple = flow.tuple();
+    pub(super) fn open(&mut self, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
         let state = self.slot(slot, tuple);
         state.headers = [headers(flow.src, flow.dst, tuple), headers(flow.dst, flow.src, tuple.reverse())];
-        (state.id, state.is_virtual, state.size) = (flow.id, false, flow.size);
+        (state.id, state.is_virtual, state.size) = (id, false, flow.size_bytes);
     }
 
-    /// Opens a slot for one direction of a connection to a virtual address; the caller sets its
-    /// headers.
+    /// Opens a slot for one direction of a connection to a virtual address, without headers.
     pub(super) fn open_virtual(&mut self, slot: u32, serial: u32, tuple: FiveTuple) -> &mut FlowState {
         let state = self.slot(slot, tuple);
         (state.id, state.is_virtual, state.size) = (serial, true, 0);
         state
     }
 
-    /// Returns a reset slot.
     fn slot(&mut self, slot: u32, tuple: FiveTuple) -> &mut FlowState {
         while self.slots.len() <= slot as usize {
             self.slots.push(FlowState {
@@ -147,7 +115,6 @@ impl Flows {
         }
     }
 
-    /// Invalidates all decisions.
     pub(super) fn forget_decisions(&mut self) {
         self.slots.iter_mut().flat_map(|flow| &mut flow.decisions).for_each(|decisions| decisions.keys.clear());
     }
@@ -164,7 +131,6 @@ const VLAN_MASK: u32 = 0xffff;
 const REWRITTEN_SHIFT: u32 = 16;
 
 impl FlowState {
-    /// Returns the headers of a packet, except for its VLAN.
     #[inline]
     pub(super) fn headers_for(&self, direction: usize, tag: u32) -> &Headers {
         match tag >> REWRITTEN_SHIFT {
@@ -173,7 +139,6 @@ impl FlowState {
         }
     }
 
-    /// Returns the tag of a packet with these headers.
     pub(super) fn tag_for(&mut self, direction: usize, headers: &Headers) -> u32 {
         let (vlan, plain) = (tag_of(headers.vlan), plain(headers));
         if !self.is_virtual || plain == self.headers[direction] {
@@ -188,15 +153,13 @@ impl FlowState {
     }
 }
 
-/// Returns the headers without irrelevant fields. The VLAN tag travels with the packet. Its
-/// priority and the traffic class are unused. TCP control bits belong to the packet, and no rule of
-/// these switches matches them.
+/// Returns the headers without the VLAN tag, which travels with the packet, without priority and
+/// traffic class, which are unused, and without control bits of TCP, which no rule matches.
 pub(super) fn plain(headers: &Headers) -> Headers {
     let tcp_flags = if headers.ip_proto == protocol::TCP { u16::from(flags::ACK) } else { 0 };
     Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, tcp_flags, ..*headers }
 }
 
-/// Returns the tag of a VLAN: 0 for none.
 #[inline]
 pub(super) fn tag_of(vlan: Option<u16>) -> u32 {
     vlan.map_or(0, |vlan| u32::from(vlan) + 1)
@@ -208,7 +171,6 @@ fn vlan_of(tag: u32) -> Option<u16> {
 }
 
 impl Controlled<'_> {
-    /// Returns what the switch at the end of `link` does with a packet that arrived on it.
     #[inline]
     pub(crate) fn route(&mut self, now: u64, link: u32, packet: &mut Packet) -> Forwarding {
         if packet.rank >= HOP_LIMIT {
@@ -241,14 +203,13 @@ impl Controlled<'_> {
             (None, false, _) => Forwarding::Drop(Loss::NoRoute),
         };
         if decision.to_controller {
-            self.cost.packets_taken += u64::from(forwarding == Forwarding::ToController);
-            self.hand_to_controller(now, link, packet, direction, position, forwarding == Forwarding::ToController);
+            self.packets_taken += u64::from(forwarding == Forwarding::ToController);
+            self.hand_to_controller(now, link, packet, position, forwarding == Forwarding::ToController);
         }
         forwarding
     }
 
-    /// Makes the switch at the end of `link` decide about such packets. Returns whether the
-    /// decision can be simulated.
+    /// Asks the switch at the end of `link`. Returns whether the decision can be simulated.
     #[cold]
     fn query_switch(&mut self, now: Time, link: u32, packet: &Packet, direction: usize, position: usize) -> bool {
         let (ix, port) = self.ends[link as usize];
@@ -266,17 +227,9 @@ impl Controlled<'_> {
         fault.is_none()
     }
 
-    /// Sends a packet to the controller according to the decision at `position`.
     #[cold]
-    fn hand_to_controller(
-        &mut self,
-        now: Time,
-        link: u32,
-        packet: &Packet,
-        direction: usize,
-        position: usize,
-        is_taken: bool,
-    ) {
+    fn hand_to_controller(&mut self, now: Time, link: u32, packet: &Packet, position: usize, is_taken: bool) {
+        let direction = usize::from(packet.is(ACK));
         let (ix, port) = self.ends[link as usize];
         let key = self.flows.slots[packet.flow as usize].decisions[direction].keys[position];
         let flow = &self.flows.slots[packet.flow as usize];
@@ -288,7 +241,6 @@ impl Controlled<'_> {
     }
 }
 
-/// Returns why a decision of a switch cannot be simulated, if it cannot.
 fn cannot_carry(decision: &Decision, before: &Headers, may_rewrite: bool) -> Option<&'static str> {
     if decision.egress.len() > 1 {
         return Some("sends copies of the packets of flows out of several ports, which is not simulated");

@@ -9,25 +9,20 @@ use openflow::{Headers, MacAddr, PortNo, frame};
 
 use super::event_queue::ControlEvent;
 use super::{Controlled, time};
-use crate::packet::{ACK, CONTROL, NO_PATH, Packet, SYN, stamp};
-use crate::queue::NIL;
+use crate::packet::{ACK, CONTROL, Packet, SYN, stamp};
+use crate::queue::{NIL, put_free};
 
 /// Minimum size of an Ethernet frame without its check sequence, bytes.
 const FRAME_MIN: usize = 60;
-/// Operation of an ARP request.
 const ARP_REQUEST: u16 = 1;
-/// Marker at the end of the frame of a flow's packet, before the number under which the packet is
-/// kept.
+/// Marker at the end of the frame of a flow's packet, before the packet's number.
 const MARK: [u8; 4] = *b"flow";
 const TRAILER: usize = MARK.len() + 8;
-/// Length of a TCP header without options, and the position of its flags.
 const TCP_LEN: usize = 20;
 const FLAGS_AT: usize = 13;
-/// Maximum number of packets kept for the controller to forward: more than any controller holds at
-/// one time.
+/// Maximum number of packets kept for the controller: more than any holds at one time.
 const KEPT: usize = 1 << 16;
 
-/// A frame sent by a switch.
 #[derive(Debug)]
 pub(super) struct FrameOut {
     pub(super) link: u32,
@@ -36,7 +31,6 @@ pub(super) struct FrameOut {
     pub(super) hops: u32,
 }
 
-/// A packet of a flow that was sent to the controller.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     packet: Packet,
@@ -46,37 +40,20 @@ struct Kept {
     is_waiting: bool,
 }
 
-/// Frames in flight, and the packets of flows among them.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     bytes: Vec<Vec<u8>>,
     free: Vec<u32>,
     kept: VecDeque<Kept>,
-    /// Number of the first kept packet.
     first: u64,
 }
 
 impl Frames {
-    fn put(&mut self, bytes: Vec<u8>) -> u32 {
-        match self.free.pop() {
-            Some(index) => {
-                self.bytes[index as usize] = bytes;
-                index
-            }
-            None => {
-                self.bytes.push(bytes);
-                self.bytes.len() as u32 - 1
-            }
-        }
-    }
-
-    /// Takes the bytes of a frame that has arrived or is lost.
     pub(super) fn take(&mut self, index: u32) -> Vec<u8> {
         self.free.push(index);
         std::mem::take(&mut self.bytes[index as usize])
     }
 
-    /// Returns a packet of a flow as the frame that the controller will see.
     pub(super) fn of_packet(&mut self, headers: &Headers, packet: &Packet, flow: u32, is_taken: bool) -> Vec<u8> {
         let number = self.first + self.kept.len() as u64;
         self.kept.push_back(Kept { packet: *packet, flow, is_waiting: is_taken });
@@ -84,13 +61,11 @@ impl Frames {
             self.kept.pop_front();
             self.first += 1;
         }
-        // The headers of Ethernet, IP and TCP are part of the packet's size; a packet of headers
-        // only has no space for the trailer.
+        // A packet's size includes these headers; one of headers only has no space for the trailer.
         let bare = frame::build(headers, 0).len();
         let mut bytes = frame::build(headers, usize::from(packet.bytes).saturating_sub(bare).max(TRAILER));
         if packet.is(SYN) && headers.ip_proto == protocol::TCP {
-            // Controllers that handle first packets check these flags. No receiver checks
-            // checksums.
+            // Controllers check these flags of first packets. No receiver checks checksums.
             let at = bare - TCP_LEN + FLAGS_AT;
             bytes[at] = if packet.is(ACK) { flags::SYN | flags::ACK } else { flags::SYN };
         }
@@ -100,8 +75,7 @@ impl Frames {
         bytes
     }
 
-    /// Returns the packet of a flow that a frame represents, if the controller may forward it:
-    /// once, if it went to the controller only.
+    /// Returns the packet that a frame represents and that may be forwarded: once if it was taken.
     fn packet_of(&mut self, bytes: &[u8]) -> Option<(Packet, u32)> {
         let trailer = bytes.get(bytes.len().checked_sub(TRAILER)?..)?;
         let (mark, number) = trailer.split_at(MARK.len());
@@ -114,16 +88,12 @@ impl Frames {
     }
 }
 
-/// Form of a frame on a link.
 pub(super) enum OnLink {
-    /// A packet of a flow again.
     Flow(Packet),
-    /// A packet that represents the frame.
     Frame(Packet),
 }
 
 impl Controlled<'_> {
-    /// Returns the packet that carries a frame out on a link.
     pub(super) fn on_link(&mut self, now: u64, out: FrameOut) -> OnLink {
         if let Some((packet, flow)) = self.frames.packet_of(&out.bytes)
             && self.flows.get(packet.flow).is_some_and(|state| state.id == flow)
@@ -135,26 +105,8 @@ impl Controlled<'_> {
             return OnLink::Flow(Packet { tag, next: NIL, ..packet });
         }
         let bytes = out.bytes.len().clamp(FRAME_MIN, usize::from(u16::MAX)) as u16;
-        let frame = self.frames.put(out.bytes);
-        OnLink::Frame(Packet {
-            departs: 0,
-            hash: 0,
-            next: NIL,
-            flow: NIL,
-            src: NIL,
-            dst: NIL,
-            seq: frame,
-            rank: out.hops,
-            sent: stamp(now),
-            edge: 0,
-            tag: 0,
-            class: 0,
-            sack: 0,
-            bytes,
-            path: NO_PATH,
-            echo_path: NO_PATH,
-            flags: CONTROL,
-        })
+        let frame = put_free(&mut self.frames.bytes, &mut self.frames.free, out.bytes);
+        OnLink::Frame(Packet { seq: frame, rank: out.hops, sent: stamp(now), bytes, flags: CONTROL, ..Packet::BLANK })
     }
 
     /// Handles a frame at the end of a link: a switch processes it, a host may reply.
@@ -170,7 +122,6 @@ impl Controlled<'_> {
         }
     }
 
-    /// Delivers all frames sent by switches immediately, while booting.
     pub(super) fn deliver_at_once(&mut self, clock: u64) {
         for out in std::mem::take(&mut self.outgoing) {
             self.events.put(clock, ControlEvent::Frame(out.link, out.bytes));

@@ -1,6 +1,5 @@
-//! Runs with a controller: every switch is an OpenFlow switch of the `switch` crate, its channel to
-//! the controller has delay, rate and failures, and hosts have agents. The packet loop of other
-//! runs does not depend on this module.
+//! Runs with a controller: all switches are those of the `switch` crate, channels to the controller
+//! have delay, rate and failures, and hosts have agents.
 //!
 //! A packet is not a frame here. Its flow slot and direction determine its headers; only its VLAN
 //! tag may change on the path. A switch is queried once per flow, direction and input link, and
@@ -24,19 +23,19 @@ mod vip_connections;
 
 use net::Time;
 
+use crate::flows::WakeTimer;
 use crate::links::network::Loss;
 use crate::outcome::PlaneRecord;
 use crate::queue::NIL;
 use crate::scenario::{ControlConfig, Scenario};
 use crate::switching::plane::ControlPlane;
 
-pub(crate) use flows::NewTuple;
-pub(crate) use vip_connections::{DirectionHeaders, VipConnection};
+pub(crate) use vip_connections::DirectionHeaders;
 
-use agents::Agents;
+use agents::{AgentTally, Agents};
 use channels::Connections;
 use cost::Cost;
-use event_queue::{ControlEventQueue, WakeTimer};
+use event_queue::ControlEventQueue;
 use flows::Flows;
 use frames::{FrameOut, Frames};
 use switch::ControlledSwitch;
@@ -44,7 +43,6 @@ use switch::ControlledSwitch;
 /// Maximum number of switches a packet may pass; a packet that passes more is in a loop.
 const HOP_LIMIT: u32 = 64;
 
-/// Controller-specific state of a run.
 pub(crate) struct Controlled<'a> {
     plane: &'a mut (dyn ControlPlane + 'a),
     plane_timer: WakeTimer,
@@ -54,7 +52,6 @@ pub(crate) struct Controlled<'a> {
     boot_time: u64,
     is_booting: bool,
     host_count: u32,
-    /// Switches in the order of the engine's numbers.
     switches: Vec<ControlledSwitch>,
     /// Per link: its receiving switch, or [`NIL`] for a host, and the port there.
     ends: Vec<(u32, u32)>,
@@ -67,19 +64,16 @@ pub(crate) struct Controlled<'a> {
     frames: Frames,
     /// Frames sent by switches that the engine has not yet put on links.
     outgoing: Vec<FrameOut>,
-    /// Slots of connections that were closed by a reset.
-    resets: Vec<u32>,
+    pub(crate) resets: Vec<u32>,
+    /// Packets that went to the controller only.
+    pub(crate) packets_taken: u64,
     cost: Cost,
-    /// Reason why the run cannot continue.
-    fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
-/// Decision of a switch about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Forwarding {
-    /// Out on this link.
     Link(u32),
-    /// To the controller only.
     ToController,
     Drop(Loss),
 }
@@ -96,7 +90,7 @@ impl<'a> Controlled<'a> {
             switches.iter().map(|node| ControlledSwitch::new(scenario, *node)).collect();
         let mut ends = vec![(NIL, 0); topology.links().len()];
         for (ix, station) in (0u32..).zip(&switches) {
-            for (position, out) in (0u32..).zip(station.out_links()) {
+            for (position, out) in (0u32..).zip(&station.out) {
                 ends[(*out ^ 1) as usize] = (ix, position + 1);
             }
         }
@@ -123,24 +117,14 @@ impl<'a> Controlled<'a> {
             frames: Frames::default(),
             outgoing: Vec::new(),
             resets: Vec::new(),
+            packets_taken: 0,
             fault: None,
         }
     }
 
-    /// Returns the time that switches and controller see.
     #[inline]
     fn clock(&self, now: u64) -> u64 {
         now + self.boot_time
-    }
-
-    /// Returns the number of packets that went to the controller only.
-    pub(crate) fn packets_taken(&self) -> u64 {
-        self.cost.packets_taken
-    }
-
-    /// Returns why the run had to stop.
-    pub(crate) fn fault(&self) -> Option<&str> {
-        self.fault.as_deref()
     }
 
     /// Stops the run; the first reason counts.
@@ -150,14 +134,14 @@ impl<'a> Controlled<'a> {
         }
     }
 
-    /// Forgets a frame whose packet no longer exists.
     pub(crate) fn forget_frame(&mut self, frame: u32) {
         self.frames.take(frame);
     }
 
-    /// Returns the overhead of the control plane at the end of the run.
     pub(crate) fn record(&self, now: u64) -> PlaneRecord {
-        self.cost.record(self.clock(now), now, &self.switches, self.plane.tally(), self.agents.tally())
+        let AgentTally { reports: agent_reports, rate_limits_ignored } = self.agents.tally;
+        let cost = self.cost.record(self.clock(now), now, &self.switches);
+        PlaneRecord { agent_reports, rate_limits_ignored, tally: self.plane.tally(), ..cost }
     }
 }
 

@@ -1,26 +1,24 @@
 //! An OpenFlow switch with its ports and its control channel.
 
-use net::{NodeIx, RandomStream, Topology, address};
+use net::{NodeIx, RandomStream, Time, Topology, address};
 use openflow::{DatapathId, Description, MacAddr, PortDesc, PortNo};
 use switch::{Config, HashFields, Output, Select, Switch};
 
 use super::channels::Channel;
-use super::event_queue::{ControlEvent, WakeTimer};
+use super::event_queue::ControlEvent;
 use super::frames::FrameOut;
 use super::{Controlled, time};
+use crate::flows::WakeTimer;
 use crate::scenario::{HashSeeds, Scenario};
 
-/// Tables of a pipeline.
 const TABLES: u8 = 8;
 
-/// An OpenFlow switch of a run.
 pub(super) struct ControlledSwitch {
     pub(super) switch: Switch,
     /// Configuration for the new switch after a power failure.
     config: Config,
     /// Outgoing links, by port number less one.
-    out: Vec<u32>,
-    /// Port states as the switch has detected them.
+    pub(super) out: Vec<u32>,
     is_live: Vec<bool>,
     pub(super) channel: Channel,
     timer: WakeTimer,
@@ -40,11 +38,6 @@ impl ControlledSwitch {
         }
     }
 
-    pub(super) fn out_links(&self) -> &[u32] {
-        &self.out
-    }
-
-    /// Returns the link out of a port.
     #[inline]
     pub(super) fn link_of(&self, port: PortNo) -> Option<u32> {
         self.out.get((port.0 as usize).wrapping_sub(1)).copied()
@@ -80,25 +73,22 @@ fn config(scenario: &Scenario<'_>, node: NodeIx) -> Config {
 }
 
 fn ports(topology: &Topology, node: NodeIx) -> Vec<PortDesc> {
-    let port = |(number, link): (u32, &net::LinkIx)| PortDesc {
-        port: PortNo(number),
-        hw_addr: port_mac(node, number),
-        name: format!("eth{number}"),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: u32::try_from(topology.link(*link).rate.as_bps() / 1000).unwrap_or(u32::MAX),
+    let port = |(number, link): (u32, &net::LinkIx)| {
+        // Locally administered, and distinct from the addresses of hosts.
+        let ([_, a, b, c], [_, _, d, e]) = (node.0.to_be_bytes(), number.to_be_bytes());
+        PortDesc {
+            port: PortNo(number),
+            hw_addr: MacAddr([0x06, a, b, c, d, e]),
+            name: format!("eth{number}"),
+            is_admin_down: false,
+            is_link_down: false,
+            speed_kbps: u32::try_from(topology.link(*link).rate.as_bps() / 1000).unwrap_or(u32::MAX),
+        }
     };
     (1u32..).zip(topology.out_links(node)).map(port).collect()
 }
 
-/// Returns the address of a port: locally administered, and distinct from those of hosts.
-fn port_mac(node: NodeIx, port: u32) -> MacAddr {
-    let ([_, a, b, c], [_, _, d, e]) = (node.0.to_be_bytes(), port.to_be_bytes());
-    MacAddr([0x06, a, b, c, d, e])
-}
-
 impl Controlled<'_> {
-    /// Carries out the outputs of a switch and sets its timer.
     pub(super) fn drain_switch(&mut self, clock: u64, ix: u32) {
         self.drain_switch_after(clock, ix, 0);
     }
@@ -117,23 +107,20 @@ impl Controlled<'_> {
         }
         let station = &mut self.switches[ix as usize];
         self.cost.note_entries(clock, ix, &station.switch.tally());
-        if let Some(at) = station.timer.set(clock, station.switch.poll_timeout()) {
+        if let Some(at) = station.timer.set(clock, station.switch.poll_timeout().map(Time::as_ps)) {
             self.events.put(at, ControlEvent::SwitchTimer(ix));
         }
     }
 
     pub(super) fn on_switch_timer(&mut self, clock: u64, ix: u32) {
         let station = &mut self.switches[ix as usize];
-        if !station.timer.is_valid(clock) {
+        if !station.timer.is_valid(clock) || station.channel.faults.is_off {
             return;
         }
-        let is_due = station.switch.poll_timeout().is_some_and(|at| at <= time(clock));
-        if is_due && !station.channel.faults.is_off {
+        if station.switch.poll_timeout().is_some_and(|at| at <= time(clock)) {
             station.switch.handle_timeout(time(clock));
         }
-        if !station.channel.faults.is_off {
-            self.drain_switch(clock, ix);
-        }
+        self.drain_switch(clock, ix);
     }
 
     /// Sets detected link states: a switch sees them at the ports that receive from the links.
@@ -153,13 +140,7 @@ impl Controlled<'_> {
         }
     }
 
-    /// Handles a switch that has lost its power.
-    pub(super) fn switch_off(&mut self, clock: u64, ix: u32) {
-        self.cost.note_loss(clock, ix, &self.switches[ix as usize].switch.tally());
-    }
-
-    /// Handles a switch that is back, with an empty state: earlier decisions about flows are
-    /// invalid.
+    /// Restarts a switch with an empty state: earlier decisions about flows are invalid.
     pub(super) fn switch_on(&mut self, clock: u64, ix: u32) {
         let station = &mut self.switches[ix as usize];
         station.switch = Switch::new(station.config.clone());

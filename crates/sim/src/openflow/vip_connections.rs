@@ -1,5 +1,4 @@
-//! Connections to virtual addresses. Switches rewrite their headers, and servers see the client as
-//! the other end.
+//! Connections to virtual addresses: switches rewrite headers, so servers see the client as peer.
 
 use balance::server::ServerStats;
 use core::net::Ipv4Addr;
@@ -13,20 +12,9 @@ use super::flows::plain;
 use super::frames::FrameOut;
 use super::{Controlled, time};
 use crate::packet::{ACK, Packet};
+use crate::services::VirtualService;
 
-/// Connection that a client opens to a virtual address.
-pub(crate) struct VipConnection {
-    /// Number under which its packets are kept for the controller.
-    pub(crate) serial: u32,
-    pub(crate) client: HostIx,
-    pub(crate) client_port: u16,
-    pub(crate) address: Ipv4Addr,
-    pub(crate) mac: [u8; 6],
-    pub(crate) port: u16,
-}
-
-/// Headers of one direction: those that client and server send, and those with which packets must
-/// arrive.
+/// Headers of one direction: as client and server send them, and as packets must arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectionHeaders {
     sent: [Headers; 2],
@@ -56,20 +44,20 @@ fn tuple_of(headers: &Headers) -> FiveTuple {
 }
 
 impl Controlled<'_> {
-    /// Opens a connection of a client in a slot. The headers of the server are known once a packet
-    /// has reached it.
-    pub(crate) fn request_opened(&mut self, slot: u32, named: &VipConnection) {
-        let macs = [MacAddr(address::host_mac(named.client)), MacAddr(named.mac)];
-        let addresses = [address::host_ipv4(named.client), named.address];
-        let forth = Headers::ipv4(macs, addresses, protocol::TCP, [named.client_port, named.port]);
-        let state = self.flows.open_virtual(slot, named.serial, tuple_of(&forth));
+    /// Opens a connection in a slot: its packets are kept for the controller under `serial`, and the
+    /// server's headers are known when a packet reaches it.
+    pub(crate) fn request_opened(&mut self, slot: u32, serial: u32, client: (HostIx, u16), service: &VirtualService) {
+        let (client, client_port) = client;
+        let macs = [MacAddr(address::host_mac(client)), MacAddr(service.mac)];
+        let addresses = [address::host_ipv4(client), service.address];
+        let forth = Headers::ipv4(macs, addresses, protocol::TCP, [client_port, service.port]);
+        let state = self.flows.open_virtual(slot, serial, tuple_of(&forth));
         state.headers = [forth, reversed(&forth)];
         state.expected = [forth, reversed(&forth)];
-        self.agents.name(tuple_of(&forth), slot);
+        self.agents.flows.insert(tuple_of(&forth), slot);
     }
 
-    /// Handles a packet for a virtual address at a host. Returns whether it is addressed to that
-    /// host, which then becomes the server.
+    /// Returns whether a packet is for this host, which then serves the virtual address.
     pub(crate) fn reach_server(&mut self, packet: &Packet, host: HostIx) -> bool {
         let Some(state) = self.flows.get_mut(packet.flow).filter(|state| state.is_virtual) else { return false };
         let arrived = plain(state.headers_for(0, packet.tag));
@@ -83,20 +71,16 @@ impl Controlled<'_> {
         is_for_it
     }
 
-    /// Opens the slot for the response of a server.
     pub(crate) fn answer_opened(&mut self, slot: u32, serial: u32, headers: &DirectionHeaders) {
         let state = self.flows.open_virtual(slot, serial, tuple_of(&headers.sent[1]));
         state.headers = [headers.sent[1], headers.sent[0]];
         state.expected = [headers.expected[1], headers.expected[0]];
     }
 
-    /// Returns the headers of the connection in slot `up`.
     pub(crate) fn headers_of(&self, up: u32) -> Option<DirectionHeaders> {
         self.flows.get(up).map(|state| DirectionHeaders { sent: state.headers, expected: state.expected })
     }
 
-    /// Returns whether a packet at an end of its connection has the addresses which that end
-    /// expects.
     #[inline]
     pub(crate) fn has_expected_addresses(&self, packet: &Packet) -> bool {
         let direction = usize::from(packet.is(ACK));
@@ -105,36 +89,27 @@ impl Controlled<'_> {
         })
     }
 
-    /// Sends the statistics of a server to the controller, over the management network.
     pub(crate) fn member_reports(&mut self, now: u64, host: HostIx, stats: ServerStats) {
         let at = self.clock(now) + self.config.agent_latency.as_ps();
         self.events.put(at, ControlEvent::Member(address::host_ipv4(host), stats));
     }
 
-    /// Delivers such statistics to the controller, unless the controller is down.
     pub(super) fn deliver_member(&mut self, clock: u64, address: Ipv4Addr, stats: ServerStats) {
         if self.is_plane_down {
             return;
         }
-        self.agents.note_report();
+        self.agents.tally.reports += 1;
         self.plane.member_reported(time(clock), address, stats);
         self.drain_plane(clock);
     }
 
-    /// Sends a frame from a host.
     pub(crate) fn send_from_host(&mut self, uplink: u32, bytes: Vec<u8>) {
         self.outgoing.push(FrameOut { link: uplink, bytes, hops: 0 });
     }
 
-    /// Records the slot of a connection that a frame at a host resets.
     pub(super) fn note_reset(&mut self, bytes: &[u8]) {
         let Ok(Some(segment)) = frame::segment(bytes) else { return };
         let Some(headers) = frame::parse(bytes).ok().filter(|_| segment.has(flags::RST)) else { return };
-        self.resets.extend(self.agents.slot_of(&tuple_of(&headers).reverse()));
-    }
-
-    /// Takes a connection that was closed by a reset.
-    pub(crate) fn take_reset(&mut self) -> Option<u32> {
-        self.resets.pop()
+        self.resets.extend(self.agents.flows.get(&tuple_of(&headers).reverse()));
     }
 }

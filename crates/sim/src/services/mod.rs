@@ -23,38 +23,29 @@ use core::net::Ipv4Addr;
 
 use net::{HostIx, Time};
 
-/// Services, servers and classes of requests.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ServicesConfig {
     pub services: Vec<VirtualService>,
     pub servers: Vec<ServerConfig>,
     /// Classes of requests; the group of a flow is its position here plus 1.
     pub classes: Vec<RequestClass>,
-    /// Agents on servers; `None` for none.
     pub agents: Option<AgentConfig>,
     /// The central balancer for all traffic whose path is not chosen together with its server. The
     /// simulator ignores it: it is for the caller, which creates the controller.
     pub base: String,
 }
 
-/// A virtual address with its TCP port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VirtualService {
-    /// Name for reports.
     pub name: String,
-    /// Address that clients connect to.
     pub address: Ipv4Addr,
-    /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// TCP port.
     pub port: u16,
-    /// Servers of the service.
     pub members: Vec<HostIx>,
     /// Port of its members; `None` for the same. The simulator ignores this and the next two
     /// settings: they are for the caller, which creates the controller.
     pub member_port: Option<u16>,
-    /// Number of its pool. Services with the same number share one pool and the balancer's state;
-    /// they have the same members.
+    /// Number of its pool. Services of one pool share members and the balancer's state.
     pub pool: u16,
     /// Time after which an idle connection loses its rules, seconds.
     pub idle_timeout_s: u16,
@@ -63,23 +54,19 @@ pub struct VirtualService {
     pub buckets: Option<u16>,
 }
 
-/// A server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerConfig {
     pub host: HostIx,
     /// Number of cores. Jobs share them evenly, and no job gets more than one.
     pub cores: u32,
-    /// Share of connections relative to other servers. Ignored by the simulator: it is for the
-    /// caller, which creates the controller.
+    /// Share of connections relative to other servers, for the caller's controller only.
     pub weight: u32,
 }
 
-/// A class of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestClass {
-    /// Name for reports.
     pub name: String,
-    /// Position in [`ServicesConfig::services`].
+    /// Position of its service in [`ServicesConfig::services`].
     pub service: u32,
     /// Bytes the client sends per page; at least 1.
     pub request_bytes: u64,
@@ -91,65 +78,48 @@ pub struct RequestClass {
     pub cpu: Time,
 }
 
-/// Agents on servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgentConfig {
     /// Pause before each measurement (F1: 5 s).
     pub pause: Time,
     /// Duration of a measurement of the processor load (F1: five times 2 s).
     pub sampling: Time,
-    /// Destination of reports that use the data plane, as UDP; `None`: to the controller directly,
-    /// after [`crate::ControlConfig::agent_latency`].
+    /// Destination of reports as UDP on the data plane; `None`: to the controller directly.
     pub in_band: Option<ReportsTo>,
 }
 
-/// Destination of in-band reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReportsTo {
-    /// The controller's address.
     pub address: Ipv4Addr,
-    /// Its Ethernet address.
     pub mac: [u8; 6],
-    /// UDP port.
     pub port: u16,
 }
 
-/// Records of the servers and connections.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ServicesRecord {
-    /// Servers in the order of [`ServicesConfig::servers`].
     pub servers: Vec<ServerRecord>,
-    /// Per request, in the order of the list: position of the server of its last served page;
-    /// `None` if no page was served.
+    /// Position of the server of each request's last page; `None` if no page was served.
     pub served_by: Vec<Option<u32>>,
-    /// Connections opened, completed, failed, and open at the end: the first is the sum of the
-    /// others.
+    /// Connections opened (the sum of the others), completed, failed, and open at the end.
     pub connections: ConnectionCounts,
     /// Packets with an address that does not belong to the connection: rules that rewrite wrongly.
     pub misaddressed: u64,
 }
 
-/// Connections of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ConnectionCounts {
     pub opened: u64,
-    /// Connections with a complete response.
     pub answered: u64,
     /// Connections that either end aborted, or that were reset.
     pub failed: u64,
-    /// Connections open at the end of the run.
     pub open: u64,
 }
 
-/// One server over the whole run.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ServerRecord {
-    /// Pages served of each class.
     pub pages: Vec<u64>,
-    /// Connections that reached it.
     pub connections: u64,
     /// Time its cores were busy, summed over cores.
     pub busy: Time,
-    /// Maximum number of concurrent jobs.
     pub jobs_max: u32,
 }

@@ -11,26 +11,24 @@ use balance::{
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
 
+use crate::flows::WakeTimer;
 use crate::links::network::Network;
 use crate::packet::{ACK, CE, CONTROL, DATA, DETOUR, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp};
 use crate::queue::NIL;
-use crate::scenario::TransportConfig;
+use crate::scenario::Scenario;
 use crate::switching::fabric::{Fabric, Hop, edge_rtt, scaled_weights, view};
 
-/// One edge: an instance of the mechanism and the paths it has.
 pub(crate) struct Edge {
     balancer: Box<dyn EdgeBalancer>,
     rng: RandomStream,
     class: ClassIx,
     /// Paths assumed to be up, by class; `None` while all are.
     live: Vec<Option<Box<[u16]>>>,
-    /// Number of paths per class on the intact network.
     counts: Vec<u16>,
     /// Weights of the live paths by class, if the mechanism needs them; else empty.
     weights: Vec<Box<[u32]>>,
 }
 
-/// Current path of a flow, and how often its data changed path.
 #[derive(Clone, Copy)]
 struct FlowPaths {
     data: u16,
@@ -39,7 +37,6 @@ struct FlowPaths {
 }
 
 impl FlowPaths {
-    /// Records that the data continues on `path`.
     #[inline]
     fn take(&mut self, path: u16) {
         self.changes += u32::from(self.data != path && self.data != NO_PATH);
@@ -60,12 +57,10 @@ type EdgeTimer = Reverse<(u64, u64, u32, u64)>;
 /// All edges of a run whose balancer decides at edges; otherwise `list` is empty.
 #[derive(Default)]
 pub(crate) struct Edges {
-    /// Edges by node.
     list: Vec<Option<Edge>>,
     /// Node of each class, and a host behind it.
     nodes: Vec<(u32, u32)>,
     duties: EdgeHooks,
-    /// Whether links write their utilisation into tags.
     pub(crate) are_links_sensed: bool,
     /// 0, 1, 2, …: the live list of an intact pair.
     all_paths: Vec<u16>,
@@ -78,10 +73,9 @@ pub(crate) struct Edges {
     timers: BinaryHeap<EdgeTimer>,
     serial: u64,
     /// Time of the earliest pending event that checks the timers.
-    awaited: Option<u64>,
+    awaited: WakeTimer,
 }
 
-/// Constructor of an edge.
 pub(crate) type EdgeMaker<'a> = &'a dyn Fn(&EdgeEnv<'_>) -> Box<dyn EdgeBalancer>;
 
 impl Edges {
@@ -89,7 +83,6 @@ impl Edges {
         !self.list.is_empty()
     }
 
-    /// Resets the path of a slot that a new flow takes.
     pub(crate) fn forget_paths(&mut self, slot: u32) {
         let none = FlowPaths { data: NO_PATH, ack: NO_PATH, changes: 0 };
         if self.current.len() <= slot as usize {
@@ -99,12 +92,10 @@ impl Edges {
         self.current[slot as usize] = none;
     }
 
-    /// Returns how often the data of a flow changed path.
     pub(crate) fn path_changes(&self, slot: u32) -> u32 {
         self.current[slot as usize].changes
     }
 
-    /// Records the path (or entropy value) of the next data packet of a flow.
     #[inline]
     pub(crate) fn note_path(&mut self, flow: u32, path: u16) {
         self.current[flow as usize].take(path);
@@ -112,21 +103,14 @@ impl Edges {
 
     /// Returns when to check the timers, if no pending event does so in time.
     fn await_timer(&mut self) -> Option<u64> {
-        let Reverse((at, ..)) = *self.timers.peek()?;
-        if self.awaited.is_some_and(|awaited| awaited <= at) {
-            return None;
-        }
-        self.awaited = Some(at);
-        Some(at)
+        let next = self.timers.peek().map(|Reverse((at, ..))| *at);
+        self.awaited.set(0, next)
     }
 
-    /// Handles an event that checks the timers. Returns when the next check is due, if it needs an
-    /// event.
+    /// Handles an event that checks timers. Returns the time of the next, if one is needed.
     pub(crate) fn timers_seen(&mut self, now: u64) -> Option<u64> {
         // An event that an earlier one superseded must not change the order of the others.
-        if self.awaited.is_some_and(|awaited| awaited <= now) {
-            self.awaited = None;
-        }
+        self.awaited.is_valid(now);
         self.await_timer()
     }
 
@@ -139,7 +123,6 @@ impl Edges {
         }
     }
 
-    /// Takes the first held packet of a flow.
     pub(crate) fn take_held(&mut self, network: &Network, flow: u32) -> Option<u32> {
         let held = self.held.get_mut(flow as usize)?;
         let first = held.first;
@@ -155,25 +138,18 @@ impl Edges {
 }
 
 impl Fabric {
-    /// Creates the edges.
-    pub(crate) fn install_edges(
-        &mut self,
-        topology: &Topology,
-        seed: u64,
-        transport: &TransportConfig,
-        scale: Scale,
-        build: EdgeMaker<'_>,
-    ) {
+    pub(crate) fn install_edges(&mut self, scenario: &Scenario<'_>, scale: Scale, build: EdgeMaker<'_>) {
+        let Scenario { topology, seed, config, .. } = *scenario;
         let routes = self.intact_routes.clone();
         let shared = Shared::default();
         let classes = || (0..routes.class_count() as u32).map(ClassIx);
-        self.edges.list = (0..self.numbering().to_topology.len()).map(|_| None).collect();
+        self.edges.list = (0..self.numbering.to_topology.len()).map(|_| None).collect();
         for class in classes() {
             let node = routes.class_node(class);
             let counts: Vec<u16> =
                 classes().map(|to| u64::from(routes.path_count(node, to)).min(u64::from(NO_PATH) - 1) as u16).collect();
             let base_rtt: Vec<Time> =
-                classes().map(|to| Time::from_ps(edge_rtt(topology, &routes, node, to, transport))).collect();
+                classes().map(|to| Time::from_ps(edge_rtt(topology, &routes, node, to, &config.transport))).collect();
             let env = EdgeEnv {
                 seed,
                 edge: node,
@@ -195,22 +171,20 @@ impl Fabric {
             if self.edges.duties.weights {
                 edge.weights = classes().map(|to| edge.path_weights(topology, &routes, to)).collect();
             }
-            let number = self.numbering().of(node);
+            let number = self.numbering.of(node);
             let host = self.host_class.iter().position(|c| *c == class.0).unwrap_or(0) as u32;
             self.edges.nodes.push((number, host));
             self.edges.list[number as usize] = Some(edge);
         }
     }
 
-    /// Lets an edge set its first timers. Returns false after the last edge. The caller carries out
-    /// the commands of each.
+    /// Lets an edge set its first timers; the caller runs its commands. False after the last.
     pub(crate) fn start_edge(&mut self, network: &Network, class: usize) -> bool {
         let Some((node, _)) = self.edges.nodes.get(class).copied() else { return false };
         self.with_edge(network, node, |edge, cx, _| edge.on_start(cx));
         true
     }
 
-    /// Updates the live paths and weights after routing has detected link states and rates.
     pub(crate) fn update_edges(&mut self, topology: &Topology, alive: &[bool]) {
         let intact = self.intact_routes.clone();
         for edge in self.edges.list.iter_mut().flatten() {
@@ -242,7 +216,6 @@ impl Fabric {
         Some(f(edge.balancer.as_mut(), &mut cx, edge.class))
     }
 
-    /// Lets the edge choose a path for a packet that enters the fabric.
     pub(crate) fn enter(&mut self, network: &mut Network, node: u32, ix: u32) {
         if self.edges.duties.detours && !network.arena.get(ix).is(DETOUR) {
             self.pick_detour(network, node, ix);
@@ -304,8 +277,7 @@ impl Fabric {
         }
     }
 
-    /// Handles a packet at the edge it was routed to. Returns `None` if it continues towards its
-    /// receiver.
+    /// Handles a packet at the edge it was routed to; `None` if it goes on to its receiver.
     pub(crate) fn leave(&mut self, network: &mut Network, node: u32, ix: u32) -> Option<Hop> {
         let packet = *network.arena.get(ix);
         if packet.is(CONTROL) {
@@ -316,8 +288,7 @@ impl Fabric {
             let turned = network.arena.get_mut(ix);
             turned.class = self.host_class[packet.dst as usize] as u16;
             turned.path = NO_PATH;
-            // The flag stays while the edge picks the second half, so that the packet does not
-            // detour again.
+            // The flag stays while the edge picks the second half: no further detour.
             self.enter(network, node, ix);
             network.arena.get_mut(ix).flags &= !DETOUR;
             return Some(self.route(network, node, ix));
@@ -325,10 +296,7 @@ impl Fabric {
         if packet.is(ACK) && packet.echo_path != NO_PATH {
             self.feed_back(network, node, &packet);
         }
-        if self.edges.duties.overlay && packet.path != NO_PATH {
-            return self.decapsulate(network, node, ix);
-        }
-        None
+        if self.edges.duties.overlay && packet.path != NO_PATH { self.decapsulate(network, node, ix) } else { None }
     }
 
     fn decapsulate(&mut self, network: &mut Network, node: u32, ix: u32) -> Option<Hop> {
@@ -377,16 +345,12 @@ impl Fabric {
         self.with_edge(network, node, |edge, cx, _| edge.on_control(cx, &control));
     }
 
-    /// Builds the packet for a control message of edge `node`.
     pub(crate) fn control_packet(&self, now: u64, node: u32, control: &Control) -> Option<Packet> {
         let class = self.edges.list[node as usize].as_ref()?.class;
         let (_, src) = self.edges.nodes[class.0 as usize];
         let (_, dst) = *self.edges.nodes.get(control.to.0 as usize)?;
         Some(Packet {
-            departs: 0,
             hash: balance::hash::flow_key(HostIx(src), HostIx(dst), 253, control.path, 0),
-            next: NIL,
-            flow: NIL,
             src,
             dst,
             seq: control.word,
@@ -395,11 +359,10 @@ impl Fabric {
             edge: stamp(now),
             tag: control.tag & self.tag_mask(),
             class: control.to.0 as u16,
-            sack: 0,
             bytes: control.bytes.max(1),
             path: control.path,
-            echo_path: NO_PATH,
             flags: CONTROL | if control.is_ecn_capable { ECT } else { 0 },
+            ..Packet::BLANK
         })
     }
 
@@ -415,8 +378,7 @@ impl Fabric {
         self.with_edge(network, node, |edge, cx, _| edge.on_feedback(cx, &feedback));
     }
 
-    /// Notifies the edge of a loss that the sender detected; a real edge can see it from the
-    /// traffic.
+    /// Notifies the edge of a loss at the sender, which a real edge can see in the traffic.
     pub(crate) fn note_loss(&mut self, network: &Network, flow: u32, src: u32, dst: u32, loss: Loss) {
         let path = self.edges.current[flow as usize].data;
         if path == NO_PATH {
@@ -427,8 +389,7 @@ impl Fabric {
         self.with_edge(network, node, |edge, cx, _| edge.on_loss(cx, &noticed));
     }
 
-    /// Notifies the edge of data that a receiver got a second time; a real edge can see it from the
-    /// traffic.
+    /// Notifies the edge of duplicate data, which a real edge can see in the traffic.
     pub(crate) fn note_duplicate(&mut self, network: &Network, flow: u32, src: u32, dst: u32) {
         let path = self.edges.current[flow as usize].ack;
         if path == NO_PATH {
@@ -440,8 +401,7 @@ impl Fabric {
         self.with_edge(network, node, |edge, cx, _| edge.on_duplicate(cx, &noticed));
     }
 
-    /// Adds the requested timers. Returns the time of the earliest of them if an event is needed
-    /// for it.
+    /// Adds the requested timers. Returns the time of the next event, if one is needed.
     pub(crate) fn keep_timers(&mut self, now: u64) -> Option<u64> {
         let edges = &mut self.edges;
         for (at, token) in edges.commands.timers.drain(..) {
@@ -451,7 +411,6 @@ impl Fabric {
         self.edges.await_timer()
     }
 
-    /// Calls one timer that is due. Returns false if none is due.
     pub(crate) fn call_timer(&mut self, network: &Network) -> bool {
         let Some(Reverse((at, _, node, token))) = self.edges.timers.peek().copied() else { return false };
         if at > network.now {

@@ -1,5 +1,4 @@
-//! Forwarding: routing tables compiled for speed, and the balancers that pick among equal-cost next
-//! hops.
+//! Forwarding: compiled routing tables, and the balancers that pick among equal-cost next hops.
 
 use std::rc::Rc;
 
@@ -11,11 +10,10 @@ use crate::links::network::Network;
 use crate::links::port::serialisation_ps;
 use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
 use crate::queue::NIL;
-use crate::scenario::TransportConfig;
+use crate::scenario::{Scenario, TransportConfig};
 use crate::switching::edges::Edges;
 
-/// Node numbers of the engine: hosts 0..H as in the topology's host list, then switches in its
-/// order.
+/// Node numbers of the engine: hosts in the order of the topology, then switches in its order.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering {
     pub(crate) host_count: u32,
@@ -66,8 +64,7 @@ struct Group {
     weights: Vec<u32>,
 }
 
-/// A switch that loses a share of pairs: those whose hash lies below a bound, of all or from one
-/// rack to another.
+/// A switch that loses the pairs whose hash lies below a bound, perhaps between two racks only.
 #[derive(Clone, Copy, Debug)]
 struct Blackhole {
     node: u32,
@@ -75,26 +72,21 @@ struct Blackhole {
     racks: Option<(u32, u32)>,
 }
 
-/// Balancer of one node and its random stream.
 struct Decider {
     balancer: Option<Box<dyn SwitchBalancer>>,
     rng: RandomStream,
 }
 
-/// Routing and balancing of the whole network.
 pub(crate) struct Fabric {
-    numbering: Numbering,
+    pub(crate) numbering: Numbering,
     class_count: usize,
     /// First node with a table row: hosts with one link never forward.
     first_row: u32,
-    /// Tables over links assumed to be up.
     table: Vec<Entry>,
     groups: Vec<Group>,
-    /// Tables of the intact network, for ranked paths; only with edge balancers and only once they
-    /// differ.
+    /// Tables of the intact network for ranked paths, once they differ; with edge balancers.
     intact: Option<(Vec<Entry>, Vec<Group>)>,
     pub(crate) intact_routes: Rc<Routes>,
-    /// Far end of every link.
     link_ends: Vec<NodeIx>,
     /// Link from the class node down to each host, or [`NIL`].
     last_link: Vec<u32>,
@@ -107,34 +99,22 @@ pub(crate) struct Fabric {
     pub(crate) edges: Edges,
     has_edges: bool,
     wants_weights: bool,
-    /// Switches that lose a share of pairs: (node, threshold on the pair's hash).
     blackholes: Vec<Blackhole>,
-    /// Rack of each host.
     host_rack: Vec<Option<u32>>,
 }
 
-/// Next hop of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hop {
     Link(u32),
     NoRoute,
     Blackhole,
-    /// The packet was a control packet for this edge.
     Consumed,
-    /// The edge holds the packet back.
     Held,
 }
 
 impl Fabric {
-    /// Builds the fabric; `routes` are those of the intact topology.
-    pub(crate) fn new(
-        topology: &Topology,
-        routes: Rc<Routes>,
-        spec: &Spec,
-        seed: u64,
-        transport: &TransportConfig,
-        scale: Scale,
-    ) -> Fabric {
+    pub(crate) fn new(scenario: &Scenario<'_>, routes: Rc<Routes>, scale: Scale) -> Fabric {
+        let topology = scenario.topology;
         let numbering = Numbering::new(topology);
         let hosts = numbering.host_count as usize;
         let host_ix = |host: usize| HostIx(host as u32);
@@ -162,19 +142,18 @@ impl Fabric {
             numbering,
             intact_routes: routes,
         };
-        if let Build::Central(_) | Build::Server(_) = spec.entry.build {
+        if let Build::Central(_) | Build::Server(_) = scenario.balancer.entry.build {
             // Switches forward by rules; only the numbering of the fabric is used.
             return fabric;
         }
-        fabric.install(topology, spec, seed, transport, scale);
+        fabric.install(scenario, scale);
         (fabric.table, fabric.groups) = fabric.compile(topology, &fabric.intact_routes);
         fabric
     }
 
-    /// Creates the balancer instances.
-    fn install(&mut self, topology: &Topology, spec: &Spec, seed: u64, transport: &TransportConfig, scale: Scale) {
-        // Edges decide the whole path. If that path is dead, plain ECMP takes over. Host balancers
-        // rely on switches that hash.
+    fn install(&mut self, scenario: &Scenario<'_>, scale: Scale) {
+        let Scenario { topology, balancer: spec, seed, .. } = *scenario;
+        // Plain ECMP replaces dead paths of edges, and serves host balancers.
         let fallback = Spec::parse("ecmp").expect("ecmp is registered");
         let (switch_build, switch_params) = match (spec.entry.build, fallback.entry.build) {
             (Build::Switch(build), _) => (build, &spec.params),
@@ -196,11 +175,10 @@ impl Fabric {
         }
         if let Build::Edge(build) = spec.entry.build {
             self.has_edges = true;
-            self.install_edges(topology, seed, transport, scale, &|env| build(env, &spec.params));
+            self.install_edges(scenario, scale, &|env| build(env, &spec.params));
         }
     }
 
-    /// Builds tables of next hops over the links that are up.
     fn compile(&self, topology: &Topology, routes: &Routes) -> (Vec<Entry>, Vec<Group>) {
         let rows = self.numbering.to_topology.len() - self.first_row as usize;
         let mut table = vec![Entry { target: NOTHING, each: 0 }; rows * self.class_count];
@@ -237,7 +215,6 @@ impl Fabric {
         (table, groups)
     }
 
-    /// Recomputes tables and live paths after routing has detected which links are up.
     pub(crate) fn reroute(&mut self, topology: &Topology, alive: &[bool]) {
         let routes = Routes::new(topology, alive);
         let (table, groups) = self.compile(topology, &routes);
@@ -249,10 +226,6 @@ impl Fabric {
         self.update_edges(topology, alive);
     }
 
-    pub(crate) fn numbering(&self) -> &Numbering {
-        &self.numbering
-    }
-
     pub(crate) fn set_blackhole(&mut self, node: u32, fraction: Option<f64>, racks: Option<(u32, u32)>) {
         self.blackholes.retain(|hole| hole.node != node || hole.racks != racks);
         if let Some(fraction) = fraction {
@@ -260,7 +233,6 @@ impl Fabric {
         }
     }
 
-    /// Decides the next link of a packet at `node`.
     #[inline]
     pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
         let packet = network.arena.get_mut(ix);
@@ -291,7 +263,10 @@ impl Fabric {
         let entry = self.table[at];
         match entry.target & KIND {
             LINK => Hop::Link(entry.target),
-            GROUP => Hop::Link(self.balance(network, node, ix, entry.target & !KIND)),
+            GROUP => {
+                let packet = view(packet);
+                self.choose(network, node, &packet, entry.target & !KIND).map_or(Hop::NoRoute, Hop::Link)
+            }
             LOCAL => {
                 let dst = packet.dst;
                 if self.has_edges
@@ -305,25 +280,22 @@ impl Fabric {
         }
     }
 
-    /// Returns whether routing has a path from a node to a class.
     #[inline]
     pub(crate) fn has_route(&self, node: u32, class: ClassIx) -> bool {
         let at = (node - self.first_row) as usize * self.class_count + class.0 as usize;
         self.table[at].target & KIND != NOTHING
     }
 
-    /// Lets the switch's balancer choose a link of the group.
+    /// Lets the balancer of a switch choose a link of a group; `None` for a node without a balancer.
     #[inline]
-    fn balance(&mut self, network: &Network, node: u32, ix: u32, group: u32) -> u32 {
+    fn choose(&mut self, network: &Network, node: u32, packet: &PacketView, group: u32) -> Option<u32> {
         let Decider { balancer, rng } = &mut self.deciders[node as usize];
         let group = &self.groups[group as usize];
         let telemetry = network.telemetry();
         let commands = &mut self.no_commands;
         let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
-        let view = view(network.arena.get(ix));
         let members = NextHops { links: &group.links, weights: &group.weights };
-        let choice = balancer.as_mut().map_or(0, |balancer| balancer.choose(&mut cx, &view, members));
-        group.links[choice].0
+        Some(group.links[balancer.as_mut()?.choose(&mut cx, packet, members)].0)
     }
 
     /// Returns the link on which `node` would send data with this hash, if its balancer has a
@@ -341,11 +313,6 @@ impl Fabric {
         if entry.target & KIND != GROUP {
             return None;
         }
-        let Decider { balancer, rng } = &mut self.deciders[node as usize];
-        let group = &self.groups[(entry.target & !KIND) as usize];
-        let telemetry = network.telemetry();
-        let commands = &mut self.no_commands;
-        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
         let packet = PacketView {
             flow: 0,
             hash,
@@ -357,11 +324,9 @@ impl Fabric {
             is_retransmission: false,
             priority: 0,
         };
-        let members = NextHops { links: &group.links, weights: &group.weights };
-        Some(group.links[balancer.as_mut()?.choose(&mut cx, &packet, members)].0)
+        self.choose(network, node, &packet, entry.target & !KIND)
     }
 
-    /// Returns the link from a host's first switch to the host.
     #[inline]
     pub(crate) fn last_hop(&self, dst: u32) -> Hop {
         match self.last_link[dst as usize] {
@@ -370,7 +335,6 @@ impl Fabric {
         }
     }
 
-    /// Returns the next hop on the packet's ranked path and updates the rank.
     #[inline]
     fn follow(&self, packet: &mut Packet, entry: Entry, group: &Group, class: ClassIx) -> u32 {
         if let Some(member) = packet.rank.checked_div(entry.each) {
@@ -378,7 +342,7 @@ impl Fabric {
             return group.links[(member as usize).min(group.links.len() - 1)].0;
         }
         for link in &group.links {
-            let beyond = self.intact_routes.path_count(self.far_end(*link), class);
+            let beyond = self.intact_routes.path_count(self.link_ends[link.ix()], class);
             if packet.rank < beyond {
                 return link.0;
             }
@@ -387,11 +351,6 @@ impl Fabric {
         group.links[0].0
     }
 
-    fn far_end(&self, link: LinkIx) -> NodeIx {
-        self.link_ends[link.ix()]
-    }
-
-    /// Returns whether a switch silently loses a packet.
     #[inline]
     pub(crate) fn is_lost_silently(&self, node: u32, packet: &Packet) -> bool {
         !self.blackholes.is_empty() && self.is_blackholed(node, packet)
@@ -423,8 +382,7 @@ pub(crate) fn view(packet: &Packet) -> PacketView {
     }
 }
 
-/// Returns weights of next hops in proportion to capacity, scaled to at most 2^16 in total; empty
-/// without capacities.
+/// Returns weights of next hops by capacity, at most 2^16 in total; empty without capacities.
 fn hop_weights(topology: &Topology, capacity: &[Bandwidth], hops: &[LinkIx]) -> Vec<u32> {
     if capacity.is_empty() {
         return Vec::new();
@@ -444,22 +402,15 @@ pub(crate) fn scaled_weights(rates: Vec<u64>) -> Box<[u32]> {
 
 /// Returns the empty-network round-trip time from an edge to a host of class `to` and back to the
 /// edge: a full packet out, an ACK back. The host is the first one of the class.
-pub(crate) fn edge_rtt(
-    topology: &Topology,
-    routes: &Routes,
-    edge: NodeIx,
-    to: ClassIx,
-    transport: &TransportConfig,
-) -> u64 {
+pub(crate) fn edge_rtt(topology: &Topology, routes: &Routes, edge: NodeIx, to: ClassIx, t: &TransportConfig) -> u64 {
     let mut links = routes.path(topology, edge, to, 0);
     let is_of_class = |host: &usize| routes.class_of(HostIx(*host as u32)) == to;
     let host = (0..topology.hosts().len()).find(is_of_class).map(|host| HostIx(host as u32));
     links.extend(host.and_then(|host| routes.last_link(host)));
-    round_trip(topology, &links, transport)
+    round_trip(topology, &links, t)
 }
 
-/// Returns the time of a full data packet along `links` and an ACK back, without queueing,
-/// picoseconds.
+/// Returns the time of a full packet along `links` and an ACK back without queueing, picoseconds.
 pub(crate) fn round_trip(topology: &Topology, links: &[LinkIx], transport: &TransportConfig) -> u64 {
     let one_way = |link: LinkIx, bytes: u32| {
         let link = topology.link(link);

@@ -1,5 +1,4 @@
-//! Processors of switches that forward in software: a limited number of packets per second, one
-//! after the other.
+//! Processors of switches that forward in software: a limited number of packets per second.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,14 +9,11 @@ use crate::links::network::Loss;
 /// A waiting packet: completion time, order of arrival, input link, packet.
 type Waiting = Reverse<(u64, u64, u32, u32)>;
 
-/// Queues of packets for the processors of all switches.
 pub(crate) struct SwitchCpuQueue {
-    /// Picoseconds per packet.
+    /// Processing time of a packet, picoseconds.
     each: u64,
     limit: u64,
-    /// Time at which the processor of each switch is free again.
     free_at: Vec<u64>,
-    /// Waiting packets, ordered by completion time.
     waiting: BinaryHeap<Waiting>,
     serial: u64,
 }
@@ -33,8 +29,7 @@ impl SwitchCpuQueue {
         }
     }
 
-    /// Queues a packet. Returns when the processor will have handled it, or `None` if the queue is
-    /// full.
+    /// Queues a packet. Returns when it will have been handled, or `None` if the queue is full.
     fn admit(&mut self, now: u64, switch: u32, link: u32, packet: u32) -> Option<u64> {
         let free_at = &mut self.free_at[switch as usize];
         let begins = now.max(*free_at);
@@ -49,15 +44,11 @@ impl SwitchCpuQueue {
 
     fn take(&mut self, now: u64) -> Option<(u32, u32)> {
         let Reverse((at, ..)) = self.waiting.peek()?;
-        if *at > now {
-            return None;
-        }
-        self.waiting.pop().map(|Reverse((_, _, link, packet))| (link, packet))
+        if *at > now { None } else { self.waiting.pop().map(|Reverse((_, _, link, packet))| (link, packet)) }
     }
 }
 
 impl Engine<'_> {
-    /// Handles a packet at a switch with a processor limit.
     pub(crate) fn enqueue_for_cpu(&mut self, link: u32, switch: u32, packet: u32) {
         let now = self.network.now;
         let Some(switch_cpu) = &mut self.switch_cpu else { return };
@@ -67,7 +58,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Forwards the packets that processors have finished.
     pub(crate) fn on_switch_cpu(&mut self) {
         let now = self.network.now;
         while let Some((link, packet)) = self.switch_cpu.as_mut().and_then(|switch_cpu| switch_cpu.take(now)) {

@@ -1,18 +1,14 @@
-//! Coupled congestion control: the window growth of one subflow, given the windows of all
-//! (mechanisms.md P11).
+//! Coupled congestion control: the window growth of one subflow, given all windows (P11).
 //!
-//! Windows count segments. All subflows have one segment size, so it cancels out of the published
-//! formulas.
+//! Windows count segments: the segment size, one for all, cancels out of the published formulas.
 
 use balance::Coupling;
 
-/// Maximum number of subflows of a connection.
 pub(crate) const MAX_SUBFLOWS: usize = 8;
 
-/// State of a subflow for coupled congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Path {
-    /// Congestion window, segments.
+    /// Congestion window of the path, segments.
     pub(crate) window: f64,
     /// Smoothed round-trip time, picoseconds; 0 while unknown, which excludes the path.
     pub(crate) rtt: f64,
@@ -24,8 +20,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Updates the state after an acknowledgement or a time-out. A reduction of the window shifts
-    /// the counters, whether a loss caused it or a mark.
+    /// Handles an acknowledgement or a time-out. A reduction of the window shifts the counters.
     pub(crate) fn update(&mut self, window: f64, rtt: u64, threshold: f64, acked: u32, has_lost: bool) {
         self.acked_since += u64::from(acked);
         if has_lost || (threshold != self.threshold && self.threshold != 0.0) {
@@ -38,8 +33,7 @@ impl Path {
         self.rtt > 0.0
     }
 
-    /// Returns OLIA's estimate of what the path carries between losses, per squared round-trip
-    /// time.
+    /// Returns OLIA's estimate of what the path carries between losses, per squared RTT.
     fn quality(&self) -> f64 {
         self.acked_since.max(self.acked_between) as f64 / (self.rtt * self.rtt)
     }
@@ -58,7 +52,6 @@ pub(crate) fn increase(coupling: Coupling, paths: &[Path], own: usize) -> Option
     }
 }
 
-/// Returns (Σ w/rtt)² over the measured paths.
 fn squared_rate(paths: &[Path]) -> f64 {
     let rate: f64 = paths.iter().filter(|p| p.is_known()).map(|p| p.window / p.rtt).sum();
     rate * rate
@@ -70,8 +63,7 @@ fn lia(paths: &[Path], own: usize) -> f64 {
     (best / squared_rate(paths)).min(1.0 / paths[own].window)
 }
 
-/// Khalili et al., "MPTCP is not Pareto-optimal" (CoNEXT 2012), with the quality l/rtt² of the
-/// Linux kernel: (w/rtt²) / (Σ w/rtt)² + a/w.
+/// Khalili et al. (CoNEXT 2012) with the quality of Linux, l/rtt²: (w/rtt²) / (Σ w/rtt)² + a/w.
 fn olia(paths: &[Path], own: usize) -> f64 {
     let known = || paths.iter().filter(|p| p.is_known());
     let best_quality = known().map(Path::quality).fold(0.0, f64::max);
@@ -135,8 +127,7 @@ mod tests {
         let settled = [path(4.0, 1.0, 10, 20), path(16.0, 1.0, 10, 50)];
         close(olia(&settled, 0), 0.01);
         close(olia(&settled, 1), 0.04);
-        // Three paths, one neither best nor largest; quality weighs round-trip times: 90/9 = 10
-        // against 40/4 = 10, a tie.
+        // Three paths, one neither best nor largest; qualities 90/9 = 10 and 40/4 = 10 tie.
         let three = [path(6.0, 3.0, 90, 0), path(2.0, 2.0, 0, 40), path(8.0, 1.0, 5, 0)];
         // Rates: (6/3 + 2/2 + 8/1)² = 121; B \ W = {0, 1}, W = {2}.
         close(olia(&three, 0), 6.0 / 9.0 / 121.0 + 1.0 / 6.0 / 6.0);
@@ -147,9 +138,8 @@ mod tests {
 
     #[test]
     fn equal_paths_that_share_a_bottleneck_grow_like_one_tcp() {
-        // In a round trip every segment of every window is acknowledged. With two equal paths the
-        // total grows by 1/2 and each loss takes a quarter of it: the balance of 1 and 1/2 that one
-        // TCP has.
+        // In a round trip every segment is acknowledged. With two equal paths the total grows by
+        // 1/2, and each loss takes a quarter of it: the balance of 1 and 1/2 of one TCP.
         for coupling in [Coupling::Lia, Coupling::Olia] {
             let paths = [path(20.0, 1.0, 7, 7), path(20.0, 1.0, 7, 7)];
             let total: f64 = (0..2).map(|p| increase(coupling, &paths, p).unwrap() * 20.0).sum();

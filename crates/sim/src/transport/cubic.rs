@@ -7,7 +7,6 @@ const BETA: f64 = 0.7;
 /// Growth per round trip of the Reno-friendly estimate (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// State of one flow between two losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cubic {
     /// Window at the last loss, after fast convergence.
@@ -18,31 +17,27 @@ pub(crate) struct Cubic {
     k: f64,
     /// Beginning of this stage of congestion avoidance, picoseconds.
     epoch: Option<u64>,
-    /// Estimate of Reno's window.
     w_est: f64,
 }
 
 impl Cubic {
     /// Handles a loss. Returns the slow-start threshold (§4.6, §4.7).
     pub(crate) fn on_loss(&mut self, cwnd: f64, in_flight: u32) -> f64 {
-        // Fast convergence: a flow that loses before it is back at its last plateau releases
-        // bandwidth to others.
+        // Fast convergence: a flow that loses below its last plateau releases bandwidth.
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.cwnd_prior = cwnd;
         self.epoch = None;
         (cwnd.min(f64::from(in_flight)) * BETA).max(2.0)
     }
 
-    /// Handles a retransmission time-out: the next epoch starts at its plateau (§4.8). Returns the
-    /// slow-start threshold.
+    /// Handles a time-out: the next epoch starts at its plateau (§4.8). Returns the threshold.
     pub(crate) fn on_timeout(&mut self, cwnd: f64, in_flight: u32) -> f64 {
         let ssthresh = self.on_loss(cwnd, in_flight);
         self.w_max = 0.0;
         ssthresh
     }
 
-    /// Returns the window after `acked` segments were acknowledged in congestion avoidance; `rtt`
-    /// and `now` in picoseconds.
+    /// Returns the window after `acked` segments; `rtt` and `now` in picoseconds.
     pub(crate) fn grow(&mut self, cwnd: f64, acked: u32, rtt: u64, now: u64) -> f64 {
         let epoch = *self.epoch.get_or_insert_with(|| {
             if cwnd < self.w_max {
@@ -78,8 +73,7 @@ fn seconds(ps: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the windows after each acknowledgement of a flow that acknowledges `cwnd` segments
-    /// per round trip.
+    /// Returns the windows of a flow that acknowledges `cwnd` segments per round trip.
     fn run(cubic: &mut Cubic, mut cwnd: f64, rtt_s: f64, until_s: f64) -> Vec<(f64, f64)> {
         let (mut now, rtt) = (0.0, (rtt_s * 1e12) as u64);
         let mut seen = vec![(0.0, cwnd)];

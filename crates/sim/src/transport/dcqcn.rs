@@ -1,38 +1,14 @@
-//! Rate control of RDMA senders: DCQCN (Zhu et al., SIGCOMM 2015, §3 and §5). Rates are bits per
-//! second.
+//! Rate control of RDMA senders: DCQCN (Zhu et al., SIGCOMM 2015, §3 and §5), in bits per second.
 //!
 //! The two timers are lazy: each access brings them up to date.
+
+use net::Bandwidth;
 
 use crate::scenario::Dcqcn as Config;
 
 /// Stages of fast recovery, F in the paper.
 const FAST_STAGES: u32 = 5;
 
-/// Parameters resolved for a run; those that follow the line rate are resolved per flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DcqcnParams {
-    gain: f64,
-    alpha_timer: u64,
-    rate_timer: u64,
-    byte_counter: u64,
-    additive: Option<f64>,
-    hyper: Option<f64>,
-}
-
-impl DcqcnParams {
-    pub(crate) fn new(config: &Config) -> DcqcnParams {
-        DcqcnParams {
-            gain: config.gain,
-            alpha_timer: config.alpha_timer.as_ps(),
-            rate_timer: config.rate_timer.as_ps(),
-            byte_counter: config.byte_counter,
-            additive: config.additive_increase.map(|rate| rate.as_bps() as f64),
-            hyper: config.hyper_increase.map(|rate| rate.as_bps() as f64),
-        }
-    }
-}
-
-/// Reaction point of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dcqcn {
     line: f64,
@@ -49,14 +25,13 @@ pub(crate) struct Dcqcn {
 }
 
 impl Dcqcn {
-    /// Creates the state of a flow that starts at line rate.
     pub(crate) fn new(line_bps: u64) -> Dcqcn {
         let line = line_bps.max(1) as f64;
         Dcqcn { line, current: line, target: line, alpha: 1.0, is_untouched: true, ..Dcqcn::default() }
     }
 
     /// Returns the picoseconds between the beginnings of a packet of `bytes` and the next.
-    pub(crate) fn gap(&mut self, params: &DcqcnParams, bytes: u64, now: u64) -> u64 {
+    pub(crate) fn gap(&mut self, params: &Config, bytes: u64, now: u64) -> u64 {
         self.catch_up(params, now);
         self.bytes += bytes;
         if !self.is_untouched && self.bytes >= params.byte_counter {
@@ -68,46 +43,45 @@ impl Dcqcn {
     }
 
     /// Handles a congestion notification packet: cuts the rate (equation 1 of the paper).
-    pub(crate) fn on_notification(&mut self, params: &DcqcnParams, now: u64) {
+    pub(crate) fn on_notification(&mut self, params: &Config, now: u64) {
         self.catch_up(params, now);
         self.is_untouched = false;
         self.target = self.current;
-        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(self.min_rate());
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(self.line / 1000.0);
         self.alpha = (1.0 - params.gain) * self.alpha + params.gain;
         (self.timer_stages, self.byte_stages, self.bytes) = (0, 0, 0);
-        self.alpha_at = now + params.alpha_timer;
-        self.rate_at = now + params.rate_timer;
+        self.alpha_at = now + params.alpha_timer.as_ps();
+        self.rate_at = now + params.rate_timer.as_ps();
     }
 
-    /// Expires the timers due by `now`, in order.
-    fn catch_up(&mut self, params: &DcqcnParams, now: u64) {
+    fn catch_up(&mut self, params: &Config, now: u64) {
         if self.is_untouched {
             return;
         }
         while self.alpha_at <= now {
             self.alpha *= 1.0 - params.gain;
-            self.alpha_at += params.alpha_timer;
+            self.alpha_at += params.alpha_timer.as_ps();
         }
         while self.rate_at <= now {
             if self.current >= self.line {
                 // The flow is back at line rate; the timer keeps its phase.
-                self.rate_at += ((now - self.rate_at) / params.rate_timer + 1) * params.rate_timer;
+                self.rate_at += ((now - self.rate_at) / params.rate_timer.as_ps() + 1) * params.rate_timer.as_ps();
                 return;
             }
-            self.rate_at += params.rate_timer;
+            self.rate_at += params.rate_timer.as_ps();
             self.timer_stages += 1;
             self.increase(params);
         }
     }
 
     /// Raises the rate: fast recovery, then additive, then hyper increase (figure 7 of the paper).
-    fn increase(&mut self, params: &DcqcnParams) {
+    fn increase(&mut self, params: &Config) {
         let (max_stages, min_stages) =
             (self.timer_stages.max(self.byte_stages), self.timer_stages.min(self.byte_stages));
         if min_stages > FAST_STAGES {
-            self.target += params.hyper.unwrap_or(self.line / 100.0);
+            self.target += params.hyper_increase.map_or(self.line / 100.0, Bandwidth::as_bps_f64);
         } else if max_stages > FAST_STAGES {
-            self.target += params.additive.unwrap_or(self.line / 1000.0);
+            self.target += params.additive_increase.map_or(self.line / 1000.0, Bandwidth::as_bps_f64);
         }
         self.target = self.target.min(self.line);
         self.current = (self.current + self.target) / 2.0;
@@ -115,11 +89,6 @@ impl Dcqcn {
         if self.current > self.line * 0.999 {
             self.current = self.line;
         }
-    }
-
-    /// Returns the minimum rate: a thousandth of the line rate.
-    fn min_rate(&self) -> f64 {
-        self.line / 1000.0
     }
 }
 
@@ -131,13 +100,9 @@ mod tests {
 
     const US: u64 = 1_000_000;
 
-    fn params() -> DcqcnParams {
-        DcqcnParams::new(&Config::default())
-    }
-
     #[test]
     fn the_first_notification_halves_and_fast_recovery_halves_the_distance() {
-        let (params, mut flow) = (params(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
         assert_eq!(flow.gap(&params, 1500, 0), 300_000, "line rate");
         flow.on_notification(&params, 0);
         assert_eq!((flow.current, flow.target), (20e9, 40e9), "alpha starts at 1");
@@ -151,7 +116,7 @@ mod tests {
 
     #[test]
     fn additive_increase_moves_the_target() {
-        let (params, mut flow) = (params(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
         (flow.current, flow.target) = (10e9, 10e9);
         flow.on_notification(&params, 0);
         flow.catch_up(&params, 15 * 55 * US);
@@ -162,7 +127,7 @@ mod tests {
     #[test]
     fn hyper_increase_needs_both_counters() {
         let config = Config { byte_counter: 1500, ..Config::default() };
-        let (params, mut flow) = (DcqcnParams::new(&config), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (config, Dcqcn::new(40_000_000_000));
         (flow.current, flow.target) = (10e9, 10e9);
         flow.on_notification(&params, 0);
         for _ in 0..6 {
@@ -175,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_long_silence_ends_at_line_rate_at_once() {
-        let (params, mut flow) = (params(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
         flow.on_notification(&params, 0);
         assert_eq!(flow.gap(&params, 1500, Time::from_s(3).as_ps()), 300_000);
         assert!(flow.alpha < 1e-9);

@@ -1,9 +1,7 @@
-//! Window control of the `spray` transport, in the spirit of the Ultra Ethernet specification's
-//! NSCC and of SMaRTT (arXiv 2404.01630): the four quadrants of ECN and queueing delay. It is a
-//! separate design, simpler than either.
+//! Window control of the `spray` transport, in the spirit of Ultra Ethernet's NSCC and of SMaRTT
+//! (arXiv 2404.01630), but simpler: the four quadrants of ECN and queueing delay.
 //!
-//! Windows count packets. Per acknowledgement, with `d` the queueing delay of the acknowledged
-//! packet and `T` the target:
+//! Windows count packets. Per acknowledgement, with `d` its queueing delay and `T` the target:
 //!
 //! | | `d < T` | `d >= T` |
 //! | --- | --- | --- |
@@ -11,32 +9,25 @@
 //! | marked | `- P w / B`: a path is busy, larger windows give more | counted |
 //!
 //! Once per window, if the mean delay reached the target, `w *= max(1 - G f (d - T) / d, 1/2)` with
-//! `f` the marked share. A trimmed or timed-out packet reduces the window by one packet: after an
-//! overload the window is what got through. `B` is the bandwidth-delay product. Without marking at
-//! switches, a delay at the target counts as a mark.
+//! `f` the marked share. A trimmed or timed-out packet reduces the window by one packet. `B` is the
+//! bandwidth-delay product. Without marking at switches, a delay at the target counts as a mark.
 
-/// `G`: strength of the decrease.
 const GAMMA: f64 = 0.8;
 /// `P`: share of the window that a single flow releases in a round trip of marks without delay.
 const RELEASE_SHARE: f64 = 0.25;
 
-/// Parameters resolved for a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NsccParams {
-    /// Longest round-trip time in the empty network, picoseconds; flows with a shorter one use
-    /// that.
+    /// Longest base round-trip time, picoseconds; a flow with a shorter one uses that.
     pub(crate) base_rtt: u64,
-    /// `T`, picoseconds.
+    /// `T`: the target of queueing delay, picoseconds.
     pub(crate) target: u64,
     /// `B`, packets; also the initial window.
     pub(crate) product: f64,
-    /// Maximum window, packets.
     pub(crate) max_window: f64,
-    /// Whether switches mark.
     pub(crate) is_marking: bool,
 }
 
-/// State of one flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nscc {
     base_rtt: u64,
@@ -52,7 +43,6 @@ impl Nscc {
         Nscc { base_rtt: params.base_rtt, round_left: params.product as u32, acked: 0, marked: 0, delays: 0 }
     }
 
-    /// Returns the window after one packet's acknowledgement.
     pub(crate) fn on_ack(&mut self, cwnd: f64, params: &NsccParams, is_marked: bool, rtt: u64) -> f64 {
         self.base_rtt = self.base_rtt.min(rtt);
         let delay = rtt - self.base_rtt;
@@ -61,9 +51,11 @@ impl Nscc {
         self.acked += 1;
         self.marked += u32::from(is_marked);
         self.delays += delay;
+        // `A` fills freed capacity in a few round trips.
+        let (fast, gentle) = ((params.product / 8.0).max(1.0), (params.product / 64.0).max(0.25));
         let step = match (is_marked, is_slow) {
-            (false, false) => params.fast_increase() * (1.0 - delay as f64 / params.target as f64) / cwnd,
-            (false, true) => params.gentle_increase() / cwnd,
+            (false, false) => fast * (1.0 - delay as f64 / params.target as f64) / cwnd,
+            (false, true) => gentle / cwnd,
             (true, false) => -RELEASE_SHARE * cwnd / params.product,
             (true, true) => 0.0,
         };
@@ -76,7 +68,6 @@ impl Nscc {
         cwnd.clamp(1.0, params.max_window)
     }
 
-    /// Returns the factor for the window at the end of a round.
     fn factor(&self, params: &NsccParams) -> f64 {
         let mean = self.delays as f64 / f64::from(self.acked.max(1));
         let target = params.target as f64;
@@ -85,19 +76,6 @@ impl Nscc {
         }
         let share = f64::from(self.marked) / f64::from(self.acked.max(1));
         (1.0 - GAMMA * share * (mean - target) / mean.max(1.0)).max(0.5)
-    }
-}
-
-impl NsccParams {
-    /// Returns `A`: an eighth of the product, so that freed capacity is used within a few round
-    /// trips at any speed.
-    fn fast_increase(&self) -> f64 {
-        (self.product / 8.0).max(1.0)
-    }
-
-    /// Returns `E`.
-    fn gentle_increase(&self) -> f64 {
-        (self.product / 64.0).max(0.25)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Senders that use more than cumulative acknowledgements: TCP with SACK (RFC 6675), IRN, the
 //! `spray` transport; and RoCE's go-back-N, which is paced like IRN.
 //!
-//! Departures from RFC 6675: An acknowledgement names only the segment that caused it, so the
-//! information in a lost one is missing until the cumulative one passes. The optional rules 3 and 4
-//! of NextSeg (retransmitting what is not known to be lost) are left out. After a time-out
-//! everything unacknowledged counts as lost and is retransmitted in slow start, except what SACK
-//! has seen.
+//! Departures from RFC 6675: An acknowledgement names only the segment that caused it, so a lost
+//! one is missing until the cumulative one passes. The optional rules 3 and 4 of NextSeg
+//! (retransmitting what is not known to be lost) are left out. After a time-out everything
+//! unacknowledged is retransmitted in slow start, except what SACK has seen.
 
 use crate::flows::NEVER;
 use crate::packet::stamp;
@@ -16,7 +15,6 @@ use crate::transport::scoreboard::{Limits, Scoreboard};
 use crate::transport::tcp::{Reply, Sender};
 use crate::transport::transport_params::{CongestionParams, Recovery, TransportParams};
 
-/// State in addition to that of NewReno and DCTCP.
 #[derive(Clone, Debug)]
 pub(crate) struct SenderExtension {
     board: Scoreboard,
@@ -25,7 +23,6 @@ pub(crate) struct SenderExtension {
     timed_out_at: u32,
 }
 
-/// State of the window or rate algorithm.
 #[derive(Clone, Debug)]
 pub(crate) enum CongestionControl {
     None,
@@ -38,32 +35,25 @@ pub(crate) enum CongestionControl {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacingState {
     rate: Dcqcn,
-    /// Earliest beginning of the next packet.
     next_send: u64,
     /// Whether the rate delays the flow longer than the interface does.
     is_waiting: bool,
-    /// Deadline of the retransmission timer.
     rto_at: u64,
 }
 
-/// Content of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckInfo {
-    /// Next segment the receiver expects.
     pub(crate) ack: u32,
-    /// Segment above it that caused the acknowledgement.
     pub(crate) sack: Option<u32>,
     pub(crate) is_marked: bool,
     pub(crate) is_nack: bool,
     pub(crate) is_notification: bool,
-    /// Time stamp of the packet that caused it.
     pub(crate) sent: u32,
     pub(crate) rtt: u64,
     pub(crate) now: u64,
 }
 
 impl SenderExtension {
-    /// Creates the state for flows of a run whose windows take `words` words of bits.
     pub(crate) fn new(params: &TransportParams, words: usize) -> SenderExtension {
         let words = if params.is_selective() { words } else { 1 };
         SenderExtension {
@@ -73,7 +63,6 @@ impl SenderExtension {
         }
     }
 
-    /// Resets the state for another flow.
     pub(crate) fn begin(&mut self, params: &TransportParams) {
         self.board.reset();
         self.timed_out_at = 0;
@@ -90,16 +79,12 @@ impl SenderExtension {
         };
     }
 
-    /// Clears the retransmissions.
     pub(crate) fn forget(&mut self) {
         self.board.reset();
     }
 
     fn pace(&mut self) -> Option<&mut PacingState> {
-        match &mut self.congestion {
-            CongestionControl::Paced(pace) => Some(pace),
-            _ => None,
-        }
+        if let CongestionControl::Paced(pace) = &mut self.congestion { Some(pace) } else { None }
     }
 }
 
@@ -111,16 +96,14 @@ impl Sender {
             return false;
         }
         let has_new = self.next < self.total && self.in_flight() < params.max_window;
-        (has_new || extension.board.lost() > 0) && extension.board.in_network(self.in_flight()) < self.cwnd as u32
+        (has_new || extension.board.lost_count > 0) && extension.board.in_network(self.in_flight()) < self.cwnd as u32
     }
 
-    /// Takes the lowest lost segment for retransmission.
     #[inline]
     pub(crate) fn take_lost(&mut self) -> Option<u32> {
         self.extension.as_deref_mut().and_then(|extension| extension.board.take_lost())
     }
 
-    /// Records a segment handed to the interface, which is free again at `free_at`.
     pub(crate) fn on_sent(&mut self, params: &TransportParams, segment: u32, bytes: u64, now: u64, free_at: u64) {
         let Some(extension) = self.extension.as_deref_mut() else { return };
         extension.board.note_sent(segment, stamp(now));
@@ -139,8 +122,7 @@ impl Sender {
         }
     }
 
-    /// Returns the deadline of a paced flow's timer, and starts its retransmission timer if
-    /// anything is in flight; `None` if the flow is not paced.
+    /// Returns the deadline of a paced flow's timer, with that of what is in flight; else `None`.
     pub(crate) fn paced_deadline(&mut self, params: &TransportParams, now: u64) -> Option<u64> {
         let (in_flight, rto) = (self.in_flight(), self.rto(params));
         let pace = self.extension.as_deref_mut().and_then(SenderExtension::pace)?;
@@ -152,8 +134,7 @@ impl Sender {
         Some(if pace.is_waiting { pace.rto_at.min(pace.next_send) } else { pace.rto_at })
     }
 
-    /// Handles the timer of a paced flow: allows the next packet. Returns whether the flow has
-    /// timed out.
+    /// Handles the timer of a paced flow, which may go on. Returns whether it has timed out.
     pub(crate) fn on_paced_timer(&mut self, now: u64) -> bool {
         let Some(pace) = self.extension.as_deref_mut().and_then(SenderExtension::pace) else { return true };
         pace.is_waiting &= pace.next_send > now;
@@ -164,8 +145,7 @@ impl Sender {
         is_timeout
     }
 
-    /// Handles a time-out of a flow with a scoreboard: everything that has not arrived is lost.
-    /// Returns true: the flow continues.
+    /// Handles a time-out with a scoreboard: all that has not arrived is lost. Returns true.
     pub(crate) fn lose_all(&mut self) -> bool {
         let (una, next) = (self.una, self.next);
         if let Some(extension) = self.extension.as_deref_mut() {
@@ -176,8 +156,7 @@ impl Sender {
         true
     }
 
-    /// Marks as lost the packets sent a time-out ago, for transports with a timer per packet.
-    /// Returns their number, and when to check those still in flight.
+    /// Marks packets sent a time-out ago as lost. Returns their number and when to check again.
     ///
     /// Only packets sent after a time-out wait longer. Packets lost together with the one that
     /// timed out must not count as in flight ever longer, or they would fill the window.
@@ -200,8 +179,7 @@ impl Sender {
         (expiry.lost, expiry.left.map(|left| now + left.max(first / 16).max(1)))
     }
 
-    /// Handles an acknowledgement, for all but recovery from duplicate ones. Returns also the
-    /// number of segments it is the first to acknowledge.
+    /// Handles an acknowledgement. Returns also the number of segments it is the first to name.
     pub(crate) fn on_selective_ack(&mut self, params: &TransportParams, arrived: &AckInfo) -> (Reply, u32) {
         let Some(mut extension) = self.extension.take() else { return (Reply::Continue, 0) };
         if arrived.is_notification
@@ -256,7 +234,7 @@ impl Sender {
     }
 
     fn has_lost(&self) -> bool {
-        self.extension.as_deref().is_some_and(|extension| extension.board.lost() > 0)
+        self.extension.as_deref().is_some_and(|extension| extension.board.lost_count > 0)
     }
 
     /// Updates the recovery state after a selective acknowledgement (RFC 6675 §5).
@@ -282,8 +260,7 @@ impl Sender {
     }
 
     fn after_go_back(&mut self, arrived: &AckInfo) -> Reply {
-        // One from before the last step back names a segment that was already passed or is already
-        // retransmitted.
+        // One from before the last step back names a segment already passed or retransmitted.
         if !arrived.is_nack || arrived.ack != self.una || self.next == self.una {
             return Reply::Continue;
         }
@@ -312,7 +289,9 @@ impl Sender {
                 return Reply::Continue;
             };
             // A trimmed older copy implies nothing about the copy in flight.
-            if !extension.board.is_latest(segment, arrived.sent) || !extension.board.mark_lost(segment) {
+            if extension.board.stamp_of(segment).is_some_and(|sent| sent != arrived.sent)
+                || !extension.board.mark_lost(segment)
+            {
                 return Reply::Continue;
             }
             self.consecutive_timeouts = 0;

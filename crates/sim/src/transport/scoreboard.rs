@@ -1,35 +1,29 @@
 //! Sender state of each segment between the lowest unacknowledged and the highest sent:
-//! acknowledged out of order, lost and not yet retransmitted, or in flight (the scoreboard of RFC
-//! 6675, in whole segments).
+//! acknowledged, lost and not yet retransmitted, or in flight (RFC 6675, in whole segments).
 //!
 //! The scoreboard uses rings of bits as wide as the window. Each of the two edges passes every
 //! segment once, so an acknowledgement costs constant time on average.
 
+use crate::bits::{has, put, take};
 use crate::packet::since;
 
-/// Maximum time of packets in flight, picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Limit of those sent before [`Limits::since`]: the plain time-out.
     pub(crate) first: u64,
     /// Limit of those sent since: the backed-off time-out.
     pub(crate) repeated: u64,
-    /// Stamp of the last time-out.
     pub(crate) since: u32,
 }
 
-/// Result of a check of the packets in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiry {
-    /// Packets now lost.
     pub(crate) lost: u32,
-    /// Whether one of them was sent since the last time-out.
     pub(crate) has_repeated: bool,
     /// Time until the next of the others times out, picoseconds.
     pub(crate) left: Option<u64>,
 }
 
-/// The scoreboard of one flow. Segments below the caller's `una` are not in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Scoreboard {
     acked: Box<[u64]>,
@@ -37,12 +31,11 @@ pub(crate) struct Scoreboard {
     /// Time each segment was last sent, for transports that time single packets; else empty.
     stamps: Box<[u32]>,
     acked_count: u32,
-    lost_count: u32,
+    pub(crate) lost_count: u32,
     /// Segments below have been judged: enough beyond them has arrived to call them lost.
     edge: u32,
     /// Segments at or above the edge acknowledged out of order.
     acked_beyond: u32,
-    /// Lower bound of the lost segments.
     lost_from: u32,
 }
 
@@ -63,17 +56,10 @@ impl Scoreboard {
         }
     }
 
-    /// Resets the scoreboard for the next flow.
     pub(crate) fn reset(&mut self) {
         self.acked.fill(0);
         self.lost.fill(0);
         (self.acked_count, self.lost_count, self.edge, self.acked_beyond, self.lost_from) = (0, 0, 0, 0, 0);
-    }
-
-    /// Returns the number of lost segments not yet retransmitted.
-    #[inline]
-    pub(crate) fn lost(&self) -> u32 {
-        self.lost_count
     }
 
     /// Returns how many of `outstanding` segments from `una` on are assumed to be in flight.
@@ -82,8 +68,7 @@ impl Scoreboard {
         outstanding - self.acked_count - self.lost_count
     }
 
-    /// Removes everything below `ack`, which is acknowledged. Returns how many of those segments
-    /// were not acknowledged before.
+    /// Removes everything below `ack`. Returns how much of it was not acknowledged before.
     pub(crate) fn advance(&mut self, una: u32, ack: u32) -> u32 {
         let mut newly = 0;
         for segment in una..ack {
@@ -111,10 +96,9 @@ impl Scoreboard {
         true
     }
 
-    /// Judges the segments beyond which at least `threshold` others have arrived: those that have
-    /// not arrived are lost (IsLost of RFC 6675 §4). With stamps, a segment sent after `cause` is
-    /// not lost: it is a retransmission that nothing has overtaken. Returns the number of newly
-    /// lost segments.
+    /// Judges the segments beyond which at least `threshold` others have arrived: the missing ones
+    /// are lost (IsLost of RFC 6675 §4), except retransmissions sent after `cause` (by their
+    /// stamps), which nothing has overtaken. Returns the number of newly lost segments.
     pub(crate) fn find_lost(&mut self, threshold: u32, cause: u32) -> u32 {
         let mut found = 0;
         while self.acked_beyond >= threshold.max(1) {
@@ -122,7 +106,8 @@ impl Scoreboard {
             self.edge += 1;
             if has(&self.acked, segment) {
                 self.acked_beyond -= 1;
-            } else if self.was_sent_before(segment, cause) {
+                // Stamps wrap; the difference of two that are close is small in one direction.
+            } else if self.stamp_of(segment).is_none_or(|sent| cause.wrapping_sub(sent) < 1 << 31) {
                 found += u32::from(self.mark_lost(segment));
             }
         }
@@ -139,7 +124,6 @@ impl Scoreboard {
         true
     }
 
-    /// Marks everything outstanding that has not arrived as lost.
     pub(crate) fn mark_all_lost(&mut self, una: u32, next: u32) {
         for segment in una..next {
             self.mark_lost(segment);
@@ -147,7 +131,6 @@ impl Scoreboard {
         (self.edge, self.acked_beyond) = (next, 0);
     }
 
-    /// Marks the packets that have timed out as lost.
     pub(crate) fn expire(&mut self, una: u32, next: u32, now: u64, limits: &Limits) -> Expiry {
         let mut expiry = Expiry { lost: 0, has_repeated: false, left: None };
         for segment in una..next {
@@ -167,7 +150,6 @@ impl Scoreboard {
         expiry
     }
 
-    /// Takes the lowest lost segment, which the caller retransmits now.
     pub(crate) fn take_lost(&mut self) -> Option<u32> {
         if self.lost_count == 0 {
             return None;
@@ -187,7 +169,6 @@ impl Scoreboard {
         Some(at)
     }
 
-    /// Records when a segment was sent.
     #[inline]
     pub(crate) fn note_sent(&mut self, segment: u32, stamp: u32) {
         let mask = self.stamps.len().wrapping_sub(1);
@@ -196,47 +177,10 @@ impl Scoreboard {
         }
     }
 
-    /// Returns whether the transmission with this stamp is the latest of the segment. True without
-    /// stamps.
-    pub(crate) fn is_latest(&self, segment: u32, stamp: u32) -> bool {
-        let mask = self.stamps.len().wrapping_sub(1);
-        self.stamps.get(segment as usize & mask).is_none_or(|sent| *sent == stamp)
+    /// Returns the stamp of the latest transmission of a segment, or `None` if stamps are off.
+    pub(crate) fn stamp_of(&self, segment: u32) -> Option<u32> {
+        self.stamps.get(segment as usize & self.stamps.len().wrapping_sub(1)).copied()
     }
-
-    fn was_sent_before(&self, segment: u32, cause: u32) -> bool {
-        let mask = self.stamps.len().wrapping_sub(1);
-        // Stamps wrap; the difference of two that are close is small in one direction.
-        self.stamps.get(segment as usize & mask).is_none_or(|sent| cause.wrapping_sub(*sent) < 1 << 31)
-    }
-}
-
-#[inline]
-fn place(segment: u32, words: usize) -> (usize, u64) {
-    ((segment >> 6) as usize & (words - 1), 1 << (segment & 63))
-}
-
-#[inline]
-fn has(bits: &[u64], segment: u32) -> bool {
-    let (word, bit) = place(segment, bits.len());
-    bits[word] & bit != 0
-}
-
-/// Sets a bit. Returns whether it was clear.
-#[inline]
-fn put(bits: &mut [u64], segment: u32) -> bool {
-    let (word, bit) = place(segment, bits.len());
-    let was_clear = bits[word] & bit == 0;
-    bits[word] |= bit;
-    was_clear
-}
-
-/// Clears a bit. Returns whether it was set.
-#[inline]
-fn take(bits: &mut [u64], segment: u32) -> bool {
-    let (word, bit) = place(segment, bits.len());
-    let was_set = bits[word] & bit != 0;
-    bits[word] &= !bit;
-    was_set
 }
 
 #[cfg(test)]
@@ -256,7 +200,7 @@ mod tests {
         }
         assert!(board.acknowledge(4));
         assert_eq!(board.find_lost(3, 0), 1, "0, but not 3: only one lies beyond it");
-        assert_eq!((board.lost(), board.in_network(6)), (1, 2), "3 and 5 are in flight");
+        assert_eq!((board.lost_count, board.in_network(6)), (1, 2), "3 and 5 are in flight");
         assert_eq!(board.take_lost(), Some(0));
         assert_eq!((board.find_lost(3, 0), board.take_lost()), (0, None), "it is not lost again");
         assert_eq!(board.advance(0, 3), 1);
@@ -312,7 +256,7 @@ mod tests {
                 }
                 judged += 1;
             }
-            assert_eq!((board.lost(), board.in_network(next - una)), {
+            assert_eq!((board.lost_count, board.in_network(next - una)), {
                 let away = next - una - (acked.len() + lost.len()) as u32;
                 (lost.len() as u32, away)
             });

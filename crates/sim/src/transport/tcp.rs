@@ -1,11 +1,10 @@
 //! Senders without I/O: NewReno (RFC 5681, 6582, 6298, 3042), DCTCP (RFC 8257) and CUBIC (RFC
 //! 9438), in whole segments. Scoreboards and rates are in `sack.rs`.
 //!
-//! Windows and sequence numbers count segments of one MSS; only the last segment of a flow is
-//! shorter. The caller passes in acknowledgements and time-outs with their times; the sender
-//! returns what to send. Departures from the RFCs: the timer before the first RTT sample is the
-//! minimum RTO or three base RTTs, whichever is longer, instead of a second; there is no idle
-//! restart.
+//! Windows and sequence numbers count segments of one MSS; only the last of a flow is shorter. The
+//! caller passes in acknowledgements and time-outs; the sender returns what to send. Departures
+//! from the RFCs: the first timer is the minimum RTO or three base RTTs, whichever is longer,
+//! instead of a second; there is no idle restart.
 
 use crate::transport::cubic::Cubic;
 use crate::transport::sack::{CongestionControl, SenderExtension};
@@ -14,37 +13,29 @@ use crate::transport::transport_params::{CongestionParams, Recovery, TransportPa
 /// Maximum back-off: RFC 6298 allows a cap of at least 60 s.
 const MAX_RTO: u64 = 60_000_000_000_000;
 
-/// Reaction to an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reply {
-    /// Send what the window allows.
     Continue,
-    /// Retransmit this segment first.
     Retransmit(u32),
-    /// Send what the window allows; a loss was detected.
     LossNoticed,
-    /// Send what the window allows; the named packet was trimmed.
     Trimmed,
-    /// Every segment is acknowledged.
     Finished,
 }
 
-/// Growth rule of the window.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) enum Growth {
-    /// The growth of the transport.
+    #[default]
     Own,
-    /// In congestion avoidance by this number of segments per acknowledged segment, which may be
-    /// negative; in slow start as usual.
+    /// In congestion avoidance by this number of segments, perhaps negative, per one acknowledged.
     Coupled(f64),
     /// No growth: the window is not in use (RFC 7661).
     Held,
 }
 
-/// Sending side of one flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
     pub(crate) cwnd: f64,
+    /// It changes when the window is reduced.
     pub(crate) ssthresh: f64,
     pub(crate) total: u32,
     /// Whether more segments may be added: acknowledging all of them is not the end.
@@ -52,8 +43,7 @@ pub(crate) struct Sender {
     pub(crate) growth: Growth,
     pub(crate) una: u32,
     pub(crate) next: u32,
-    /// One above the highest segment ever sent.
-    high: u32,
+    pub(crate) high: u32,
     /// NewReno's `recover`: recovery ends when this is acknowledged.
     pub(crate) recover: u32,
     dup_acks: u32,
@@ -64,15 +54,15 @@ pub(crate) struct Sender {
     partial_acks: u32,
     pub(crate) backoff: u8,
     pub(crate) consecutive_timeouts: u8,
-    srtt: u64,
+    /// Smoothed round-trip time, picoseconds; 0 before the first sample.
+    pub(crate) srtt: u64,
     rttvar: u64,
     dctcp: Dctcp,
     /// State of transports beyond NewReno and DCTCP, from a pool.
     pub(crate) extension: Option<Box<SenderExtension>>,
 }
 
-/// DCTCP's average and its observation window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Dctcp {
     alpha: f64,
     acked: u32,
@@ -83,37 +73,22 @@ struct Dctcp {
 
 impl Sender {
     pub(crate) fn new(total: u32, params: &TransportParams) -> Sender {
-        Sender {
-            cwnd: params.initial_window,
-            ssthresh: f64::INFINITY,
-            total,
-            is_open_ended: false,
-            growth: Growth::Own,
-            una: 0,
-            next: 0,
-            high: 0,
-            recover: 0,
-            dup_acks: 0,
-            extra: 0,
-            in_recovery: false,
-            partial_acks: 0,
-            backoff: 0,
-            consecutive_timeouts: 0,
-            srtt: 0,
-            rttvar: 0,
-            dctcp: Dctcp { alpha: 1.0, acked: 0, marked: 0, window_end: 0, reduced_until: 0 },
-            extension: None,
-        }
+        let dctcp = Dctcp { alpha: 1.0, ..Dctcp::default() };
+        let (cwnd, ssthresh) = (params.initial_window, f64::INFINITY);
+        Sender { cwnd, ssthresh, total, dctcp, ..Sender::default() }
     }
 
-    /// Returns whether the window allows another segment.
     #[inline]
     pub(crate) fn can_send(&self, params: &TransportParams) -> bool {
         if params.recovery != Recovery::Cumulative {
             return self.extension_allows_send(params);
         }
-        let window = (self.cwnd as u32 + self.extra).min(params.max_window);
-        self.next < self.total && self.next - self.una < window
+        self.next < self.total && self.has_space(params)
+    }
+
+    #[inline]
+    fn has_space(&self, params: &TransportParams) -> bool {
+        self.in_flight() < (self.cwnd as u32 + self.extra).min(params.max_window)
     }
 
     /// Returns the next segment that the window allows, and whether it was sent before.
@@ -132,7 +107,6 @@ impl Sender {
         Some((segment, again))
     }
 
-    /// Returns the next segment regardless of any window, for UDP.
     pub(crate) fn next_unpaced(&mut self) -> Option<(u32, bool)> {
         let segment = self.next;
         self.next += 1;
@@ -144,7 +118,6 @@ impl Sender {
         Sender { is_open_ended: true, ..Sender::new(0, params) }
     }
 
-    /// Adds a segment to an open-ended sender.
     pub(crate) fn append(&mut self) {
         self.total += 1;
     }
@@ -152,11 +125,9 @@ impl Sender {
     /// Returns whether everything added was sent and the window would allow another segment.
     #[inline]
     pub(crate) fn can_take(&self, params: &TransportParams) -> bool {
-        let window = (self.cwnd as u32 + self.extra).min(params.max_window);
-        self.next == self.total && self.next - self.una < window
+        self.next == self.total && self.has_space(params)
     }
 
-    /// Stops sending for good.
     pub(crate) fn stop(&mut self) {
         self.total = self.next;
         if let Some(extension) = &mut self.extension {
@@ -164,44 +135,20 @@ impl Sender {
         }
     }
 
-    /// Returns the smoothed round-trip time, picoseconds; 0 before the first sample.
-    pub(crate) fn srtt(&self) -> u64 {
-        self.srtt
-    }
-
-    /// Returns the window in force, segments: in recovery the threshold, as the window is inflated
-    /// then (RFC 6356 §3).
+    /// Returns the window in force, segments: in recovery, when it is inflated, the threshold.
     pub(crate) fn window(&self, params: &TransportParams) -> f64 {
         if self.in_recovery { self.ssthresh } else { self.cwnd }.clamp(1.0, f64::from(params.max_window))
     }
 
-    /// Returns the slow-start threshold, segments: it changes when the window is reduced.
-    pub(crate) fn threshold(&self) -> f64 {
-        self.ssthresh
-    }
-
-    /// Returns whether the window is at least half used; otherwise growth is meaningless (RFC 7661
-    /// §4.3).
+    /// Returns whether at least half the window is used, so that growth makes sense (RFC 7661).
     pub(crate) fn is_window_used(&self) -> bool {
         2.0 * f64::from(self.in_flight()) >= self.cwnd
     }
 
-    /// Returns the segments sent and not yet acknowledged.
     pub(crate) fn in_flight(&self) -> u32 {
         self.next - self.una
     }
 
-    /// Returns one above the highest segment ever sent.
-    pub(crate) fn high(&self) -> u32 {
-        self.high
-    }
-
-    /// Returns the lowest segment not acknowledged.
-    pub(crate) fn una(&self) -> u32 {
-        self.una
-    }
-
-    /// Returns the retransmission time-out in force.
     #[inline]
     pub(crate) fn rto(&self, params: &TransportParams) -> u64 {
         let is_low = params.low_rto_segments >= self.in_flight() && params.low_rto > 0;
@@ -210,7 +157,6 @@ impl Sender {
         (base << self.backoff.min(20)).min(MAX_RTO)
     }
 
-    /// Handles a round-trip time measurement (RFC 6298).
     #[inline]
     pub(crate) fn on_rtt(&mut self, rtt: u64) {
         let rtt = rtt.max(1);
@@ -222,8 +168,7 @@ impl Sender {
         self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
     }
 
-    /// Handles an acknowledgement of everything below `ack` at `now`; `marked` is its ECN echo. For
-    /// recovery from duplicate acknowledgements.
+    /// Handles an acknowledgement of everything below `ack`; `marked` is its ECN echo.
     pub(crate) fn on_ack(&mut self, params: &TransportParams, ack: u32, marked: bool, now: u64) -> Reply {
         if ack > self.una {
             return self.on_new_ack(params, ack, marked, now);
@@ -256,8 +201,7 @@ impl Sender {
                 self.cwnd = self.ssthresh;
                 return Reply::Continue;
             }
-            // Partial: the next hole is lost too; deflate by what was acknowledged (RFC 6582 §3.2
-            // step 3).
+            // Partial: the next hole is lost too; deflate by what was acknowledged (RFC 6582 §3.2).
             self.cwnd = (self.cwnd - f64::from(acked) + 1.0).max(1.0);
             self.partial_acks += 1;
             return Reply::Retransmit(ack);
@@ -269,8 +213,7 @@ impl Sender {
         Reply::Continue
     }
 
-    /// Applies the growth of one acknowledgement: a segment in slow start, 1/cwnd or CUBIC's growth
-    /// in congestion avoidance.
+    /// Applies the growth of one acknowledgement: 1 in slow start, then 1/cwnd or CUBIC's.
     #[inline]
     pub(crate) fn grow(&mut self, params: &TransportParams, acked: u32, now: u64) {
         match self.growth {
@@ -301,7 +244,6 @@ impl Sender {
         }
     }
 
-    /// Returns the slow-start threshold after a loss: half of what is in flight, or CUBIC's.
     pub(crate) fn threshold_after_loss(&mut self, is_timeout: bool) -> f64 {
         let (cwnd, in_flight) = (self.cwnd, self.in_flight());
         match self.cubic() {
@@ -322,8 +264,7 @@ impl Sender {
             self.extra = self.dup_acks.min(params.limited_transmit);
             return Reply::Continue;
         }
-        // `una >= recover`: duplicates caused by go-back-N after a time-out are no new loss (RFC
-        // 6582 §4).
+        // Duplicates caused by go-back-N after a time-out are no new loss (RFC 6582 §4).
         if self.dup_acks != params.dup_ack_threshold || self.una < self.recover {
             return Reply::Continue;
         }
@@ -347,16 +288,14 @@ impl Sender {
         }
     }
 
-    /// Handles an expired retransmission timer with segments in flight: goes back to the first of
-    /// them. Returns false if the flow must fail.
+    /// Handles the retransmission timer: goes back to `una`. Returns false if the flow must fail.
     pub(crate) fn on_timeout(&mut self, params: &TransportParams) -> bool {
         self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
         if u32::from(self.consecutive_timeouts) > params.max_timeouts {
             return false;
         }
         let is_tcp = matches!(params.recovery, Recovery::Cumulative | Recovery::Sack);
-        // A repeated time-out of the same segment must not halve the threshold again (RFC 5681
-        // §3.1).
+        // A repeated time-out of one segment must not halve the threshold again (RFC 5681 §3.1).
         if self.backoff == 0 && is_tcp {
             self.ssthresh = self.threshold_after_loss(true);
         }
@@ -391,8 +330,7 @@ impl Sender {
         }
         if marked && self.una >= d.reduced_until && !self.in_recovery {
             d.reduced_until = self.next;
-            // At least two packets, as in Linux: below, delayed ACKs and time-outs would stall the
-            // flow.
+            // At least two packets, as in Linux: below, delayed ACKs and time-outs would stall.
             self.cwnd = (self.cwnd * (1.0 - d.alpha / 2.0)).max(2.0);
             self.ssthresh = self.cwnd;
         }
@@ -426,7 +364,7 @@ mod tests {
         for _ in 0..4 {
             let mut sent = 0;
             for _ in 0..round {
-                let ack = s.una() + 1;
+                let ack = s.una + 1;
                 assert_eq!(s.on_ack(&params, ack, false, 0), Reply::Continue);
                 sent += s.send_all(&params).len();
             }

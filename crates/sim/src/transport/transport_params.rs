@@ -1,11 +1,8 @@
-//! Parameters of senders, resolved from the configuration and the size of the network. All flows of
-//! a run share them.
+//! Parameters of senders, shared by all flows, from the configuration and the size of the network.
 
-use crate::scenario::{RdmaRecovery, TransportConfig, TransportKind};
-use crate::transport::dcqcn::DcqcnParams;
+use crate::scenario::{Dcqcn, RdmaRecovery, TransportConfig, TransportKind};
 use crate::transport::nscc::NsccParams;
 
-/// Quantities with which the parameters of transports scale.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NetworkScale {
     /// Longest round-trip time in the empty network, picoseconds.
@@ -14,48 +11,39 @@ pub(crate) struct NetworkScale {
     pub(crate) window: u32,
     /// Bandwidth-delay product of the fastest host link, packets.
     pub(crate) product: f64,
-    /// A switch queue: packets, and the time the slowest switch link takes to drain it,
-    /// picoseconds.
+    /// A switch queue: packets, and the drain time at the slowest switch link, picoseconds.
     pub(crate) queue_packets: u32,
     pub(crate) drain: u64,
-    /// Whether switches mark.
     pub(crate) is_marking: bool,
 }
 
 impl NetworkScale {
-    /// Returns the default time-out of transports that time packets, picoseconds.
     fn packet_timeout(&self) -> u64 {
         let queues = self.drain.saturating_mul(3);
         self.base_rtt.saturating_add(queues).max(3 * self.base_rtt).max(1)
     }
 }
 
-/// Method by which a sender detects losses.
+/// Method by which a sender detects losses: duplicate acknowledgements (NewReno), RFC 6675, RoCE,
+/// IRN, or per-packet time-outs, trimming and far overtaking (`Spray`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recovery {
-    /// Duplicate acknowledgements (NewReno).
     Cumulative,
-    /// RFC 6675.
     Sack,
-    /// RoCE.
     GoBackN,
-    /// IRN.
     Selective,
-    /// Per-packet time-outs, trimming, far overtaking.
     Spray,
 }
 
-/// Window or rate algorithm with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CongestionParams {
     /// Reno's, with DCTCP's reduction if a gain is set.
     Reno,
     Cubic,
     Nscc(NsccParams),
-    Rate(DcqcnParams),
+    Rate(Dcqcn),
 }
 
-/// Parameters shared by all flows of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransportParams {
     pub(crate) initial_window: f64,
@@ -66,7 +54,6 @@ pub(crate) struct TransportParams {
     /// New segments that duplicate ACKs may release: 2, or 0 for none.
     pub(crate) limited_transmit: u32,
     pub(crate) max_timeouts: u32,
-    /// DCTCP gain; `None` for the others.
     pub(crate) gain: Option<f64>,
     pub(crate) recovery: Recovery,
     pub(crate) congestion: CongestionParams,
@@ -85,10 +72,7 @@ impl TransportParams {
             dup_ack_threshold: config.dup_ack_threshold,
             limited_transmit: if config.limited_transmit { 2 } else { 0 },
             max_timeouts: config.max_timeouts,
-            gain: match config.kind {
-                TransportKind::Dctcp { gain } => Some(gain),
-                _ => None,
-            },
+            gain: if let TransportKind::Dctcp { gain } = config.kind { Some(gain) } else { None },
             recovery: if config.sack { Recovery::Sack } else { Recovery::Cumulative },
             congestion: CongestionParams::Reno,
             low_rto: 0,
@@ -119,7 +103,7 @@ impl TransportParams {
             }
             TransportKind::Rdma(rdma) => {
                 let timeout = rdma.packet_timeout.map_or(extent.packet_timeout(), net::Time::as_ps);
-                let congestion = CongestionParams::Rate(DcqcnParams::new(&rdma.dcqcn));
+                let congestion = CongestionParams::Rate(rdma.dcqcn);
                 let params = TransportParams { initial_window: f64::INFINITY, congestion, ..tcp.with_timeout(timeout) };
                 match rdma.recovery {
                     RdmaRecovery::GoBackN => TransportParams { recovery: Recovery::GoBackN, ..params },
@@ -139,12 +123,10 @@ impl TransportParams {
         TransportParams { min_rto: timeout, initial_rto: timeout, ..self }
     }
 
-    /// Returns whether senders have more state than NewReno and DCTCP need.
     pub(crate) fn has_extension(&self) -> bool {
         self.recovery != Recovery::Cumulative || !matches!(self.congestion, CongestionParams::Reno)
     }
 
-    /// Returns whether acknowledgements name the segment that caused them.
     pub(crate) fn is_selective(&self) -> bool {
         !matches!(self.recovery, Recovery::Cumulative | Recovery::GoBackN)
     }

@@ -3,12 +3,13 @@
 
 pub mod static_plane;
 
-use anabranch_sim::{Outcome, Scenario, SimConfig, SimError, TransportConfig, TransportKind, run};
+use anabranch_sim::{
+    Failure, FailureKind, FlowRecord, Outcome, Scenario, SimConfig, SimError, TransportConfig, TransportKind, run,
+};
 use balance::{Connection, Entry, Scale, Spec};
-use net::{Bandwidth, HostIx, Time, Topology};
+use net::{Bandwidth, HostIx, LinkIx, Time, Topology};
 use traffic::{Flow, FlowList, Start};
 
-/// Builds a topology from its specification.
 pub fn topology(spec: &str) -> Topology {
     net::spec::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
@@ -21,12 +22,10 @@ pub fn list(flows: Vec<Flow>) -> FlowList {
     FlowList { flows, description: "test".into() }
 }
 
-/// Runs a scenario and returns the outcome; the simulator has checked its accounting.
 pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {
     try_simulate(topology, flows, balancer, seed, config).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a scenario that may be rejected.
 pub fn try_simulate(
     topology: &Topology,
     flows: &FlowList,
@@ -67,9 +66,33 @@ pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -
             flow(src, dst, 1 + rng.next_below(largest), Time::from_ps(rng.next_below(span.as_ps())))
         })
         .collect();
-    flows.sort_by_key(|f| match f.start {
-        Start::At(at) => at,
-        Start::After { .. } | Start::AfterGroups { .. } => Time::MAX,
-    });
+    flows.sort_by_key(|f| if let Start::At(at) = f.start { at } else { Time::MAX });
     list(flows)
+}
+
+pub fn with(transport: TransportConfig) -> SimConfig {
+    SimConfig { transport, ..SimConfig::default() }
+}
+
+/// Returns a fault from a time to another, if it ends, which routing detects after a while.
+pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us: u64) -> Failure {
+    let until = until_us.map(Time::from_us);
+    Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
+}
+
+pub fn permanent(kind: FailureKind) -> Failure {
+    fault(kind, 0, None, 0)
+}
+
+pub fn fabric_link(t: &Topology) -> LinkIx {
+    (0..t.links().len() as u32).map(LinkIx).find(|link| !t.is_host_link(*link)).unwrap()
+}
+
+/// Returns the completion time of the last flow, microseconds.
+pub fn last_us(o: &Outcome) -> f64 {
+    o.flows.iter().map(|f| f.fct.as_us_f64()).fold(0.0, f64::max)
+}
+
+pub fn total<T: std::iter::Sum>(o: &Outcome, of: impl Fn(&FlowRecord) -> T) -> T {
+    o.flows.iter().map(of).sum()
 }

@@ -12,12 +12,9 @@ use openflow::{
     GroupModCommand, Instructions, Masked, Match, Message, PacketOut, PortNo, TableId, ToController, Xid,
 };
 
-/// Rules to install.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// The first shortest path.
     Single,
-    /// A select group over all shortest paths.
     Groups,
     /// A table-miss entry only: all packets go to the controller, which forwards them.
     Reactive,
@@ -35,7 +32,6 @@ pub struct StaticPlane<'a> {
     switches: BTreeMap<ConnectionId, NodeIx>,
     outputs: VecDeque<PlaneOutput>,
     xid: u32,
-    /// Received reports, for tests to check.
     pub reports: Vec<(Time, AgentReport)>,
     pub paced: u64,
     pace: Option<Bandwidth>,
@@ -65,13 +61,11 @@ impl<'a> StaticPlane<'a> {
         }
     }
 
-    /// Sets a command that agents receive before any other.
     pub fn ordering(mut self, order: AgentCommand) -> StaticPlane<'a> {
         self.outputs.push_back(PlaneOutput::Agents(order));
         self
     }
 
-    /// Sets a rate limit for reported flows.
     pub fn pacing(mut self, rate: Bandwidth) -> StaticPlane<'a> {
         self.pace = Some(rate);
         self
@@ -161,8 +155,7 @@ impl<'a> StaticPlane<'a> {
             Message::PortStatus { port, .. } => {
                 let Some(node) = self.switches.get(&connection).copied() else { return };
                 let out = self.topology.out_links(node)[port.port.0 as usize - 1];
-                // The end that receives nothing from a link reports it; packets in the other
-                // direction may be lost too.
+                // The end that receives nothing reports it; the other direction may be lost too.
                 self.alive[out.ix()] = port.is_live();
                 self.alive[out.reverse().ix()] = port.is_live();
                 self.routes = Routes::new(self.topology, &self.alive);

@@ -1,7 +1,7 @@
 //! Properties of every bound, and known values.
 
-use crate::common::{flow, list, simulate, some_flows, topology};
-use anabranch_sim::{Failure, FailureKind, FlowEnd, Outcome, SimConfig, StopRule};
+use crate::common::{fabric_link, fault, flow, list, simulate, some_flows, topology};
+use anabranch_sim::{FailureKind, FlowEnd, Outcome, SimConfig, StopRule};
 use net::{HostIx, LinkIx, Time, Topology};
 use traffic::{Flow, Start};
 
@@ -129,13 +129,8 @@ fn permutations_run_at_the_rate_of_the_cut() {
 #[test]
 fn triggers_the_stop_rule_and_gaps_are_kept() {
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let after = |flow: u32, delay: Time, size| Flow {
-        src: HostIx(2),
-        dst: HostIx(0),
-        size_bytes: size,
-        start: Start::After { flow, delay },
-        group: 0,
-    };
+    let after =
+        |awaited, delay, size| Flow { start: Start::After { flow: awaited, delay }, ..flow(2, 0, size, Time::ZERO) };
     let flows = vec![
         flow(0, 2, 100_000, Time::from_us(5)),
         after(0, Time::from_us(7), 50_000),
@@ -158,15 +153,13 @@ fn triggers_the_stop_rule_and_gaps_are_kept() {
 }
 
 fn failure(at_us: u64, until_us: Option<u64>, kind: FailureKind) -> SimConfig {
-    let failure =
-        Failure { at: Time::from_us(at_us), until: until_us.map(Time::from_us), detection: Time::from_ms(5), kind };
-    SimConfig { failures: vec![failure], ..SimConfig::default() }
+    SimConfig { failures: vec![fault(kind, at_us, until_us, 5_000)], ..SimConfig::default() }
 }
 
 #[test]
 fn capacities_follow_failures_at_once() {
     let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2");
-    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let up = fabric_link(&t);
     let flows = list(vec![flow(0, 2, 2_000 * MSS, Time::ZERO)]);
     let extra_us = |bound: &str, config: &SimConfig| {
         let f = &simulate(&t, &flows, bound, 1, config).flows[0];
@@ -245,9 +238,8 @@ fn no_balancer_ends_a_batch_sooner_than_the_optimum() {
     }
 }
 
-/// True of the shortest remaining first on one bottleneck: no schedule has a smaller mean
-/// completion time (Schrage 1968). Sizes are whole packets, so that store-and-forward shifts all
-/// flows alike.
+/// True of the shortest remaining first on one bottleneck: no schedule has a smaller mean (Schrage
+/// 1968). Sizes are whole packets, so store-and-forward shifts all flows alike.
 #[test]
 fn no_balancer_has_a_smaller_mean_on_one_bottleneck() {
     let t = topology("dumbbell:n=8");

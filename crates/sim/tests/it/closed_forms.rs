@@ -1,6 +1,6 @@
 //! The simulator against closed-form results.
 
-use crate::common::{flow, list, simulate, topology};
+use crate::common::{flow, last_us, list, simulate, topology, with};
 use anabranch_sim::{
     FlowEnd, HostConfig, Marking, QueueConfig, QueueLimit, SimConfig, StopRule, TransportConfig, TransportKind, UdpRate,
 };
@@ -37,8 +37,7 @@ fn ten_kilobytes_between_leaves_take_51_8_us_at_the_receiver_and_92_at_the_sende
 /// four equal hops, without losses and with a receive window that does not bind.
 fn slow_start_fct(segments: u64, window: u64, step: f64, base_rtt: f64, one_way: f64) -> f64 {
     let (mut round_start, mut left, mut w) = (0.0, segments, window);
-    // A round lasts one round trip until it fills the pipe; from then on packets leave back to
-    // back.
+    // A round lasts one round trip until it fills the pipe; then packets leave back to back.
     while left > w && (w as f64) * step < base_rtt {
         left -= w;
         w *= 2;
@@ -53,19 +52,15 @@ fn a_barrier_opens_with_the_last_flow_of_its_groups() {
     let delay = Time::from_us(7);
     let grouped = |src, dst, bytes, group, start| Flow { group, start, ..flow(src, dst, bytes, Time::ZERO) };
     let now = Start::At(Time::ZERO);
-    let o = simulate(
-        &t,
-        &list(vec![
-            grouped(0, 127, 10_000, 1, now),
-            grouped(1, 100, 500_000, 2, now),
-            grouped(2, 90, 1_000, 3, Start::AfterGroups { first: 1, last: 2, delay }),
-            grouped(3, 80, 1_000, 3, Start::AfterGroups { first: 1, last: 1, delay: Time::ZERO }),
-            grouped(4, 70, 1_000, 0, Start::AfterGroups { first: 3, last: 3, delay: Time::ZERO }),
-        ]),
-        "ecmp",
-        1,
-        &new_reno(),
-    );
+    let after = |first, last, delay| Start::AfterGroups { first, last, delay };
+    let flows = vec![
+        grouped(0, 127, 10_000, 1, now),
+        grouped(1, 100, 500_000, 2, now),
+        grouped(2, 90, 1_000, 3, after(1, 2, delay)),
+        grouped(3, 80, 1_000, 3, after(1, 1, Time::ZERO)),
+        grouped(4, 70, 1_000, 0, after(3, 3, Time::ZERO)),
+    ];
+    let o = simulate(&t, &list(flows), "ecmp", 1, &new_reno());
     let ends: Vec<Time> = o.flows.iter().map(|flow| flow.started.saturating_add(flow.fct)).collect();
     assert!(ends[1] > ends[0] && o.flows.iter().all(|flow| flow.end == FlowEnd::Completed));
     assert_eq!(o.flows[2].started, ends[1].saturating_add(delay));
@@ -93,11 +88,7 @@ fn a_single_newreno_flow_takes_the_time_of_its_slow_start() {
 fn a_window_below_the_pipe_gives_window_per_round_trip() {
     let t = topology(F3);
     let config = SimConfig {
-        transport: TransportConfig {
-            initial_window_packets: 20,
-            max_window_packets: Some(20),
-            ..TransportConfig::new_reno()
-        },
+        transport: TransportConfig { initial_window_packets: 20, max_window_packets: Some(20), ..new_reno().transport },
         ..new_reno()
     };
     let o = simulate(&t, &list(vec![flow(0, 127, 20_000 * 1460, Time::ZERO)]), "ecmp", 1, &config);
@@ -118,19 +109,12 @@ fn waiting_in_a_queue_is_that_of_m_d_1() {
             at += rng.exponential(1.2 / load);
             flow(rng.next_below(100) as u32, 100, 1460, Time::from_ps((at * 1e6) as u64))
         });
-        let config = SimConfig {
-            switch: QueueConfig {
-                limit: QueueLimit::Packets(100_000),
-                marking: Marking::Off,
-                ..QueueConfig::default()
-            },
-            ..new_reno()
-        };
+        let limit = QueueLimit::Packets(100_000);
+        let config = SimConfig { switch: QueueConfig { limit, ..new_reno().switch }, ..new_reno() };
         let o = simulate(&t, &list(flows.collect()), "ecmp", 1, &config);
         let waited: f64 = o.flows.iter().map(|f| (f.fct.as_us_f64() - f.ideal.as_us_f64()) / 1.2).sum();
         let mean = waited / o.flows.len() as f64;
-        // In addition to the queue, a packet may wait behind another of its host: M/D/1 at a
-        // hundredth of the load.
+        // A packet may also wait behind another of its host: M/D/1 at a hundredth of the load.
         let expected = load / (2.0 * (1.0 - load)) + load / 100.0 / 2.0;
         assert!((mean / expected - 1.0).abs() < 0.05, "load {load}: waited {mean} packets, expected {expected}");
     }
@@ -141,12 +125,11 @@ fn flows_on_one_bottleneck_fill_it_and_share_it() {
     let t = topology("dumbbell:n=4");
     let size = 400_000_000;
     let flows: Vec<_> = (0..4).map(|i| flow(i, 4 + i, size, Time::from_us(u64::from(i)))).collect();
-    // Without jitter one NewReno flow can lock the others out of a drop-tail queue; see
-    // `HostConfig::jitter`.
+    // Without jitter one NewReno flow can lock the others out; see `HostConfig::jitter`.
     let host = HostConfig { jitter: Time::from_ns(50), ..HostConfig::default() };
     for config in [SimConfig { host: host.clone(), ..new_reno() }, SimConfig::default()] {
         let o = simulate(&t, &list(flows.clone()), "ecmp", 1, &config);
-        let last = o.flows.iter().map(|f| f.fct.as_us_f64()).fold(0.0, f64::max);
+        let last = last_us(&o);
         let wire = 4.0 * size as f64 / 1460.0 * 1.2;
         assert!(last > wire && last < 1.05 * wire, "{:?}: {last} us for {wire} us of packets", config.transport.kind);
         let first = o.flows.iter().map(|f| f.fct.as_us_f64()).fold(f64::MAX, f64::min);
@@ -205,8 +188,7 @@ fn f0s_single_path_has_cllbl_4_and_bisection_value_a_quarter() {
 
 #[test]
 fn identical_seeds_polarise_onto_half_the_paths() {
-    // mechanisms.md §10 oracle 11, k = 4: the uplinks of an aggregation switch used by one edge's
-    // flows.
+    // mechanisms.md §10 oracle 11, k = 4: uplinks of an aggregation switch that one edge uses.
     let t = topology("fat-tree:k=4");
     let flows: Vec<_> = (0..400).map(|i| flow(i % 2, 8 + i % 8, 1000, Time::from_us(u64::from(i) * 5))).collect();
     let used_cores = |spec: &str| {
@@ -225,13 +207,8 @@ fn identical_seeds_polarise_onto_half_the_paths() {
 #[test]
 fn constant_rate_udp_arrives_at_its_rate() {
     let t = topology("dumbbell:n=1");
-    let config = SimConfig {
-        transport: TransportConfig {
-            kind: TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(1))),
-            ..TransportConfig::default()
-        },
-        ..SimConfig::default()
-    };
+    let kind = TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(1)));
+    let config = with(TransportConfig { kind, ..TransportConfig::default() });
     let o = simulate(&t, &list(vec![flow(0, 1, 14_600_000, Time::ZERO)]), "ecmp", 1, &config);
     let gbps = 10_000.0 * 1500.0 * 8.0 / o.flows[0].fct.as_s_f64() / 1e9;
     assert!((gbps - 1.0).abs() < 0.001, "{gbps} Gb/s");

@@ -1,8 +1,10 @@
 //! Properties of every registered balancer in the simulator.
 
-use crate::common::{is_refused, list, simulate, some_flows, topology};
+use crate::common::{
+    fabric_link, fault, flow, is_refused, list, permanent, simulate, some_flows, topology, total, with,
+};
 use anabranch_sim::{
-    Failure, FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
+    FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
 };
 use balance::{Entry, Granularity, Reorders};
 use net::{LinkIx, NodeIx, Time};
@@ -33,9 +35,8 @@ fn everything_is_delivered() {
             for config in transports().into_iter().filter(|config| !is_refused(entry, &config.transport)) {
                 let o = short_run(spec, entry.example, &config);
                 let kind = config.transport.kind;
-                // The watchdog's drops end pauses that deadlock in a cycle (lossless switches on
-                // server-centric networks). Senders without any window fill the cycle again
-                // immediately, and some fail.
+                // The watchdog's drops end pauses that deadlock in a cycle (on server-centric
+                // networks). Senders without any window fill it again immediately, and some fail.
                 if o.accounting.dropped.watchdog > 0 && is_go_back_n(&kind) {
                     continue;
                 }
@@ -59,7 +60,6 @@ fn is_go_back_n(kind: &TransportKind) -> bool {
 
 /// Returns the default, and one of each kind that detects order, marks or loss in another way.
 fn transports() -> Vec<SimConfig> {
-    let with = |transport| SimConfig { transport, ..SimConfig::default() };
     vec![
         SimConfig::default(),
         new_reno(),
@@ -71,16 +71,16 @@ fn transports() -> Vec<SimConfig> {
 }
 
 fn new_reno() -> SimConfig {
-    SimConfig { transport: TransportConfig::new_reno(), ..SimConfig::default() }
+    with(TransportConfig::new_reno())
 }
 
 #[test]
 fn per_flow_schemes_never_reorder() {
     for entry in balancers().filter(|e| e.granularity == Granularity::Flow) {
-        assert_eq!(entry.reorders, Reorders::Never, "{}", entry.name);
+        assert_eq!(entry.reorders(), Reorders::Never, "{}", entry.name);
         for spec in TOPOLOGIES {
             let o = short_run(spec, entry.example, &new_reno());
-            assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "{} on {spec}", entry.name);
+            assert_eq!(total(&o, |f| f.reordered), 0, "{} on {spec}", entry.name);
         }
     }
 }
@@ -94,7 +94,7 @@ fn per_packet_schemes_reorder_and_buffer_hides_it() {
     for entry in balancers().filter(|e| e.granularity == Granularity::Packet) {
         let with = short_run("fat-tree:k=4", entry.example, &new_reno());
         let without = short_run("fat-tree:k=4", entry.example, &off);
-        let spurious = |o: &Outcome| o.flows.iter().map(|f| f.spurious).sum::<u32>();
+        let spurious = |o: &Outcome| total(o, |f| f.spurious);
         assert!(without.flows.iter().any(|f| f.reordered > 0), "{}", entry.name);
         assert!(with.resequencing.active && with.resequencing.held > 0, "{}", entry.name);
         assert!(spurious(&with) < spurious(&without), "{}: {} {}", entry.name, spurious(&with), spurious(&without));
@@ -129,22 +129,12 @@ fn outcome_same_for_same_seed_only() {
 fn members_may_vanish_and_return() {
     for entry in balancers() {
         let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=4");
-        let victim = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+        let victim = fabric_link(&t);
         let spine = t.link(victim).to;
         let config = SimConfig {
             failures: vec![
-                Failure {
-                    at: Time::from_us(50),
-                    until: Some(Time::from_ms(20)),
-                    detection: Time::from_us(500),
-                    kind: FailureKind::LinkDown(victim),
-                },
-                Failure {
-                    at: Time::from_ms(30),
-                    until: Some(Time::from_ms(60)),
-                    detection: Time::from_ms(1),
-                    kind: FailureKind::SwitchDown(spine),
-                },
+                fault(FailureKind::LinkDown(victim), 50, Some(20_000), 500),
+                fault(FailureKind::SwitchDown(spine), 30_000, Some(60_000), 1_000),
             ],
             ..new_reno()
         };
@@ -152,27 +142,24 @@ fn members_may_vanish_and_return() {
         let o = simulate(&t, &flows, entry.example, 7, &config);
         assert_eq!(o.accounting.flows_completed, 300, "{}", entry.name);
         assert!(o.accounting.dropped.link_down > 0, "{}: the failure hit nothing", entry.name);
-        let late = o.flows.iter().filter(|f| f.end != FlowEnd::Completed).count();
-        assert_eq!(late, 0, "{}", entry.name);
+        assert!(o.flows.iter().all(|f| f.end == FlowEnd::Completed), "{}", entry.name);
     }
 }
 
 #[test]
 fn detours_avoid_edges_that_are_down() {
-    // Eight switches, each linked to every other; the last one is down for good, its hosts send
-    // nothing.
+    // Eight switches, each linked to every other; the last is down, its hosts send nothing.
     let t = topology("flattened-butterfly:k=8,n=2");
     let dead = t.link(t.out_links(t.host(net::HostIx(63)))[0]).to;
-    let down = Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind: FailureKind::SwitchDown(dead) };
+    let down = permanent(FailureKind::SwitchDown(dead));
     let flows = some_flows(56, 400, 3, Time::from_us(500), 100_000);
     for failures in [vec![], vec![down]] {
         let has_failed = !failures.is_empty();
         let config = SimConfig { failures, ..new_reno() };
         let o = simulate(&t, &flows, "vlb", 7, &config);
         assert_eq!(o.accounting.flows_completed, 400, "down: {has_failed}");
-        assert_eq!(o.flows.iter().map(|f| f.reordered).sum::<u32>(), 0, "down: {has_failed}");
-        // Two hops where ECMP takes one, unless the intermediate is the flow's own edge: 6 of 8, or
-        // 5 with one down.
+        assert_eq!(total(&o, |f| f.reordered), 0, "down: {has_failed}");
+        // Two hops where ECMP takes one, unless the first switch is drawn: 6 of 8, 5 with one down.
         let between = |o: &Outcome| -> u64 {
             let is_fabric = |link: &usize| !t.is_host_link(LinkIx(*link as u32));
             (0..t.links().len()).filter(is_fabric).map(|link| o.links[link].bytes).sum()
@@ -187,29 +174,23 @@ fn detours_avoid_edges_that_are_down() {
 #[test]
 fn faults_that_are_silent_are_counted_by_cause() {
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
-    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let up = fabric_link(&t);
     let spine = t.link(up).to;
-    let fault = |kind| Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind };
     let flows = some_flows(8, 200, 9, Time::from_ms(2), 100_000);
     let random =
-        SimConfig { failures: vec![fault(FailureKind::RandomDrop { link: up, probability: 0.02 })], ..new_reno() };
+        SimConfig { failures: vec![permanent(FailureKind::RandomDrop { link: up, probability: 0.02 })], ..new_reno() };
     let o = simulate(&t, &flows, "ecmp", 1, &random);
     assert!(o.accounting.dropped.random > 0 && o.accounting.flows_completed == 200);
-    let hole = SimConfig {
-        failures: vec![fault(FailureKind::Blackhole { node: spine, fraction: 0.5, racks: None })],
+    let hole = |fraction, racks| SimConfig {
+        failures: vec![permanent(FailureKind::Blackhole { node: spine, fraction, racks })],
         transport: TransportConfig { max_timeouts: 3, ..TransportConfig::new_reno() },
         ..SimConfig::default()
     };
-    let o = simulate(&t, &flows, "ecmp", 1, &hole);
+    let o = simulate(&t, &flows, "ecmp", 1, &hole(0.5, None));
     assert!(o.accounting.dropped.blackhole > 0);
     assert!(o.accounting.flows_failed > 0 && o.accounting.flows_failed + o.accounting.flows_completed == 200);
     // Between racks only.
-    let between = |racks| SimConfig {
-        failures: vec![fault(FailureKind::Blackhole { node: spine, fraction: 1.0, racks })],
-        transport: TransportConfig { max_timeouts: 3, ..TransportConfig::new_reno() },
-        ..SimConfig::default()
-    };
-    let holes = |racks| simulate(&t, &flows, "spt:tie=first", 1, &between(racks)).accounting.dropped.blackhole;
+    let holes = |racks| simulate(&t, &flows, "spt:tie=first", 1, &hole(1.0, racks)).accounting.dropped.blackhole;
     assert!(holes(Some((0, 1))) > 0 && holes(Some((1, 0))) > 0);
     assert_eq!(holes(Some((1, 1))), 0, "nothing within a rack passes a spine");
 }
@@ -219,31 +200,20 @@ fn a_lossy_switch_loses_in_every_direction_each_packet_once() {
     let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=4");
     let spine = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "spine0").unwrap();
     let leaf = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "leaf0").unwrap();
-    let drop = |node, until| Failure {
-        at: Time::ZERO,
-        until,
-        detection: Time::ZERO,
-        kind: FailureKind::SwitchDrop { node, probability: 0.02 },
-    };
+    let drop = |node, until_us| fault(FailureKind::SwitchDrop { node, probability: 0.02 }, 0, until_us, 0);
     let config = |failures| SimConfig { failures, ..SimConfig::default() };
     // Both directions between the leaves, over the one spine.
-    let flows: Vec<_> = (0..4)
-        .flat_map(|h| [(h, h + 4), (h + 4, h)])
-        .map(|(a, b)| crate::common::flow(a, b, 3_000_000, Time::ZERO))
-        .collect();
-    let flows = list(flows);
+    let pairs = (0..4).flat_map(|host| [(host, host + 4), (host + 4, host)]);
+    let flows = list(pairs.map(|(a, b)| flow(a, b, 3_000_000, Time::ZERO)).collect());
     let o = simulate(&t, &flows, "ecmp", 1, &config(vec![drop(spine, None)]));
     assert_eq!(o.accounting.flows_completed, 8);
-    // Packets lost / packets that reached the spine, data and acknowledgements alike: 2 % of each
-    // once.
+    // Packets lost of those that reached the spine, either direction alike: 2 % once each.
     let (lost, seen) = (o.accounting.dropped.random as f64, o.accounting.packets_sent as f64);
     let deviations = (lost - 0.02 * seen) / (0.02 * 0.98 * seen).sqrt();
     assert!(deviations.abs() < 4.0, "{lost} of {seen}: {deviations} standard deviations");
-    for (_, record) in flows.flows.iter().zip(&o.flows) {
-        assert!(record.retransmitted > 0, "some direction lost nothing");
-    }
+    assert!(o.flows.iter().all(|record| record.retransmitted > 0), "some direction lost nothing");
     // Two of them overlap on no link, and the end of one leaves the other as it is.
-    let both = config(vec![drop(spine, None), drop(spine, Some(Time::from_us(1))), drop(leaf, None)]);
+    let both = config(vec![drop(spine, None), drop(spine, Some(1)), drop(leaf, None)]);
     let o = simulate(&t, &flows, "ecmp", 1, &both);
     let share = o.accounting.dropped.random as f64 / o.accounting.packets_sent as f64;
     assert!((0.03..0.05).contains(&share), "{share}");
@@ -252,15 +222,10 @@ fn a_lossy_switch_loses_in_every_direction_each_packet_once() {
 #[test]
 fn a_slower_link_carries_less() {
     let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2");
-    let up = (0..t.links().len() as u32).map(LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
-    let flows = list(vec![crate::common::flow(0, 2, 10_000_000, Time::ZERO)]);
+    let up = fabric_link(&t);
+    let flows = list(vec![flow(0, 2, 10_000_000, Time::ZERO)]);
     let slow = SimConfig {
-        failures: vec![Failure {
-            at: Time::from_us(500),
-            until: None,
-            detection: Time::from_ms(1),
-            kind: FailureKind::LinkRate { link: up, fraction: 0.2 },
-        }],
+        failures: vec![fault(FailureKind::LinkRate { link: up, fraction: 0.2 }, 500, None, 1_000)],
         ..SimConfig::default()
     };
     let fast = simulate(&t, &flows, "wcmp", 1, &SimConfig::default()).flows[0].fct.as_us_f64();

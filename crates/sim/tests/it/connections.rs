@@ -1,12 +1,12 @@
 //! Flows with several connections: MPTCP's subflows against fluid results, RepFlow's and RepSYN's
 //! copies against the behaviour of one copy (mechanisms.md P11, P19, §10).
 
-use crate::common::{flow, list, simulate, some_flows, topology, try_simulate};
+use crate::common::{flow, last_us, list, permanent, simulate, some_flows, topology, try_simulate, with};
 use anabranch_sim::{
     Failure, FailureKind, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, SimConfig, SimError,
     StopRule, TransportConfig, TransportKind, UdpRate,
 };
-use net::{Bandwidth, HostIx, LinkIx, Time, Topology};
+use net::{Bandwidth, LinkIx, Time, Topology};
 use proptest::prelude::*;
 use traffic::{Flow, FlowList, Start};
 
@@ -20,7 +20,6 @@ fn new_reno() -> SimConfig {
     }
 }
 
-/// Returns the links from the first leaf upwards.
 fn uplinks(t: &Topology) -> Vec<LinkIx> {
     let leaf = t.link(t.out_links(t.hosts()[0])[0]).to;
     let links = (0..t.links().len() as u32).map(LinkIx);
@@ -68,7 +67,7 @@ fn equal_random_loss_coupled_subflows_equal_one_tcp() {
     let config = SimConfig {
         transport: TransportConfig { max_window_packets: Some(4000), ..TransportConfig::new_reno() },
         switch: QueueConfig { limit: QueueLimit::Packets(4000), marking: Marking::Off, ..QueueConfig::default() },
-        failures: vec![Failure { at: Time::ZERO, until: None, detection: Time::ZERO, kind: fault }],
+        failures: vec![permanent(fault)],
         ..SimConfig::default()
     };
     let flows = list(vec![flow(0, 1, 200_000_000, Time::ZERO)]);
@@ -156,7 +155,7 @@ fn f2s_two_path_example_lies_between_the_optimum_and_fixed_halves() {
     let makespan = |spec: &str| {
         let o = simulate(&t, &flows, spec, 1, &new_reno());
         // In units of payload at full rate.
-        o.flows.iter().map(|f| f.fct.as_s_f64()).fold(0.0, f64::max) * 1460.0 / 1500.0
+        last_us(&o) / 1e6 * 1460.0 / 1500.0
     };
     let single = makespan("spt:tie=first");
     assert!((2.0..2.1).contains(&single), "one path: {single} s");
@@ -165,14 +164,8 @@ fn f2s_two_path_example_lies_between_the_optimum_and_fixed_halves() {
 }
 
 fn blackhole(t: &Topology, spines: usize) -> Vec<Failure> {
-    let spines: Vec<_> = uplinks(t).into_iter().map(|l| t.link(l).to).take(spines).collect();
-    let fault = |node| Failure {
-        at: Time::ZERO,
-        until: None,
-        detection: Time::ZERO,
-        kind: FailureKind::Blackhole { node, fraction: 1.0, racks: None },
-    };
-    spines.into_iter().map(fault).collect()
+    let fault = |link| FailureKind::Blackhole { node: t.link(link).to, fraction: 1.0, racks: None };
+    uplinks(t).into_iter().map(|link| permanent(fault(link))).take(spines).collect()
 }
 
 #[test]
@@ -193,8 +186,7 @@ fn blackholed_subflows_do_not_hang_a_flow() {
         assert_eq!(o.accounting.packets_in_flight, 0, "{spec}");
         for (record, flow) in o.flows.iter().zip(&flows.flows) {
             assert_eq!(record.delivered_bytes, flow.size_bytes, "{spec}");
-            // All subflows dead but one: every one of them times out once before its data is sent
-            // elsewhere.
+            // All subflows dead but one: each times out once before its data is sent elsewhere.
             assert!(record.fct < Time::from_ms(60), "{spec}: {}", record.fct);
         }
     }
@@ -215,8 +207,7 @@ fn flow_fails_after_all_connections_fail() {
     let config = SimConfig { failures: blackhole(&t, 1), transport, ..new_reno() };
     for spec in ["repflow:force_distinct=yes", "repsyn:force_distinct=yes"] {
         let o = simulate(&t, &flows, spec, 1, &config);
-        // Acknowledgements have their own hash: the return path of one copy may be dead, of both
-        // with a chance of 1/4.
+        // Acknowledgements have their own hash: both copies return on a dead path 1 time in 4.
         for record in o.flows.iter().filter(|record| record.timeouts == 0) {
             assert!(record.fct < config.transport.min_rto, "{spec}: {}", record.fct);
         }
@@ -245,8 +236,7 @@ fn a_replicated_flow_is_sent_twice_and_a_long_one_once() {
     let flows = list(vec![flow(0, 2, 50_000, Time::ZERO)]);
     let o = simulate(&t, &flows, "repflow", 1, &new_reno());
     let record = &o.flows[0];
-    // 35 segments per copy; the second arrives in full while the acknowledgement of the first is in
-    // flight.
+    // 35 segments per copy; the second arrives while the first acknowledgement is in flight.
     assert_eq!((record.packets_sent, record.delivered_bytes, record.duplicate_bytes), (70, 50_000, 50_000));
     assert_eq!((o.accounting.flows_started, o.accounting.flows_completed), (1, 1));
 
@@ -262,11 +252,8 @@ fn a_replicated_flow_is_sent_twice_and_a_long_one_once() {
 fn only_the_handshake_is_replicated_by_repsyn() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=2");
     let flows = list(vec![flow(0, 2, 50_000, Time::ZERO)]);
-    let handshake = SimConfig {
-        transport: TransportConfig { handshake: true, ..TransportConfig::new_reno() },
-        ..SimConfig::default()
-    };
-    let without = SimConfig { transport: TransportConfig::new_reno(), ..SimConfig::default() };
+    let handshake = with(TransportConfig { handshake: true, ..TransportConfig::new_reno() });
+    let without = with(TransportConfig::new_reno());
     let one = simulate(&t, &flows, "ecmp", 1, &handshake);
     for config in [&handshake, &without] {
         let o = simulate(&t, &flows, "repsyn", 1, config);
@@ -283,7 +270,7 @@ fn only_the_handshake_is_replicated_by_repsyn() {
         o.flows.iter().filter(|f| f.end != FlowEnd::Completed || f.fct >= config.transport.min_rto).count() as f64
             / 200.0
     };
-    // A connection is dead when either direction is hashed onto one of four spines: 7/16. Both are,
+    // Dead when either direction is hashed onto one of four spines: 7/16. Both connections are,
     // with different first hops: not more than the square of it.
     let (single, raced) = (suffered("ecmp"), suffered("repsyn:force_distinct=yes"));
     assert!((single - 7.0 / 16.0).abs() < 0.1, "{single}");
@@ -293,10 +280,7 @@ fn only_the_handshake_is_replicated_by_repsyn() {
 #[test]
 fn subflows_shake_hands_each_and_small_flows_keep_one() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=2");
-    let handshake = SimConfig {
-        transport: TransportConfig { handshake: true, ..TransportConfig::new_reno() },
-        ..SimConfig::default()
-    };
+    let handshake = with(TransportConfig { handshake: true, ..TransportConfig::new_reno() });
     let sent = |size, spec: &str| {
         let o = simulate(&t, &list(vec![flow(0, 2, size, Time::ZERO)]), spec, 1, &handshake);
         assert_eq!(o.accounting.flows_completed, 1);
@@ -313,13 +297,7 @@ fn a_flow_that_waits_starts_once_when_the_first_copy_is_complete() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=2");
     let mut flows = list(vec![flow(0, 2, 40_000, Time::ZERO)]);
     let delay = Time::from_us(7);
-    flows.flows.push(Flow {
-        src: HostIx(1),
-        dst: HostIx(3),
-        size_bytes: 40_000,
-        start: Start::After { flow: 0, delay },
-        group: 0,
-    });
+    flows.flows.push(Flow { start: Start::After { flow: 0, delay }, ..flow(1, 3, 40_000, Time::ZERO) });
     for spec in ["repflow", "repsyn", "mptcp:subflows=4,open_after=0"] {
         let o = simulate(&t, &flows, spec, 1, &new_reno());
         assert_eq!(o.accounting.flows_completed, 2, "{spec}");
@@ -331,19 +309,16 @@ fn a_flow_that_waits_starts_once_when_the_first_copy_is_complete() {
 fn udp_is_refused() {
     let t = topology("dumbbell:n=1");
     let udp = TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(1)));
-    let config =
-        SimConfig { transport: TransportConfig { kind: udp, ..TransportConfig::default() }, ..SimConfig::default() };
+    let config = with(TransportConfig { kind: udp, ..TransportConfig::default() });
     let flows = list(vec![flow(0, 1, 10_000, Time::ZERO)]);
     for name in ["mptcp", "repflow", "repsyn"] {
         let error = try_simulate(&t, &flows, name, 1, &config).unwrap_err();
         assert!(matches!(error, SimError::Config { key: "transport", .. }));
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "transport = udp: balancer `{name}` opens several connections per flow, but UDP has none; use newreno \
-                 or dctcp, or a balancer with one connection per flow"
-            )
+        let reason = format!(
+            "balancer `{name}` opens several connections per flow, but UDP has none; use newreno or dctcp, or a \
+             balancer with one connection per flow"
         );
+        assert_eq!(error.to_string(), format!("transport = udp: {reason}"));
     }
 }
 
@@ -362,9 +337,8 @@ fn specs() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// Every parameter, small windows and queues, losses, cut runs: the accounting is consistent
-    /// (the simulator checks), everything ends, bytes are counted once, and a second run is
-    /// identical.
+    /// Every parameter, small windows and queues, losses, cut runs: the accounting is consistent,
+    /// everything ends, bytes are counted once, and a second run is identical.
     #[test]
     fn several_connections_make_one_flow(
         spec in specs(),
@@ -390,12 +364,7 @@ proptest! {
                 ..TransportConfig::default()
             },
             switch: QueueConfig { limit: QueueLimit::Packets(queue), ..QueueConfig::default() },
-            failures: vec![Failure {
-                at: Time::ZERO,
-                until: None,
-                detection: Time::ZERO,
-                kind: FailureKind::RandomDrop { link, probability: loss },
-            }],
+            failures: vec![permanent(FailureKind::RandomDrop { link, probability: loss })],
             stop: StopRule { until },
             ..SimConfig::default()
         };

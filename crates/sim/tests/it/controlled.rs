@@ -1,28 +1,29 @@
 //! Runs with a controller: accounting, recovery from failures, channels, agents, overhead.
 
 use crate::common::static_plane::{Kind, StaticPlane};
-use crate::common::{flow, list, some_flows, topology};
+use crate::common::{fault, flow, list, some_flows, topology, with};
 use anabranch_sim::{
-    Boot, ControlConfig, Failure, FailureKind, Outcome, Scenario, SimConfig, SimError, StopRule, TransportConfig,
-    TransportKind, UdpRate, run, run_controlled,
+    Boot, ControlConfig, Failure, FailureKind, Outcome, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
+    UdpRate, run, run_controlled,
 };
 use balance::Spec;
 use balance::central::{AgentCommand, AgentReport};
 use net::{Bandwidth, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use traffic::FlowList;
 
-fn controlled_by(plane: &mut StaticPlane<'_>, t: &Topology, flows: &FlowList, config: &SimConfig) -> Outcome {
-    try_controlled(plane, t, flows, config).unwrap_or_else(|error| panic!("{error}"))
+const SMALL: &str = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2";
+
+/// Runs one UDP flow of 1,000 packets, of 12 us each, from the first leaf to the second.
+fn one_flow<'t>(t: &'t Topology, kind: Kind, config: SimConfig) -> (Outcome, StaticPlane<'t>) {
+    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let mut plane = StaticPlane::new(t, kind);
+    let o = controlled_by(&mut plane, t, &flows, &SimConfig { transport: udp(1_000), ..config });
+    (o, plane)
 }
 
-fn try_controlled(
-    plane: &mut StaticPlane<'_>,
-    topology: &Topology,
-    flows: &FlowList,
-    config: &SimConfig,
-) -> Result<Outcome, SimError> {
-    let balancer = Spec::parse("sdn-spt").unwrap();
-    run_controlled(&Scenario { topology, flows, balancer: &balancer, seed: 1, config }, plane, &mut |_| true)
+fn controlled_by(plane: &mut StaticPlane<'_>, topology: &Topology, flows: &FlowList, config: &SimConfig) -> Outcome {
+    let scenario = Scenario { topology, flows, balancer: &Spec::parse("sdn-spt").unwrap(), seed: 1, config };
+    run_controlled(&scenario, plane, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn controlled(kind: Kind, t: &Topology, flows: &FlowList, config: &SimConfig) -> Outcome {
@@ -35,15 +36,13 @@ fn udp(mbps: u64) -> TransportConfig {
 }
 
 fn failure(kind: FailureKind, at_us: u64, until_us: Option<u64>) -> Failure {
-    let until = until_us.map(Time::from_us);
-    Failure { at: Time::from_us(at_us), until, detection: Time::from_us(50), kind }
+    fault(kind, at_us, until_us, 50)
 }
 
 fn node(t: &Topology, name: &str) -> NodeIx {
     NodeIx(t.nodes().iter().position(|node| node.name == name).expect("a node of this name") as u32)
 }
 
-/// Returns the link from one node to another.
 fn link(t: &Topology, from: &str, to: &str) -> LinkIx {
     *t.out_links(node(t, from)).iter().find(|link| t.link(**link).to == node(t, to)).expect("a link")
 }
@@ -54,12 +53,8 @@ fn every_flow_completes_over_rules_and_groups() {
     let flows = some_flows(16, 200, 3, Time::from_us(2_000), 100_000);
     for kind in [Kind::Single, Kind::Groups] {
         let o = controlled(kind, &t, &flows, &SimConfig::default());
-        assert_eq!(
-            (o.accounting.flows_completed, o.accounting.packets_in_flight),
-            (200, 0),
-            "{kind:?}: {:?}",
-            o.accounting
-        );
+        let ended = (o.accounting.flows_completed, o.accounting.packets_in_flight);
+        assert_eq!(ended, (200, 0), "{kind:?}: {:?}", o.accounting);
         assert_eq!(o.accounting.dropped.no_route + o.accounting.dropped.looped, 0);
         let plane = o.plane.expect("there is a controller");
         // The network was up before: a rule per host and switch, and no message from time 0 on.
@@ -84,7 +79,7 @@ fn groups_spread_flows_and_single_paths_do_not() {
 
 #[test]
 fn controller_requirement_mismatch_rejected() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let (flows, config) = (list(vec![flow(0, 2, 1000, Time::ZERO)]), SimConfig::default());
     let scenario = |balancer| Scenario { topology: &t, flows: &flows, balancer, seed: 1, config: &config };
     let (central, ecmp) = (Spec::parse("sdn-spt").unwrap(), Spec::parse("ecmp").unwrap());
@@ -100,19 +95,16 @@ fn controller_requirement_mismatch_rejected() {
     assert!(error.to_string().contains("several links"), "{error}");
 }
 
-/// Sends one UDP flow over the path that is cut. The packets sent until the switch has its new
-/// rules are lost.
+/// Runs one UDP flow over the path that is cut, which loses packets until there are new rules.
 fn lost_packets(config: &SimConfig) -> (u64, Outcome) {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
-    let mut plane = StaticPlane::new(&t, Kind::Single);
-    let o = controlled_by(&mut plane, &t, &flows, config);
+    let t = topology(SMALL);
+    let (o, _) = one_flow(&t, Kind::Single, config.clone());
     (o.accounting.dropped.total(), o)
 }
 
 /// A packet takes 12 us at this rate.
 fn cut(control: ControlConfig, more: &[Failure]) -> SimConfig {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let mut failures = vec![failure(FailureKind::LinkDown(link(&t, "leaf0", "spine0")), 2_000, None)];
     failures.extend_from_slice(more);
     SimConfig { transport: udp(1_000), control, failures, ..SimConfig::default() }
@@ -136,12 +128,11 @@ fn cut_repaired_after_detection_and_channel_round_trip() {
 
 #[test]
 fn a_stalled_channel_delays_recovery_and_loses_nothing() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let stall = failure(FailureKind::ChannelStall(node(&t, "leaf0")), 1_000, Some(6_000));
     let config = cut(ControlConfig { latency: Time::from_us(10), ..ControlConfig::default() }, &[stall]);
     let (lost, o) = lost_packets(&config);
-    // Until the stall ends at 6 ms, 4 ms after the cut; the delayed messages then arrive
-    // immediately.
+    // The stall ends 4 ms after the cut; the delayed messages then arrive immediately.
     let expected = 4_000 / 12;
     assert!(lost.abs_diff(expected) <= 6, "{lost} lost, {expected} expected");
     assert_eq!(o.plane.expect("a controller").messages_lost, 0);
@@ -149,12 +140,10 @@ fn a_stalled_channel_delays_recovery_and_loses_nothing() {
 
 #[test]
 fn broken_connection_loses_messages_and_reconnects() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let t = topology(SMALL);
     let broken = failure(FailureKind::ChannelDown(node(&t, "leaf0")), 1_000, Some(6_000));
     let config = cut(ControlConfig { latency: Time::from_us(10), ..ControlConfig::default() }, &[broken]);
-    let mut plane = StaticPlane::new(&t, Kind::Single);
-    let o = controlled_by(&mut plane, &t, &flows, &config);
+    let (o, plane) = one_flow(&t, Kind::Single, config);
     assert_eq!((plane.connected, plane.disconnected), (5, 1));
     // The other end of the cable notifies the controller. The controller cannot reach the first
     // switch before that is back, with a handshake of two round trips and a message.
@@ -164,12 +153,10 @@ fn broken_connection_loses_messages_and_reconnects() {
 
 #[test]
 fn without_the_controller_switches_go_on() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let t = topology(SMALL);
     let down = failure(FailureKind::ControllerDown, 1_000, Some(9_000));
-    let config = SimConfig { transport: udp(1_000), failures: vec![down.clone()], ..SimConfig::default() };
-    let mut plane = StaticPlane::new(&t, Kind::Single);
-    let o = controlled_by(&mut plane, &t, &flows, &config);
+    let config = SimConfig { failures: vec![down.clone()], ..SimConfig::default() };
+    let (o, plane) = one_flow(&t, Kind::Single, config);
     assert_eq!((plane.connected, plane.disconnected), (8, 4));
     assert_eq!((o.accounting.flows_completed, o.accounting.dropped.total()), (1, 0));
     // A cable cut meanwhile is repaired only afterwards.
@@ -180,15 +167,12 @@ fn without_the_controller_switches_go_on() {
 #[test]
 fn switch_after_power_loss_gets_rules_again() {
     let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
     let off = failure(FailureKind::SwitchDown(node(&t, "spine0")), 2_000, Some(4_000));
-    let config = SimConfig { transport: udp(1_000), failures: vec![off], ..SimConfig::default() };
-    let mut plane = StaticPlane::new(&t, Kind::Single);
-    let o = controlled_by(&mut plane, &t, &flows, &config);
+    let config = SimConfig { failures: vec![off], ..SimConfig::default() };
+    let (o, plane) = one_flow(&t, Kind::Single, config);
     assert_eq!((plane.connected, plane.disconnected), (4, 1));
-    // On the dead link for the 50 us until its port notices and the 200 us until the rules are
-    // gone; without a rule until, after 2 ms, the switch is connected (four one-way delays of 100
-    // us).
+    // 50 us until its port notices and 200 us until the rules are gone; without a rule until, after
+    // 2 ms, the switch is connected (four one-way delays of 100 us).
     let dropped = o.accounting.dropped;
     assert!(dropped.link_down.abs_diff(250 / 12) <= 4, "{dropped:?}");
     assert!(dropped.total().abs_diff(2_400 / 12) <= 4, "{dropped:?}");
@@ -197,11 +181,10 @@ fn switch_after_power_loss_gets_rules_again() {
 
 #[test]
 fn only_the_receiving_end_of_a_one_way_cut_notices() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let t = topology(SMALL);
     let cut = failure(FailureKind::OneWayDown(link(&t, "leaf0", "spine0")), 2_000, None);
-    let config = SimConfig { transport: udp(1_000), failures: vec![cut], ..SimConfig::default() };
-    let o = controlled(Kind::Single, &t, &flows, &config);
+    let config = SimConfig { failures: vec![cut], ..SimConfig::default() };
+    let (o, _) = one_flow(&t, Kind::Single, config);
     let plane = o.plane.expect("a controller");
     assert_eq!(plane.tally.decisions, 1, "one port-status, from spine0");
     assert!(o.accounting.dropped.link_down > 0 && o.accounting.dropped.link_down < 40, "{:?}", o.accounting.dropped);
@@ -209,9 +192,9 @@ fn only_the_receiving_end_of_a_one_way_cut_notices() {
 
 #[test]
 fn rules_that_loop_are_found_by_the_hop_limit() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let flows = list(vec![flow(0, 2, 14_600, Time::ZERO)]);
-    let config = SimConfig { transport: udp(1_000), ..SimConfig::default() };
+    let config = with(udp(1_000));
     let o = controlled(Kind::Loop, &t, &flows, &config);
     assert_eq!((o.accounting.dropped.total(), o.accounting.dropped.looped), (10, 10), "{:?}", o.accounting);
     // Back and forth 64 times, and the link of the host.
@@ -220,13 +203,11 @@ fn rules_that_loop_are_found_by_the_hop_limit() {
 
 #[test]
 fn packets_for_the_controller_are_capped_and_counted() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let t = topology(SMALL);
     // 1000 packets in 12 ms at 1000 per second: a burst of 100 and 12 more.
     let control = ControlConfig { packet_in_per_s: Some(1_000), ..ControlConfig::default() };
-    let config = SimConfig { transport: udp(1_000), control, ..SimConfig::default() };
-    let mut plane = StaticPlane::new(&t, Kind::Sink);
-    let o = controlled_by(&mut plane, &t, &flows, &config);
+    let config = SimConfig { control, ..SimConfig::default() };
+    let (o, _) = one_flow(&t, Kind::Sink, config);
     assert_eq!(o.accounting.packets_to_controller, 1000);
     let record = o.plane.expect("a controller");
     let sent = record.to_controller.packet_in.messages;
@@ -240,7 +221,7 @@ fn packets_for_the_controller_are_capped_and_counted() {
 
 #[test]
 fn packets_forwarded_by_controller_arrive() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let flows = list(vec![flow(0, 2, 14_600, Time::ZERO), flow(3, 1, 14_600, Time::from_us(3))]);
     let mut plane = StaticPlane::new(&t, Kind::Reactive);
     let o = controlled_by(&mut plane, &t, &flows, &SimConfig::default());
@@ -248,18 +229,15 @@ fn packets_forwarded_by_controller_arrive() {
     // Ten segments and their acknowledgements, at each of three switches, for each flow.
     assert_eq!((plane.packet_ins, o.accounting.packets_to_controller), (120, 120));
     let record = o.plane.expect("a controller");
-    assert_eq!(
-        (record.to_switches.packet_out.messages, o.control.packets),
-        (120, 0),
-        "they are packets of flows again"
-    );
+    let sent = (record.to_switches.packet_out.messages, o.control.packets);
+    assert_eq!(sent, (120, 0), "they are packets of flows again");
     // Each goes up and down a channel of 100 us three times, and so does its acknowledgement.
     assert!(o.flows.iter().all(|flow| flow.sender_fct > Time::from_us(1_200)), "{:?}", o.flows);
 }
 
 #[test]
 fn agents_report_flows_above_the_threshold_and_their_end() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let flows = list(vec![flow(0, 2, 1460 * 100, Time::from_us(5)), flow(1, 3, 1460 * 10, Time::from_us(5))]);
     let above = |bytes| StaticPlane::new(&t, Kind::Single).ordering(AgentCommand::SetReportThreshold(bytes));
     let mut plane = above(1460 * 20);
@@ -268,8 +246,7 @@ fn agents_report_flows_above_the_threshold_and_their_end() {
     assert_eq!((bytes, size), (1460 * 21, Some(1460 * 100)), "the first segment above");
     assert_eq!((tuple.src, tuple.dst), (address::host_ipv4(net::HostIx(0)), address::host_ipv4(net::HostIx(2))));
     assert_eq!((tuple.protocol, o.plane.expect("a controller").agent_reports), (6, 1));
-    // Reported immediately with a threshold of 0; the end of the first flow is reported while the
-    // second still runs.
+    // With a threshold of 0 at once; the end of the first flow while the second still runs.
     let mut config = SimConfig::default();
     config.control.reports_flow_sizes = false;
     config.control.agent_latency = Time::from_us(20);
@@ -287,15 +264,13 @@ fn agents_report_flows_above_the_threshold_and_their_end() {
 
 #[test]
 fn cold_switches_drop_until_connected() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-    let flows = list(vec![flow(0, 2, 1460 * 1000, Time::ZERO)]);
+    let t = topology(SMALL);
     let latency = Time::from_us(100);
     let boot = Boot::Cold { connect_at: Time::from_us(1_000) };
     let control = ControlConfig { boot, latency, ..ControlConfig::default() };
-    let config = SimConfig { transport: udp(1_000), control, ..SimConfig::default() };
-    let o = controlled(Kind::Single, &t, &flows, &config);
-    // Hello, its reply with the features request, features reply, rules: four one-way delays of 100
-    // us.
+    let config = SimConfig { control, ..SimConfig::default() };
+    let (o, _) = one_flow(&t, Kind::Single, config);
+    // Hello, features request, features reply, rules: four one-way delays of 100 us.
     let expected = 1_400 / 12;
     assert!(o.accounting.dropped.no_route.abs_diff(expected) <= 4, "{:?}: {expected}", o.accounting.dropped);
     let plane = o.plane.expect("a controller");
@@ -318,7 +293,7 @@ fn slow_channels_carry_one_message_after_the_other() {
 
 #[test]
 fn a_full_table_is_an_error_that_is_counted() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let flows = list(vec![flow(0, 3, 1460 * 10, Time::ZERO)]);
     let control = ControlConfig { max_entries: 3, ..ControlConfig::default() };
     let stop = StopRule { until: Some(Time::from_ms(50)) };
@@ -332,7 +307,7 @@ fn a_full_table_is_an_error_that_is_counted() {
 
 #[test]
 fn rate_limits_slow_udp_and_count_as_ignored_elsewhere() {
-    let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+    let t = topology(SMALL);
     let run = |transport: TransportConfig, packets: u64| {
         let flows = list(vec![flow(0, 2, 1460 * packets, Time::from_us(500))]);
         let config = SimConfig { transport, ..SimConfig::default() };
@@ -340,7 +315,7 @@ fn rate_limits_slow_udp_and_count_as_ignored_elsewhere() {
             .ordering(AgentCommand::SetReportThreshold(0))
             .pacing(Bandwidth::from_mbps(100));
         let o = controlled_by(&mut plane, &t, &flows, &config);
-        let ignored = o.plane.expect("a controller").paces_ignored;
+        let ignored = o.plane.expect("a controller").rate_limits_ignored;
         (o.flows[0].fct, plane.paced, ignored)
     };
     let (fct, paced, ignored) = run(udp(1_000), 100);

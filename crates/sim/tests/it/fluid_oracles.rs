@@ -1,11 +1,9 @@
-//! Fluid values of mechanisms.md (P02, P11, section 10 oracles 1 and 10), from fixed-path max-min
-//! rates.
+//! Fluid values of mechanisms.md (P02, P11, §10 oracles 1 and 10) from fixed-path max-min rates.
 
 use crate::common::topology;
 use anabranch_sim::bounds::fixed_path::{self, Service};
 use net::{HostIx, LinkIx, RandomStream, Routes, Topology};
 
-/// Returns path number `rank` between two single-homed hosts.
 fn path(t: &Topology, routes: &Routes, src: HostIx, dst: HostIx, rank: u32) -> Vec<LinkIx> {
     let between = routes.path(t, routes.class_node(routes.class_of(src)), routes.class_of(dst), rank);
     let ends = [routes.last_link(src).unwrap().reverse(), routes.last_link(dst).unwrap()];
@@ -25,15 +23,13 @@ impl Shares {
         }))
     }
 
-    /// Returns whether a value printed with two decimals equals this one, within the accuracy of so
-    /// few trials.
+    /// Returns whether this is the value printed, within the accuracy of so few trials.
     fn prints_as(&self, which: usize, printed: f64) -> bool {
         let (value, error) = self.0[which];
         (value - printed).abs() <= 0.005 + 3.0 * error
     }
 }
 
-/// Paths a flow may take.
 #[derive(Clone, Copy)]
 enum Allowed {
     All,
@@ -43,8 +39,7 @@ enum Allowed {
     TwoCoresEach,
 }
 
-/// Draws `subflows` random paths for every host of a k = 8 or 4 fat-tree, which sends to the host
-/// half of all away.
+/// Draws random paths from every host of a fat-tree to the host half of all away.
 fn random_paths(spec: &str, subflows: usize, allowed: Allowed, trials: u32) -> Shares {
     let t = topology(spec);
     let routes = Routes::intact(&t);
@@ -77,12 +72,10 @@ fn random_paths(spec: &str, subflows: usize, allowed: Allowed, trials: u32) -> S
     Shares::of(&(0..trials).map(trial).collect::<Vec<_>>())
 }
 
-/// In the k = 4 tree the four flows of a pod meet no others: 4 paths each, 256 equally likely
-/// cases, exactly.
+/// In the k = 4 tree the four flows of a pod meet no others: 256 equally likely cases, exactly.
 ///
-/// P02 prints a mean of 0.63 and a smallest share of 0.39. The exact values are 473/768 = 0.616 and
-/// 0.3955. A single trial's mean has a standard deviation of 0.076, so the printed ones look like
-/// those of some hundred trials.
+/// P02 prints a mean of 0.63 and a smallest share of 0.39; exact are 473/768 = 0.616 and 0.3955. A
+/// trial's mean has a standard deviation of 0.076: the printed ones are of some hundred trials.
 #[test]
 fn ecmp_in_a_small_fat_tree_by_enumeration() {
     let t = topology("fat-tree:k=4");
@@ -108,8 +101,7 @@ fn ecmp_in_a_small_fat_tree_by_enumeration() {
     assert!((drawn.0[1].0 - expected_least).abs() < 4.0 * drawn.0[1].1, "{:?}", drawn.0);
 }
 
-/// P02 also prints 36 % of flows below half. The computed value is 33.4 % (standard error 0.2); 36
-/// is within the spread of a few trials only.
+/// P02 also prints 36 % of flows below half: a few trials. Computed are 33.4 % (± 0.2).
 #[test]
 fn ecmp_in_a_fat_tree_of_8_ports() {
     let equal = random_paths("fat-tree:k=8", 1, Allowed::All, 400);
@@ -148,8 +140,7 @@ fn the_two_path_example_of_f2() {
         assert!(got.iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-9), "{got:?} {expected:?}");
     };
     let f = [20.0, 80.0, 60.0, 40.0];
-    // Flows above 50 Mb in halves: f1, f4, f2a, f2b, f3a, f3b. Of equal sizes the one listed first
-    // goes first.
+    // Flows above 50 Mb in halves: f1, f4, f2a, f2b, f3a, f3b, in this order if equal.
     let halves = [20.0, 40.0, 40.0, 40.0, 30.0, 30.0];
     let (single, ecmp, mptcp, best): (&[u32], &[u32], &[u32], &[u32]) =
         (&[0; 4], &[1, 0, 1, 0], &[0, 1, 0, 1, 0, 1], &[0, 0, 1, 1]);
@@ -168,8 +159,7 @@ fn the_two_path_example_of_f2() {
     close(&[halves[1], halves[2].max(halves[3])], &[0.7, 1.1]);
 }
 
-/// Oracle 10: F0's tree under stride(30), over the first of all paths and placed one by one on the
-/// least booked.
+/// Oracle 10: F0's tree under stride(30), over the first paths and over the least booked.
 #[test]
 fn f0s_core_links() {
     let t = topology("fat-tree:k=4,hosts_per_edge=10,host_rate=1Mbps,fabric_rate=10Mbps");

@@ -1,6 +1,6 @@
 //! Priority flow control and traffic classes.
 
-use crate::common::{flow, list, simulate, topology};
+use crate::common::{flow, last_us, list, simulate, topology};
 use anabranch_sim::{FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, SimConfig, TransportConfig};
 use balance::Lossless;
 use net::Time;
@@ -32,21 +32,17 @@ fn incast(config: &SimConfig) -> Outcome {
 #[test]
 fn an_incast_loses_nothing_and_keeps_the_last_link_busy() {
     let lossy = incast(&config(None, vec![]));
-    assert!(
-        lossy.accounting.dropped.queue > 100,
-        "the scenario must overload the queue: {:?}",
-        lossy.accounting.dropped
-    );
+    let dropped = lossy.accounting.dropped;
+    assert!(dropped.queue > 100, "the scenario must overload the queue: {dropped:?}");
     let lossless = incast(&config(pfc(1), vec![]));
     assert_eq!((lossless.accounting.dropped.total(), lossless.accounting.flows_completed), (0, 16));
     assert!(lossless.flows.iter().all(|flow| flow.retransmitted == 0 && flow.timeouts == 0));
     // 16 MB and their headers over one link of 10 Gb/s, and one latency.
     let bytes = 16.0 * (1_000_000.0 + 685.0 * 40.0);
     let bound = bytes * 8.0 / 10e9 * 1e6;
-    let last = lossless.flows.iter().map(|flow| flow.fct.as_us_f64()).fold(0.0, f64::max);
+    let last = last_us(&lossless);
     assert!(last >= bound && last < bound * 1.01 + 60.0, "{last} us, bound {bound}");
-    // The bytes buffered before the last link are bounded by what its neighbours may send before
-    // they stop.
+    // Its buffers are bounded by the bytes that its neighbours may send before they stop.
     let deepest = lossless.queues.iter().map(|queue| queue.max_bytes).max().unwrap();
     assert!(deepest < 16 * (40_000 + 30_000), "{deepest} bytes");
 }
@@ -65,15 +61,13 @@ fn the_urgent_class_overtakes() {
     };
     let (one_class, two_classes) = (worst(&config(pfc(1), vec![10_000])), worst(&config(pfc(2), vec![10_000])));
     assert!(one_class > 2.0, "short flows must suffer in one class: {one_class}");
-    // An urgent packet waits for one packet in transmission at each of four hops, and for nothing
-    // else.
+    // An urgent packet waits for one packet in transmission at each of four hops only.
     assert!(two_classes < 1.3 && two_classes < one_class / 2.0, "{two_classes} against {one_class}");
 }
 
 #[test]
 fn watchdog_ends_pause_deadlock() {
-    // Shortest paths around a ring, every host sending half-way round: buffers wait for each other
-    // in a cycle.
+    // Around a ring, every host sending half-way: buffers wait for each other in a cycle.
     let t = topology("camcube:k=5");
     let n = t.hosts().len() as u32;
     let flows = list((0..n).map(|src| flow(src, (src + 62) % n, 2_000_000, Time::ZERO)).collect());

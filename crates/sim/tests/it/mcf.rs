@@ -5,8 +5,7 @@ use anabranch_sim::bounds::cuts::{self, Capacity};
 use anabranch_sim::bounds::mcf::{Concurrent, Demand, max_concurrent};
 use net::{Bandwidth, HostIx, LinkIx, RandomStream, Topology};
 
-/// Maximises `objective · x` under `rows · x <= limits`, `x >= 0`, all limits at least 0: the
-/// tableau simplex with Bland's rule, which cannot cycle.
+/// Maximises `objective · x` under `rows · x <= limits`, `x >= 0`: simplex with Bland's rule.
 fn simplex(rows: &[Vec<f64>], limits: &[f64], objective: &[f64]) -> f64 {
     let (m, n) = (rows.len(), objective.len());
     let width = n + m + 1;

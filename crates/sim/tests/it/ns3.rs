@@ -9,7 +9,6 @@ use anabranch_sim::{
 use net::Time;
 use traffic::FlowList;
 
-/// One reference run.
 struct Reference {
     topology: &'static str,
     flows: &'static str,
@@ -22,6 +21,16 @@ struct Reference {
 const DUMBBELL_FLOWS: &str = include_str!("../data/ns3/dumbbell-flows.csv");
 const FAT_TREE_FLOWS: &str = include_str!("../data/ns3/fat-tree-flows.csv");
 const DCTCP: TransportKind = TransportKind::Dctcp { gain: 1.0 / 16.0 };
+
+/// The runs differ from one with NewReno and queues too long to overflow.
+const FAT_TREE: Reference = Reference {
+    topology: "fat-tree:k=4",
+    flows: FAT_TREE_FLOWS,
+    result: include_str!("../data/ns3/fat-tree-no-loss-result.csv"),
+    transport: TransportKind::NewReno,
+    queue_packets: 5_000,
+    drops: 0,
+};
 
 fn flows(csv: &str) -> FlowList {
     let field = |line: &str, n: usize| line.split(',').nth(n).unwrap().parse::<u64>().unwrap();
@@ -106,9 +115,7 @@ fn a_bottleneck_without_loss_is_the_same_flow_by_flow() {
         topology: "dumbbell:n=4",
         flows: DUMBBELL_FLOWS,
         result: include_str!("../data/ns3/dumbbell-no-loss-result.csv"),
-        transport: TransportKind::NewReno,
-        queue_packets: 5_000,
-        drops: 0,
+        ..FAT_TREE
     };
     let o = simulated(&reference, Time::ZERO, 1);
     let ratio = report("dumbbell without loss", &o, &reference);
@@ -119,40 +126,24 @@ fn a_bottleneck_without_loss_is_the_same_flow_by_flow() {
 
 #[test]
 fn a_fat_tree_without_loss_has_the_same_mean() {
-    let reference = Reference {
-        topology: "fat-tree:k=4",
-        flows: FAT_TREE_FLOWS,
-        result: include_str!("../data/ns3/fat-tree-no-loss-result.csv"),
-        transport: TransportKind::NewReno,
-        queue_packets: 5_000,
-        drops: 0,
-    };
-    let o = simulated(&reference, Time::ZERO, 1);
-    let ratio = report("fat-tree without loss", &o, &reference);
+    let o = simulated(&FAT_TREE, Time::ZERO, 1);
+    let ratio = report("fat-tree without loss", &o, &FAT_TREE);
     assert!((ratio - 1.0).abs() < 0.01);
-    // Not flow by flow: packets that arrive in the same picosecond are served in another order, and
-    // those ties change which flow waits.
+    // Packets that arrive in the same picosecond are served in another order.
     assert_eq!(o.accounting.dropped.total(), 0);
 }
 
 #[test]
 fn dctcp_without_loss_agrees() {
-    let reference = Reference {
-        topology: "fat-tree:k=4",
-        flows: FAT_TREE_FLOWS,
-        result: include_str!("../data/ns3/fat-tree-dctcp-no-loss-result.csv"),
-        transport: DCTCP,
-        queue_packets: 5_000,
-        drops: 0,
-    };
+    let result = include_str!("../data/ns3/fat-tree-dctcp-no-loss-result.csv");
+    let reference = Reference { result, transport: DCTCP, ..FAT_TREE };
     let o = simulated(&reference, Time::ZERO, 1);
     let ratio = report("fat-tree, DCTCP without loss", &o, &reference);
     assert!((ratio - 1.0).abs() < 0.1);
 }
 
 /// A queue that overflows makes runs chaotic: a packet earlier or later is a 5 ms time-out more or
-/// less. The simulator's value is therefore the mean of ten runs that differ by at most 2 ns per
-/// packet, and the bound is on means.
+/// less. So means of ten runs that differ by at most 2 ns per packet are compared.
 #[test]
 fn with_loss_means_and_drops_agree_within_a_tenth() {
     let cases = [
@@ -162,20 +153,18 @@ fn with_loss_means_and_drops_agree_within_a_tenth() {
                 topology: "dumbbell:n=4,host_rate=25Gbps",
                 flows: include_str!("../data/ns3/dumbbell-many-flows.csv"),
                 result: include_str!("../data/ns3/dumbbell-many-result.csv"),
-                transport: TransportKind::NewReno,
                 queue_packets: 100,
                 drops: 14_387,
+                ..FAT_TREE
             },
         ),
         (
             "fat-tree",
             Reference {
-                topology: "fat-tree:k=4",
-                flows: FAT_TREE_FLOWS,
                 result: include_str!("../data/ns3/fat-tree-result.csv"),
-                transport: TransportKind::NewReno,
                 queue_packets: 100,
                 drops: 6_517,
+                ..FAT_TREE
             },
         ),
     ];
@@ -193,14 +182,8 @@ fn with_loss_means_and_drops_agree_within_a_tenth() {
 /// DCTCP loses so few packets (20 of 667,000 in ns-3) that only completion times can be compared.
 #[test]
 fn dctcp_with_loss_agrees() {
-    let reference = Reference {
-        topology: "fat-tree:k=4",
-        flows: FAT_TREE_FLOWS,
-        result: include_str!("../data/ns3/fat-tree-dctcp-result.csv"),
-        transport: DCTCP,
-        queue_packets: 100,
-        drops: 20,
-    };
+    let result = include_str!("../data/ns3/fat-tree-dctcp-result.csv");
+    let reference = Reference { result, transport: DCTCP, queue_packets: 100, drops: 20, ..FAT_TREE };
     let o = simulated(&reference, Time::ZERO, 1);
     let ratio = report("fat-tree, DCTCP", &o, &reference);
     assert!((ratio - 1.0).abs() < 0.1);

@@ -1,28 +1,19 @@
 //! CUBIC, SACK, the `spray` transport, trimming and RDMA: closed forms and known properties.
 
-use crate::common::{flow, list, simulate, some_flows, topology};
+use crate::common::{fabric_link, fault, flow, last_us, list, simulate, some_flows, topology, total, with};
 use anabranch_sim::{
-    FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, SimConfig,
+    FailureKind, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, SimConfig,
     TransportConfig,
 };
 use net::Time;
-
-fn with(transport: TransportConfig) -> SimConfig {
-    SimConfig { transport, ..SimConfig::default() }
-}
 
 fn without_resequencing(transport: TransportConfig) -> SimConfig {
     SimConfig { host: HostConfig { resequencing: Resequencing::Off, ..HostConfig::default() }, ..with(transport) }
 }
 
-/// Returns the payload rate of a flow as a share of what a 10 Gb/s link carries of 1460 B in 1500
-/// B.
+/// Returns the payload rate of a flow as a share of that of a busy link of 10 Gb/s.
 fn share_of_line(o: &Outcome, flow: usize, bytes: u64) -> f64 {
     bytes as f64 / 1460.0 * 1.2 / o.flows[flow].fct.as_us_f64()
-}
-
-fn total(o: &Outcome, of: impl Fn(&anabranch_sim::FlowRecord) -> u32) -> u32 {
-    o.flows.iter().map(of).sum()
 }
 
 #[test]
@@ -44,8 +35,7 @@ fn every_transport_alone_reaches_line_rate() {
 
 #[test]
 fn sack_repairs_many_losses_faster_than_newreno() {
-    // Slow start overruns a queue of 100 packets before a slower link: half of a window is lost at
-    // once.
+    // Slow start overruns a queue before a slower link: half of a window is lost at once.
     let t = topology("dumbbell:n=1,bottleneck_rate=2Gbps,bottleneck_delay=100us");
     let flows = list(vec![flow(0, 1, 4_000_000, Time::ZERO)]);
     let run = |sack| {
@@ -83,7 +73,7 @@ fn cubic_flows_fill_and_share_a_bottleneck() {
         ..with(TransportConfig::cubic())
     };
     let o = simulate(&t, &flows, "ecmp", 1, &config);
-    let last = o.flows.iter().map(|f| f.fct.as_us_f64()).fold(0.0, f64::max);
+    let last = last_us(&o);
     let wire = 4.0 * size as f64 / 1460.0 * 1.2;
     assert!(last > wire && last < 1.05 * wire, "{last} us for {wire} us of packets");
 }
@@ -130,7 +120,7 @@ fn an_incast_converges_with_trimming_and_without() {
         let config = SimConfig { switch, ..with(TransportConfig::spray()) };
         let o = simulate(&t, &flows, "ecmp", 1, &config);
         assert_eq!(o.accounting.flows_completed, 32);
-        let last = o.flows.iter().map(|f| f.fct.as_us_f64()).fold(0.0, f64::max);
+        let last = last_us(&o);
         assert!(last < 1.1 * wire, "trimming {trimming}: {last} us for {wire} us of packets");
         let first = o.flows.iter().map(|f| f.fct.as_us_f64()).fold(f64::MAX, f64::min);
         assert!(first > 0.7 * last, "trimming {trimming}: {first} to {last} us");
@@ -183,8 +173,7 @@ fn two_rdma_flows_converge_to_a_fair_share() {
         let times: Vec<f64> = o.flows.iter().map(|f| f.fct.as_us_f64()).collect();
         let wire = size as f64 / 1460.0 * 0.3;
         println!("{recovery:?}: {times:?} us");
-        // The first is alone for 20 ms, then both have half, then the second is alone: equally long
-        // each.
+        // Alone for 20 ms, then half each, then the second alone: equally long.
         let expected = 2.0 * wire - 20_000.0;
         for (ix, time) in times.iter().enumerate() {
             assert!((time / expected - 1.0).abs() < 0.1, "{recovery:?} flow {ix}: {time} us, expected {expected}");
@@ -213,9 +202,8 @@ fn go_back_n_collapses_under_spraying_and_selective_does_not() {
 
 #[test]
 fn every_transport_survives_a_dying_link() {
-    use anabranch_sim::{Failure, FailureKind};
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
-    let up = (0..t.links().len() as u32).map(net::LinkIx).find(|l| !t.is_host_link(*l)).unwrap();
+    let up = fabric_link(&t);
     let flows = some_flows(8, 100, 3, Time::from_ms(2), 300_000);
     for transport in [
         TransportConfig::cubic(),
@@ -224,12 +212,7 @@ fn every_transport_survives_a_dying_link() {
         TransportConfig::rdma(RdmaRecovery::GoBackN),
         TransportConfig::rdma(RdmaRecovery::Selective),
     ] {
-        let failure = Failure {
-            at: Time::from_us(300),
-            until: None,
-            detection: Time::from_us(500),
-            kind: FailureKind::LinkDown(up),
-        };
+        let failure = fault(FailureKind::LinkDown(up), 300, None, 500);
         let config = SimConfig { failures: vec![failure], ..without_resequencing(transport.clone()) };
         let o = simulate(&t, &flows, "ecmp", 1, &config);
         assert!(o.flows.iter().all(|f| f.end == FlowEnd::Completed), "{:?}", transport.kind);

@@ -13,19 +13,18 @@ use openflow::PortNo;
 
 use crate::plan::{Action, ActionKind, Cable, ControlTraits, CutKind, End, Plan, SwitchTraits, Wiring};
 
-/// Generates the plan of a seed.
 pub fn plan(seed: u64) -> Plan {
-    let topology = topology(&mut RandomStream::new(seed, "storm.network"));
-    let wiring = wiring(&topology, &mut RandomStream::new(seed, "storm.wiring"));
-    let mut control = control(&mut RandomStream::new(seed, "storm.control"));
+    let topology = topology(&mut stream(seed, "network"));
+    let wiring = wiring(&topology, &mut stream(seed, "wiring"));
+    let mut control = control(&mut stream(seed, "control"));
     // No port has more than one host, so even the lowest limit admits all of them.
-    control.hosts_per_port = 1 + RandomStream::new(seed, "storm.room").next_below(2) as usize;
-    let switches = switches(wiring.ports.len(), &mut RandomStream::new(seed, "storm.switches"));
-    let mut rng = RandomStream::new(seed, "storm.plan");
+    control.hosts_per_port = 1 + stream(seed, "room").next_below(2) as usize;
+    let switches = switches(wiring.ports.len(), &mut stream(seed, "switches"));
+    let mut rng = stream(seed, "plan");
     let faults_end_at = between(&mut rng, Time::from_s(15), Time::from_s(50));
     let mut plan = Plan {
         seed,
-        balancer: balancer(&mut RandomStream::new(seed, "storm.balancer")),
+        balancer: balancer(&mut stream(seed, "balancer")),
         notice: between(&mut rng, Time::from_us(10), Time::from_ms(50)),
         agent_latency: between(&mut rng, Time::from_ms(1), Time::from_ms(100)),
         announce_interval: between(&mut rng, Time::from_ms(1_500), Time::from_s(4)),
@@ -38,14 +37,20 @@ pub fn plan(seed: u64) -> Plan {
         actions: Vec::new(),
     };
     let clients = services::draw(&mut plan);
-    plan.actions = flows(&plan, &mut RandomStream::new(seed, "storm.flows"));
-    let faults = Faults::new(&plan, RandomStream::new(seed, "storm.faults")).draw();
+    plan.actions = flows(&plan, &mut stream(seed, "flows"));
+    let faults = Faults::new(&plan, stream(seed, "faults")).draw();
     plan.actions.extend(faults);
     plan.actions.extend(clients);
     for (number, action) in (0..).zip(&mut plan.actions) {
         action.number = number;
     }
     plan
+}
+
+/// Returns the random stream of a part of a plan. Its label is older than the crate's name: another
+/// one would change all plans.
+pub(crate) fn stream(seed: u64, part: &str) -> RandomStream {
+    RandomStream::new(seed, &format!("storm.{part}"))
 }
 
 pub(crate) fn between(rng: &mut RandomStream, least: Time, most: Time) -> Time {
@@ -248,7 +253,6 @@ fn drawn_value(param: &balance::params::Param, rng: &mut RandomStream) -> Option
     }
 }
 
-/// Returns the IPv4 address of a host.
 pub fn ipv4_of(host: usize) -> Ipv4Addr {
     net::address::host_ipv4(HostIx(host as u32))
 }
@@ -283,11 +287,9 @@ fn flows(plan: &Plan, rng: &mut RandomStream) -> Vec<Action> {
     (0..count).filter_map(flow).collect()
 }
 
-/// Generator of faults.
 struct Faults<'a> {
     plan: &'a Plan,
     rng: RandomStream,
-    /// Stream of the ports that are lost with tables.
     ports: RandomStream,
     moved: BTreeSet<usize>,
     taken: BTreeSet<(usize, PortNo)>,
@@ -295,7 +297,7 @@ struct Faults<'a> {
 
 impl<'a> Faults<'a> {
     fn new(plan: &'a Plan, rng: RandomStream) -> Faults<'a> {
-        let ports = RandomStream::new(plan.seed, "storm.ports");
+        let ports = stream(plan.seed, "ports");
         Faults { plan, rng, ports, moved: BTreeSet::new(), taken: BTreeSet::new() }
     }
 

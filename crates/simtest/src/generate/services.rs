@@ -11,10 +11,9 @@ use control::vip::{
 use net::{FiveTuple, RandomStream, Time};
 
 use super::wildcard;
-use crate::generate::{between, chance, ipv4_of, magnitude, pick};
+use crate::generate::{between, chance, ipv4_of, magnitude, pick, stream};
 use crate::plan::{Action, ActionKind, Plan};
 
-/// The health-check address.
 pub(crate) const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 250, 255, 250);
 /// The first client port; every connection has its own.
 pub(crate) const FIRST_PORT: u16 = 10_000;
@@ -22,7 +21,7 @@ pub(crate) const FIRST_PORT: u16 = 10_000;
 /// Draws services into a plan, in half of all simulations, and returns the actions that concern
 /// them.
 pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
-    let mut rng = RandomStream::new(plan.seed, "storm.services");
+    let mut rng = stream(plan.seed, "services");
     if plan.wiring.hosts < 3 || chance(&mut rng, 50) {
         return Vec::new();
     }
@@ -49,7 +48,7 @@ pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
     actions.extend(drawing.hangs(plan));
     actions.extend(drawing.clients(plan));
     // A separate stream: seeds that failed before this option existed must not change.
-    let mut rng = RandomStream::new(plan.seed, "storm.extensions");
+    let mut rng = stream(plan.seed, "extensions");
     if chance(&mut rng, 60) {
         plan.switches.iter_mut().for_each(|switch| switch.takes_tcp_flags = chance(&mut rng, 80));
     }
@@ -118,7 +117,6 @@ impl Drawing {
         wanted.services.push(Service { id, address, mac: None, protocol, port, pool, idle_timeout_s, rules });
     }
 
-    /// Changes one property.
     fn change(&mut self, wanted: &mut Services) {
         let pool = self.rng.next_below(wanted.pools.len() as u64) as usize;
         let members = wanted.pools[pool].members.len() as u64;
@@ -149,7 +147,6 @@ impl Drawing {
         }
     }
 
-    /// Draws servers that hang for a while.
     fn hangs(&mut self, plan: &Plan) -> Vec<Action> {
         let count = self.rng.next_below(3);
         let hang = |_| {

@@ -4,16 +4,15 @@
 use std::collections::BTreeMap;
 
 use control::vip::{Pool, PoolId, Protocol, Rules, Service, ServiceId};
-use net::RandomStream;
 
 use crate::generate::services::CHECKER;
-use crate::generate::{chance, pick};
+use crate::generate::{chance, pick, stream};
 use crate::plan::Plan;
 
 /// Gives wildcard rules to the services of half of the pools, in half of the simulations with
 /// services, where valid.
 pub(crate) fn draw(plan: &mut Plan) {
-    let mut rng = RandomStream::new(plan.seed, "storm.wildcards");
+    let mut rng = stream(plan.seed, "wildcards");
     if chance(&mut rng, 50) {
         return;
     }

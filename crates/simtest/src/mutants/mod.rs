@@ -13,6 +13,7 @@ use openflow::{
     TableId, Xid, frame, headers::ether,
 };
 
+use crate::generate::stream;
 use crate::plan::Plan;
 use crate::reduction::Reduction;
 use crate::report::Oracle;
@@ -20,17 +21,14 @@ use crate::simulation::Simulation;
 
 macro_rules! mutants {
     ($(#[doc = $words:literal] $name:ident,)+) => {
-        /// A deliberate defect.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Mutant {
             $(#[doc = $words] $name,)+
         }
 
         impl Mutant {
-            /// All mutants.
             pub const ALL: &[Mutant] = &[$(Mutant::$name,)+];
 
-            /// Returns a description in one sentence.
             pub fn description(self) -> &'static str {
                 match self {
                     $(Mutant::$name => $words.trim_start(),)+
@@ -170,7 +168,6 @@ impl Mutant {
     }
 }
 
-/// The state of the active mutant.
 #[derive(Debug)]
 pub(crate) struct MutantInjector {
     mutant: Option<Mutant>,
@@ -181,7 +178,7 @@ pub(crate) struct MutantInjector {
 
 impl MutantInjector {
     pub(crate) fn new(seed: u64, mutant: Option<Mutant>) -> MutantInjector {
-        MutantInjector { mutant, rng: RandomStream::new(seed, "storm.sabotage"), silenced: BTreeSet::new() }
+        MutantInjector { mutant, rng: stream(seed, "sabotage"), silenced: BTreeSet::new() }
     }
     pub(crate) fn is_active(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
@@ -244,12 +241,10 @@ impl Simulation {
         }
     }
 
-    /// Returns the number of a message to a switch.
     pub(crate) fn mutate_xid(&self, xid: Xid) -> Xid {
         if self.injector.mutant == Some(Mutant::ReusesXid) { Xid(7) } else { xid }
     }
 
-    /// Applies the mutant to a message of a switch.
     pub(crate) fn mutate_up(&mut self, switch: usize, envelope: Envelope) -> Vec<Envelope> {
         let Some(mutant) = self.injector.mutant else { return vec![envelope] };
         let is_dropped = match (mutant, &envelope.message) {
@@ -269,7 +264,6 @@ impl Simulation {
         if is_dropped { Vec::new() } else { vec![envelope] }
     }
 
-    /// Delivers a message of the mutant to a switch.
     pub(crate) fn inject(&mut self, switch: usize, envelope: Envelope) {
         if let Some(connection) = self.switches[switch].channel.connection {
             self.switch_handles(switch, connection, envelope);

@@ -99,7 +99,6 @@ impl Simulation {
         other
     }
 
-    /// Returns the rule with a host instead of the controller.
     fn to_some_host(&self, flow_mod: &FlowMod) -> FlowMod {
         let host = (flow_mod.cookie as usize) % self.hosts.len();
         let apply =
@@ -109,7 +108,6 @@ impl Simulation {
         FlowMod { instructions, ..flow_mod.clone() }
     }
 
-    /// Returns the services that the controller receives.
     pub(crate) fn mutate_services(&self, wanted: &Services) -> Services {
         let mut services = wanted.clone();
         if self.injector.is_active(Mutant::NeverDrains) {

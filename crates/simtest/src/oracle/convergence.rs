@@ -16,7 +16,6 @@ use crate::simulation::{OWNER, Simulation, datapath_of};
 /// The kind of counting rules in cookies, after the owner.
 const COUNTS: u64 = 2;
 
-/// The progress of the convergence phase.
 #[derive(Debug)]
 pub(crate) struct Convergence {
     /// The time since which no violation was found.

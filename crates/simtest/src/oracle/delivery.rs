@@ -7,7 +7,6 @@ use crate::hosts::headers_of;
 use crate::report::Oracle;
 use crate::simulation::{Frame, Simulation, mac_of};
 
-/// The frames that have arrived, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Delivered(Vec<bool>);
 

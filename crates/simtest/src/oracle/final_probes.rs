@@ -14,13 +14,11 @@ use crate::simulation::{OWNER, Simulation};
 /// The kind of connection rules in cookies, after the owner.
 const CONNECTS: u64 = 6;
 
-/// The progress of the final probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     Waiting,
     /// Requests are in flight until this time.
     Probing(Time),
-    /// Connections end.
     Draining,
     Done,
 }

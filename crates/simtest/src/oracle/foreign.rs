@@ -34,7 +34,6 @@ impl Rules {
     pub(crate) fn removed(&mut self, switch: usize, seed: u64) -> Option<Foreign> {
         self.0.remove(&(switch, seed))
     }
-    /// Forgets the rules of a switch that lost its tables.
     pub(crate) fn forget(&mut self, switch: usize) {
         self.0.retain(|(at, _), _| *at != switch);
     }
@@ -97,7 +96,6 @@ fn rule(rng: &mut RandomStream, group: Option<&GroupDescription>) -> FlowMod {
     rule
 }
 
-/// Returns the messages that install the rules.
 pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
     let group = |group: &GroupDescription| {
         Message::GroupMod(GroupMod {
@@ -110,7 +108,6 @@ pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
     foreign.group.iter().map(group).chain(foreign.rules.iter().cloned().map(Message::FlowMod)).collect()
 }
 
-/// Returns the messages that delete the rules.
 pub(crate) fn removals(foreign: &Foreign) -> Vec<Message> {
     let rules = foreign.rules.iter();
     rules.map(|rule| Message::FlowMod(FlowMod::delete_strict(rule.table, rule.priority, rule.match_))).collect()
@@ -163,7 +160,6 @@ impl Simulation {
         }
     }
 
-    /// Checks that all foreign rules and groups remain.
     pub(crate) fn check_foreign(&mut self) {
         for ((switch, _), foreign) in &self.oracles.foreign.0 {
             let state = &self.switches[*switch].switch;

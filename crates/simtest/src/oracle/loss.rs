@@ -9,7 +9,6 @@ use crate::report::Oracle;
 use crate::simulation::{Frame, Simulation};
 
 impl Simulation {
-    /// Checks the copies of a frame that a switch sent on.
     pub(crate) fn check_forwarded(&mut self, switch: usize, parent: Frame, had_probe: bool, copies: usize) {
         if copies > 1 && had_probe {
             self.fail(Oracle::Delivery, || format!("s{switch} made {copies} copies of a frame"));
@@ -27,7 +26,6 @@ impl Simulation {
         crate::fabric::reason(&decision)
     }
 
-    /// Checks the loss of a frame with the last cables and switch involved.
     pub(crate) fn check_lost(&mut self, frame: Frame, why: &'static str, cables: &[usize], switch: Option<usize>) {
         let Some(probe) = frame.probe else { return };
         self.report.frames_lost += 1;

@@ -26,7 +26,6 @@ impl Simulation {
         self.switches.iter().any(|switch| switch.full_at.is_some())
     }
 
-    /// Checks a request that reaches a host.
     pub(crate) fn check_request(&mut self, host: usize, number: usize, seq: u32, headers: &Headers) {
         let edge = self.edge_of(self.clients[number].host);
         let client = &mut self.clients[number];
@@ -148,14 +147,12 @@ impl Simulation {
         self.is_ever_proactive(service) && (have_rules_gone || is_disturbed)
     }
 
-    /// Returns whether a service is proactive at any time of the simulation.
     fn is_ever_proactive(&self, service: &Service) -> bool {
         let is_it = |other: &&Service| other.id == service.id;
         let mut ever = self.plan.services.iter().flat_map(|wanted| wanted.services.iter().filter(is_it));
         ever.any(|service| service.buckets().is_some())
     }
 
-    /// Checks a response that reaches a host.
     pub(crate) fn check_response(&mut self, host: usize, number: usize, seq: u32, headers: &Headers) {
         let client = &mut self.clients[number];
         let (tuple, sent) = (client.tuple, client.sent[seq as usize]);
@@ -177,7 +174,6 @@ impl Simulation {
         }
     }
 
-    /// Checks a refusal.
     pub(crate) fn check_refusal(&mut self, host: usize, number: usize) {
         let client = &mut self.clients[number];
         let before = client.server.take();
@@ -282,7 +278,6 @@ impl Simulation {
         self.wrong_connections(controller)
     }
 
-    /// Compares the connections of the controller with the connection rules of the switches.
     fn wrong_connections(&self, controller: &control::Controller) -> Option<String> {
         let expected: Vec<_> = controller.virtual_connections().map(|(_, datapath, ..)| datapath).collect();
         for state in self.switches.iter().filter(|state| state.is_on && state.channel.is_good()) {

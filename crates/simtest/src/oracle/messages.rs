@@ -15,11 +15,9 @@ const WAITING_MAX: usize = 1_500;
 /// Maximum number of messages that one event may cause, per switch.
 const BURST_PER_SWITCH: usize = 600;
 
-/// The numbers of messages.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     used: BTreeMap<ConnectionId, BTreeSet<Xid>>,
-    /// The request that a switch is processing, and whether it has replied.
     current_request: Option<(ConnectionId, Xid, bool)>,
 }
 
@@ -45,7 +43,6 @@ fn is_request(message: &Message) -> bool {
     )
 }
 
-/// Returns whether the message is the last part of a reply, or an error.
 fn is_reply(message: &Message) -> bool {
     matches!(
         message,
@@ -61,7 +58,6 @@ fn is_reply(message: &Message) -> bool {
 }
 
 impl Simulation {
-    /// Checks a message of the controller.
     pub(crate) fn check_down(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
         let is_new = match self.oracles.messages.used.get_mut(&connection) {
             // Replies repeat the number of the request.
@@ -80,7 +76,6 @@ impl Simulation {
         self.check_quiet_message(switch, &envelope.message);
     }
 
-    /// Checks a message of a switch.
     pub(crate) fn check_up(&mut self, switch: usize, connection: ConnectionId, envelope: &Envelope) {
         if let Message::Error { kind, .. } = &envelope.message {
             self.report.errors += 1;

@@ -16,7 +16,6 @@ use crate::plan::Plan;
 use crate::report::Oracle;
 use crate::simulation::{Event, Frame, Simulation};
 
-/// The state of the oracles.
 #[derive(Debug)]
 pub(crate) struct Oracles {
     pub(crate) topology: topology::Links,
@@ -39,7 +38,6 @@ impl Oracles {
 }
 
 impl Simulation {
-    /// Runs all periodic checks.
     pub(crate) fn check(&mut self) {
         self.check_foreign();
         self.check_counters();

@@ -11,7 +11,6 @@ use crate::plan::End;
 use crate::report::Oracle;
 use crate::simulation::{Simulation, mac_of};
 
-/// The switches and cables that count as connected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     /// Those with power.
@@ -39,7 +38,6 @@ impl Simulation {
         }
     }
 
-    /// Returns whether a host is or was a member of a proactive service, at this port.
     fn is_proactive_member(&self, address: Ipv4Addr, protocol: u8, port: u16) -> bool {
         self.plan.services.iter().any(|wanted| {
             let wild = wanted.services.iter().filter(|service| service.buckets().is_some());
@@ -97,7 +95,6 @@ impl Simulation {
         format!("{a}-{b}")
     }
 
-    /// Checks that ARP requests are answered.
     pub(crate) fn check_arp_replies(&mut self) {
         for host in 0..self.hosts.len() {
             for (target, (first, last)) in &self.hosts[host].arp_requests {

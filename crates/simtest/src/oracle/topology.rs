@@ -11,12 +11,10 @@ use crate::simulation::{Simulation, datapath_of};
 
 type Port = (DatapathId, PortNo);
 
-/// Directed links of the controller, by its events.
 #[derive(Debug, Default)]
 pub(crate) struct Links(BTreeSet<(Port, Port)>);
 
 impl Links {
-    /// Forgets all links, for a new controller.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }

@@ -8,8 +8,8 @@ use anabranch_switch::{Config, Decision, HashFields, Output, Select, Switch};
 use net::Time;
 use openflow::headers::{ether, protocol};
 use openflow::{
-    ConnectionId, DatapathId, Description, Envelope, FlowMod, Headers, Instructions, MacAddr, Masked, Match, Message,
-    PortDesc, PortNo, TableId, Xid,
+    Action, Bucket, ConnectionId, DatapathId, Description, Envelope, FlowMod, GroupId, GroupKind, GroupMod,
+    GroupModCommand, Headers, Instructions, MacAddr, Masked, Match, Message, PortDesc, PortNo, TableId, Xid,
 };
 
 pub const C: ConnectionId = ConnectionId(1);
@@ -25,8 +25,7 @@ pub fn port_desc(port: u32) -> PortDesc {
     }
 }
 
-/// Returns a configuration with four ports, three tables of eight entries, four groups, two
-/// buffers.
+/// Returns a configuration: 4 ports, 3 tables of 8 entries, 4 groups, 2 buffers.
 pub fn config() -> Config {
     Config {
         datapath: DatapathId(7),
@@ -99,13 +98,11 @@ impl Bench {
         answers.collect()
     }
 
-    /// Sends a message that must be accepted.
     pub fn tell(&mut self, message: Message) {
         let answers = self.ask(message.clone());
         assert_eq!(answers, [], "{message:?}");
     }
 
-    /// Returns all messages to controllers.
     pub fn messages(&mut self) -> Vec<(ConnectionId, Message)> {
         let messages = self.drain().into_iter().filter_map(|output| match output {
             Output::Message(to, envelope) => Some((to, envelope.message)),
@@ -124,13 +121,11 @@ impl Bench {
         decision
     }
 
-    /// Returns the output ports of a packet.
     pub fn ports(&mut self, in_port: u32, headers: &Headers) -> Vec<u32> {
         self.decide(in_port, headers).egress.iter().map(|egress| egress.port.0).collect()
     }
 }
 
-/// Returns a TCP segment from one host to another.
 pub fn tcp(src: u8, dst: u8, src_port: u16) -> Headers {
     Headers {
         eth_dst: MacAddr([2, 0, 0, 0, 1, dst]),
@@ -145,8 +140,20 @@ pub fn tcp(src: u8, dst: u8, src_port: u16) -> Headers {
     }
 }
 
-/// Returns a match of packets to one host.
 pub fn to(dst: u8) -> Match {
     let ipv4_dst = Some(Masked::<Ipv4Addr>::exact(Ipv4Addr::new(10, 0, 0, dst)));
     Match { eth_type: Some(ether::IPV4), ipv4_dst, ..Match::default() }
+}
+
+pub fn out(port: u32) -> Instructions {
+    Instructions::apply(vec![Action::output(PortNo(port))])
+}
+
+pub fn group(command: GroupModCommand, kind: GroupKind, id: u32, buckets: Vec<Bucket>) -> Message {
+    Message::GroupMod(GroupMod { command, kind, group: GroupId(id), buckets })
+}
+
+pub fn to_port(port: u32) -> Bucket {
+    let actions = vec![Action::output(PortNo(port))];
+    Bucket { weight: 0, watch_port: PortNo::ANY, watch_group: GroupId::ANY, actions }
 }

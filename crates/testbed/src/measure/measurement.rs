@@ -1,6 +1,5 @@
 //! Measurements of the programs that send and receive.
 
-use crate::error::TestbedError;
 use crate::traffic::sockets::DeliveryGap;
 
 /// Measurement of one flow. Times are nanoseconds of CLOCK_MONOTONIC.
@@ -10,26 +9,23 @@ pub struct FlowMeasurement {
     pub first_ns: u64,
     /// Arrival of the last byte; 0 if nothing arrived.
     pub last_ns: u64,
-    /// Whether the sender has sent every byte.
     pub is_all_sent: bool,
     /// Whether every byte arrived before the end of the run.
     pub is_complete: bool,
-    /// Payload that arrived before the end of the run, bytes.
+    /// Payload that arrived before the end of the run.
     pub bytes: u64,
-    /// Packets sent; 0 if the program does not report them.
+    /// Packets; 0 if the program does not report them.
     pub sent: u64,
-    /// Packets that arrived before the end of the run.
+    /// Packets that arrived before and after the end of the run.
     pub received: u64,
-    /// Packets that arrived after the end of the run.
     pub late: u64,
     pub retransmitted: u64,
-    /// Packets that arrived below the highest sequence seen.
+    /// Packets that arrived below the highest sequence seen, and the largest distance below it.
     pub reordered: u64,
-    /// Largest distance below that sequence.
     pub reorder_extent: u64,
-    /// Sum of the socket-to-socket delays, nanoseconds.
+    /// Sum of the socket-to-socket delays of `received`.
     pub delay_sum_ns: u64,
-    /// Longest time between two packets, nanoseconds.
+    /// Longest time between two packets.
     pub longest_gap_ns: u64,
 }
 
@@ -43,9 +39,4 @@ pub struct TrafficMeasurement {
     /// Whether packets were counted per flow. Otherwise the counters of the hosts' interfaces are
     /// used.
     pub has_packets: bool,
-}
-
-/// Returns an error of a program that sends or receives.
-pub(crate) fn failed(program: &str, reason: impl Into<String>) -> TestbedError {
-    TestbedError::Traffic { program: program.to_owned(), reason: reason.into() }
 }

@@ -6,15 +6,13 @@ use std::collections::BTreeMap;
 use experiment::runner::Series;
 use net::{LinkIx, Time, Topology};
 
-use crate::network::plan::{interface, is_switch};
+use crate::network::plan::{interface, is_fabric, links};
 
 /// Counters of ports: bytes, packets and drops received, then the same sent.
 pub type Ports = BTreeMap<String, [u64; 6]>;
 
-/// Position of the sent bytes among the counters of a port.
 const SENT_BYTES: usize = 3;
 
-/// Counters of all ports at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Seconds since the start of the run; negative before it.
@@ -25,17 +23,13 @@ pub struct Sample {
 /// Returns bytes per inter-switch link and time bin. The samples are in order of time and cover the
 /// run up to `end`. Between two samples the load of a link is assumed to be constant.
 pub fn series(topology: &Topology, samples: &[Sample], bin: Time, end: Time) -> Series {
-    let fabric = |link: &LinkIx| {
-        let link = topology.link(*link);
-        is_switch(topology, link.from) && is_switch(topology, link.to)
-    };
-    let links: Vec<LinkIx> = (0..topology.links().len() as u32).map(LinkIx).filter(fabric).collect();
+    let links: Vec<LinkIx> = links(topology).filter(|link| is_fabric(topology, *link)).collect();
     let bins = end.as_ps().div_ceil(bin.as_ps().max(1)) as usize;
     let mut bytes = Vec::with_capacity(links.len() * bins);
     for link in &links {
         let port = interface(topology, *link);
-        let counts: Vec<(f64, u64)> =
-            samples.iter().filter_map(|sample| Some((sample.t, sample.ports.get(&port)?[SENT_BYTES]))).collect();
+        let count = |sample: &Sample| Some((sample.t, sample.ports.get(&port)?[SENT_BYTES]));
+        let counts: Vec<(f64, u64)> = samples.iter().filter_map(count).collect();
         let at = |number: usize| value_at(&counts, (bin * number as u64).min(end).as_s_f64());
         bytes.extend((0..bins).map(|number| (at(number + 1) - at(number)).max(0.0).round() as u64));
     }
@@ -55,8 +49,7 @@ fn value_at(counts: &[(f64, u64)], t: f64) -> f64 {
 
 /// Returns the bin width: the configured one if it is fixed, otherwise the sampling interval,
 /// doubled until at most `max_bins` bins are needed.
-pub fn bin_width(probes: (Time, u32, bool), sample: Time, end: Time) -> Time {
-    let (bin, max_bins, is_fixed) = probes;
+pub fn bin_width((bin, max_bins, is_fixed): (Time, u32, bool), sample: Time, end: Time) -> Time {
     if is_fixed {
         return bin;
     }
@@ -82,8 +75,7 @@ mod tests {
     #[test]
     fn bins_hold_all_bytes_sent_in_them() {
         let topology = net::spec::parse("leaf-spine:leaves=2,spines=1,hosts_per_leaf=1").expect("a topology");
-        let fabric =
-            (0..topology.links().len() as u32).map(LinkIx).find(|link| !topology.is_host_link(*link)).expect("one");
+        let fabric = links(&topology).find(|link| !topology.is_host_link(*link)).expect("one");
         let port = interface(&topology, fabric);
         let sample = |t: f64, bytes: u64| Sample { t, ports: BTreeMap::from([(port.clone(), [0, 0, 0, bytes, 0, 0])]) };
         let samples = [sample(-0.1, 50), sample(0.9, 150), sample(2.1, 1350), sample(3.2, 1350)];

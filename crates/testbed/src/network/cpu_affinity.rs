@@ -1,10 +1,10 @@
 //! Keeps the processors of the switches free of this process.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
+use procfs::process::Process;
 
 /// Affinity of this process, restored when dropped.
 ///
@@ -28,10 +28,9 @@ impl CpuAffinity {
         let mut former = BTreeMap::new();
         for thread in threads() {
             // A thread that has just ended has no affinity.
-            if let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) {
-                former.insert(thread, set);
-                let _ = sched_setaffinity(Pid::from_raw(thread), &pinned);
-            }
+            let Ok(set) = sched_getaffinity(Pid::from_raw(thread)) else { continue };
+            former.insert(thread, set);
+            let _ = sched_setaffinity(Pid::from_raw(thread), &pinned);
         }
         Some(CpuAffinity { former, default })
     }
@@ -46,10 +45,9 @@ impl Drop for CpuAffinity {
     }
 }
 
-/// Returns the threads of this process.
 fn threads() -> Vec<i32> {
-    let Ok(entries) = fs::read_dir("/proc/self/task") else { return Vec::new() };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    let tasks = Process::myself().and_then(|process| process.tasks());
+    tasks.into_iter().flatten().flatten().map(|task| task.tid).collect()
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::error::TestbedError;
+use crate::error::{Result, TestbedError, file_error, log_tail, make_folder, write_file};
 
 /// The interpreter for which Debian packages Mininet.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// Sources of the driver, embedded in the program.
 const SOURCES: [(&str, &str); 4] = [
     ("driver.py", include_str!("../../../../testbed/driver.py")),
     ("journal.py", include_str!("../../../../testbed/journal.py")),
@@ -30,43 +29,34 @@ pub fn folder() -> PathBuf {
     std::env::var_os("ANABRANCH_TESTBED_DIR").map_or_else(|| PathBuf::from("/run/anabranch-testbed"), PathBuf::from)
 }
 
-/// Capabilities of a machine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Machine {
     pub is_root: bool,
-    /// `None` if Mininet is not installed.
+    /// Version; `None` if it is not installed.
     pub mininet: Option<String>,
-    /// `None` if Open vSwitch is not installed.
+    /// Version; `None` if it is not installed.
     pub openvswitch: Option<String>,
     /// Whether the kernel has the Open vSwitch module.
     pub has_kernel_datapath: bool,
-    /// Whether the kernel can delay packets.
+    /// The kernel can delay packets (`netem`), limit rates (`htb`), and classify frames by type
+    /// (`cls_u32`) or with a program (`cls_bpf`).
     pub has_netem: bool,
-    /// Whether the kernel can limit rates with a hierarchical token bucket.
     pub has_htb: bool,
-    /// Whether the kernel can classify frames by type (cls_u32).
     pub has_u32: bool,
-    /// Whether the kernel can classify packets with a BPF program (cls_bpf).
     pub has_bpf: bool,
-    /// Programs on the search path.
     pub tools: Vec<String>,
-    /// Kernel release.
     pub kernel: String,
 }
 
-/// Result of [`down`].
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Whether a driver was running.
     #[serde(default)]
     pub was_up: bool,
-    /// Processes that the driver had left.
+    /// Objects that the driver had left.
     pub processes: u64,
-    /// Interfaces that the driver had left.
     pub interfaces: u64,
 }
 
-/// All counters at one time.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub struct Counters {
     /// CLOCK_MONOTONIC, seconds.
@@ -76,20 +66,18 @@ pub struct Counters {
     /// Per shaped interface.
     pub queues: BTreeMap<String, QueueCounters>,
     pub hosts: BTreeMap<String, HostCounters>,
-    /// Processor time of the switch daemon, seconds.
+    /// Processor time of the switch daemon.
     pub switch_cpu_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct QueueCounters {
     pub drops: u64,
-    /// Packets in the queue.
     pub backlog: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct HostCounters {
-    /// Packets sent by the interface.
     pub sent: u64,
     /// IP packets received.
     pub received: u64,
@@ -97,12 +85,11 @@ pub struct HostCounters {
     pub socket_drops: u64,
 }
 
-/// A message of the driver that is not a reply.
+/// A message of the driver that is not a reply. Times are seconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
     Sample {
-        /// CLOCK_MONOTONIC, seconds.
         t: f64,
         ports: BTreeMap<String, [u64; 6]>,
     },
@@ -111,72 +98,48 @@ pub enum Event {
         /// Exit code; the negative signal number if a signal killed the program.
         code: i32,
     },
-    /// A link was disconnected or reconnected.
     Link {
-        /// Position in the plan.
         link: usize,
         up: bool,
-        /// CLOCK_MONOTONIC, seconds.
         t: f64,
     },
 }
 
-/// A running driver process.
 pub struct Driver {
     child: Child,
     input: Option<ChildStdin>,
     output: Receiver<Value>,
     events: VecDeque<Event>,
     requests: u64,
-    /// Standard error of the driver, quoted in messages.
     errors: PathBuf,
 }
 
 impl Driver {
     /// Starts a driver. It builds nothing until it receives a request.
-    ///
-    /// # Errors
-    /// Python is not installed, or the folder cannot be written.
-    pub fn start(folder: &Path) -> Result<Driver, TestbedError> {
-        let script = unpack(folder)?;
+    pub fn start(folder: &Path) -> Result<Driver> {
         let errors = folder.with_extension("log");
         let log = fs::File::create(&errors).map_err(file_error("write", &errors))?;
-        let mut child = Command::new(PYTHON)
-            .arg("-u")
-            .arg(&script)
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            // Ctrl-C goes to `anabranch` alone; the driver cleans up on request or when its input
-            // closes.
-            .process_group(0)
-            .spawn()
-            .map_err(|cause| TestbedError::Driver(format!("cannot be started with {PYTHON}: {cause}")))?;
+        let mut command = command(folder)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        // Ctrl-C goes to `anabranch` alone; the driver cleans up on request or when its input closes.
+        let mut child = command.process_group(0).spawn().map_err(not_started)?;
         let (sender, output) = channel();
         let stdout = child.stdout.take().expect("stdout is piped");
         std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // A line that is not JSON was printed by a library.
-                if let Ok(value) = serde_json::from_str(&line)
-                    && sender.send(value).is_err()
-                {
-                    return;
-                }
-            }
+            // A line that is not JSON was printed by a library.
+            let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+            let mut messages = lines.filter_map(|line| serde_json::from_str(&line).ok());
+            messages.try_for_each(|message| sender.send(message))
         });
         let input = child.stdin.take();
         Ok(Driver { child, input, output, events: VecDeque::new(), requests: 0, errors })
     }
 
     /// Sends a request and waits for the reply.
-    ///
-    /// # Errors
-    /// The driver rejects the request, does not reply within `patience`, or has ended.
-    pub fn request(&mut self, what: &str, mut fields: Value, patience: Duration) -> Result<Value, TestbedError> {
+    pub fn request(&mut self, what: &str, mut fields: Value, patience: Duration) -> Result<Value> {
         self.requests += 1;
-        let number = self.requests;
-        fields["id"] = json!(number);
+        let number = json!(self.requests);
+        fields["id"] = number.clone();
         fields["do"] = json!(what);
         let Some(input) = &mut self.input else { return Err(self.ended()) };
         if writeln!(input, "{fields}").and_then(|()| input.flush()).is_err() {
@@ -186,7 +149,7 @@ impl Driver {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.output.recv_timeout(left) {
-                Ok(value) if value["id"] == json!(number) => return check_reply(what, value),
+                Ok(value) if value["id"] == number => return check_reply(what, value),
                 Ok(value) => self.events.extend(serde_json::from_value::<Event>(value).ok()),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(TestbedError::Driver(format!("did not reply to `{what}` within {patience:?}")));
@@ -196,11 +159,7 @@ impl Driver {
         }
     }
 
-    /// Returns the next event, if one arrives in time.
-    ///
-    /// # Errors
-    /// The driver has ended.
-    pub fn event(&mut self, patience: Duration) -> Result<Option<Event>, TestbedError> {
+    pub fn event(&mut self, patience: Duration) -> Result<Option<Event>> {
         if let Some(event) = self.events.pop_front() {
             return Ok(Some(event));
         }
@@ -211,16 +170,14 @@ impl Driver {
         }
     }
 
-    /// Returns the current counters.
-    pub fn counters(&mut self) -> Result<Counters, TestbedError> {
-        let answer = self.request("counters", json!({}), Duration::from_secs(120))?;
-        serde_json::from_value(answer)
-            .map_err(|cause| TestbedError::Driver(format!("returned invalid counters: {cause}")))
+    pub fn counters(&mut self) -> Result<Counters> {
+        let counters = self.request("counters", json!({}), Duration::from_secs(120))?;
+        let invalid = |cause| TestbedError::Driver(format!("returned invalid counters: {cause}"));
+        serde_json::from_value(counters).map_err(invalid)
     }
 
-    /// Starts a program in a host or outside the hosts. Returns its process id, unless it starts
-    /// later.
-    pub fn spawn(&mut self, program: &Program<'_>) -> Result<Option<u32>, TestbedError> {
+    /// Starts a program. Returns its process id, unless it starts later.
+    pub fn spawn(&mut self, program: &Program<'_>) -> Result<Option<u32>> {
         let Program { name, host, argv, log, cwd, at_s } = program;
         let fields = json!({"program": name, "host": host, "argv": argv, "log": log, "cwd": cwd, "at": at_s});
         let answer = self.request("spawn", fields, Duration::from_secs(60))?;
@@ -228,49 +185,38 @@ impl Driver {
     }
 
     /// Removes the network. After an error, [`down`] removes the rest.
-    pub fn stop(mut self) -> Result<(), TestbedError> {
-        let asked = self.request("stop", json!({}), Duration::from_secs(180)).map(|_| ());
+    pub fn stop(mut self) -> Result<()> {
+        let stopped = self.request("stop", json!({}), Duration::from_secs(180));
         self.input = None;
         let _ = self.child.wait();
-        asked
+        stopped.map(drop)
     }
 
     /// Leaves the network up; [`down`] removes it.
-    pub fn detach(mut self) -> Result<(), TestbedError> {
-        self.request("detach", json!({}), Duration::from_secs(10)).map(|_| ())
+    pub fn detach(mut self) -> Result<()> {
+        self.request("detach", json!({}), Duration::from_secs(10)).map(drop)
     }
 
     fn ended(&mut self) -> TestbedError {
         let code = self.child.wait().map_or_else(|cause| cause.to_string(), |status| status.to_string());
-        let errors = fs::read_to_string(&self.errors).unwrap_or_default();
-        let tail: Vec<&str> = errors.lines().rev().take(6).collect();
-        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
-        TestbedError::Driver(format!("has ended ({code}): {tail}"))
+        TestbedError::Driver(format!("has ended ({code}): {}", log_tail(&self.errors, 6)))
     }
 }
 
-/// A program to start.
 #[derive(Clone, Debug)]
 pub struct Program<'a> {
-    /// Name in events.
     pub name: &'a str,
     /// `None`: outside the hosts, where the switches run.
     pub host: Option<&'a str>,
     pub argv: Vec<String>,
-    /// File for the output of the program.
     pub log: &'a Path,
     pub cwd: &'a Path,
     /// Start in seconds of CLOCK_MONOTONIC; `None` for now.
     pub at_s: Option<f64>,
 }
 
-/// Returns the capabilities of this machine.
-///
-/// # Errors
-/// Python is not installed.
-pub fn machine() -> Result<Machine, TestbedError> {
-    // A user who is not root cannot write to the testbed's folder and must still get a readable
-    // error.
+pub fn machine() -> Result<Machine> {
+    // A user who is not root cannot write to the testbed's folder, and still gets a readable error.
     let folder = std::env::temp_dir().join(format!("anabranch-testbed-{}", std::process::id()));
     let answer = run_once(&folder, "machine");
     let _ = fs::remove_dir_all(sources_folder(&folder));
@@ -278,51 +224,46 @@ pub fn machine() -> Result<Machine, TestbedError> {
 }
 
 /// Removes the testbed of this machine, running or left by a crash.
-///
-/// # Errors
-/// The user is not root, or Python is not installed.
-pub fn down() -> Result<Cleaned, TestbedError> {
+pub fn down() -> Result<Cleaned> {
     if !nix::unistd::geteuid().is_root() {
         return Err(TestbedError::NotRoot);
     }
     run_once(&folder(), "down")
 }
 
-fn run_once<T: serde::de::DeserializeOwned>(folder: &Path, what: &str) -> Result<T, TestbedError> {
-    let script = unpack(folder)?;
-    let run = Command::new(PYTHON).arg(&script).arg(folder).arg(what).stdin(Stdio::null()).output();
-    let output = run.map_err(|cause| TestbedError::Driver(format!("cannot be started with {PYTHON}: {cause}")))?;
+fn run_once<T: serde::de::DeserializeOwned>(folder: &Path, what: &str) -> Result<T> {
+    let output = command(folder)?.arg(what).stdin(Stdio::null()).output().map_err(not_started)?;
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.lines().last().unwrap_or_default()).map_err(|_| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        TestbedError::Driver(format!(
-            "failed to execute `{what}`: {}",
-            errors.lines().last().unwrap_or("it printed no output")
-        ))
+        let last = errors.lines().last().unwrap_or("it printed no output");
+        TestbedError::Driver(format!("failed to execute `{what}`: {last}"))
     })
 }
 
-/// Writes the sources next to the folder, because `down` empties the folder. Returns the main
-/// script.
-fn unpack(folder: &Path) -> Result<PathBuf, TestbedError> {
+/// Returns the command of a driver. Its sources are written next to the folder, because `down`
+/// empties the folder.
+fn command(folder: &Path) -> Result<Command> {
     let sources = sources_folder(folder);
-    fs::create_dir_all(&sources).map_err(file_error("make", &sources))?;
+    make_folder(&sources)?;
     for (name, text) in SOURCES {
-        let path = sources.join(name);
-        fs::write(&path, text).map_err(file_error("write", &path))?;
+        write_file(&sources.join(name), text)?;
     }
-    Ok(sources.join("driver.py"))
+    let mut command = Command::new(PYTHON);
+    // Unbuffered, so that each line arrives at once.
+    command.arg("-u").arg(sources.join("driver.py")).arg(folder);
+    Ok(command)
+}
+
+fn not_started(cause: std::io::Error) -> TestbedError {
+    TestbedError::Driver(format!("cannot be started with {PYTHON}: {cause}"))
 }
 
 fn sources_folder(folder: &Path) -> PathBuf {
     folder.with_extension("driver")
 }
 
-pub(crate) fn file_error<'a>(what: &'static str, path: &'a Path) -> impl Fn(std::io::Error) -> TestbedError + 'a {
-    move |cause| TestbedError::File { what, path: path.to_owned(), cause }
-}
-
-fn check_reply(what: &str, value: Value) -> Result<Value, TestbedError> {
+fn check_reply(what: &str, value: Value) -> Result<Value> {
     if value["ok"] == json!(true) {
         return Ok(value);
     }

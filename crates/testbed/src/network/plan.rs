@@ -1,6 +1,6 @@
 //! The network that the driver builds: names, addresses, ports, rates and queues.
 
-use experiment::input::{Datapath, TestbedConfig};
+use experiment::input::TestbedConfig;
 use experiment::runner::{QueueLimit, SimConfig, TransportKind};
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Topology, address};
 use serde::Serialize;
@@ -8,22 +8,18 @@ use serde::Serialize;
 /// Longest delay that is not emulated: a hop through a software switch takes longer.
 pub const IGNORED_DELAY_US: u64 = 100;
 
-/// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NetworkPlan {
-    /// In the order of the topology.
+    /// Switches and hosts in the order of the topology.
     pub switches: Vec<SwitchPlan>,
-    /// In the order of the topology.
     pub hosts: Vec<HostPlan>,
     /// One per cable, for both directions.
     pub links: Vec<LinkPlan>,
-    /// Queue of a switch port.
     pub switch_queue: Limit,
-    /// Queue of a host interface.
     pub host_queue: Limit,
     /// `auto`, `user` or `kernel`.
     pub datapath: &'static str,
-    /// `arrival`, `senders` or `flows`: how a full queue is shared.
+    /// `fifo`, `per-sender` or `per-flow`: how a full queue is shared.
     pub turns: &'static str,
     /// Congestion control of the hosts' TCP; `None` if no flow uses TCP. Without it the default of
     /// this machine would apply.
@@ -34,7 +30,6 @@ pub struct NetworkPlan {
 pub struct SwitchPlan {
     /// Bridge: `ab` and the datapath id.
     pub name: String,
-    /// See [`address::datapath_of`].
     pub dpid: u64,
 }
 
@@ -42,9 +37,7 @@ pub struct SwitchPlan {
 pub struct HostPlan {
     /// `ah` and the host number.
     pub name: String,
-    /// See [`address::host_ipv4`].
     pub ip: String,
-    /// See [`address::host_mac`].
     pub mac: String,
     pub interface: String,
 }
@@ -55,14 +48,12 @@ pub struct LinkPlan {
     pub b: EndPlan,
     /// Bits per second from a to b; `None` for no limit.
     pub rate_ab: Option<u64>,
-    /// Bits per second from b to a.
     pub rate_ba: Option<u64>,
     /// One-way delay, microseconds; 0 if it is not emulated.
     pub delay_us: u64,
-    /// Name of the link from a to b in the topology.
+    /// Name and number of the link from a to b in the topology.
     #[serde(skip)]
     pub name: String,
-    /// Number of the link from a to b in the topology.
     #[serde(skip)]
     pub forward: u32,
 }
@@ -70,14 +61,11 @@ pub struct LinkPlan {
 /// One end of a cable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndPlan {
-    /// Name of the switch or host.
     pub node: String,
-    /// See [`address::port_of`].
     pub port: u32,
     pub interface: String,
 }
 
-/// Capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
@@ -88,34 +76,21 @@ pub enum Limit {
 impl NetworkPlan {
     /// Plans the network of a topology whose hosts have one link each.
     pub fn new(topology: &Topology, config: &SimConfig, testbed: &TestbedConfig) -> NetworkPlan {
-        let switches = (0..topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(topology, *node));
         let switch = |node| SwitchPlan { name: switch_name(node), dpid: address::datapath_of(node) };
-        let links = (0..topology.links().len() as u32).map(LinkIx);
-        let host_queue = Limit::Packets(config.host.queue_packets);
+        let forward = links(topology).filter(|link| link.0 < link.reverse().0);
         NetworkPlan {
-            switches: switches.map(switch).collect(),
-            hosts: (0..topology.hosts().len() as u32).map(|host| host_plan(topology, HostIx(host))).collect(),
-            links: links
-                .filter(|link| link.0 < link.reverse().0)
-                .map(|link| cable(topology, link, testbed.is_shaped))
-                .collect(),
+            switches: switches(topology).map(switch).collect(),
+            hosts: hosts(topology).map(|host| host_plan(topology, host)).collect(),
+            links: forward.map(|link| cable(topology, link, testbed.is_shaped)).collect(),
             switch_queue: match config.switch.limit {
                 QueueLimit::Packets(packets) => Limit::Packets(packets),
                 QueueLimit::Bytes(bytes) => Limit::Bytes(bytes),
             },
-            host_queue,
-            datapath: match testbed.datapath {
-                Datapath::Auto | Datapath::User | Datapath::Kernel => testbed.datapath.name(),
-            },
-            turns: testbed.turns.name(),
+            host_queue: Limit::Packets(config.host.queue_packets),
+            datapath: testbed.datapath.name(),
+            turns: testbed.queue_scheduling.name(),
             congestion: congestion(config.transport.kind),
         }
-    }
-
-    /// Returns the interface that sends on a link, and whether it belongs to a switch.
-    pub fn sender(&self, topology: &Topology, link: LinkIx) -> (String, bool) {
-        let from = topology.link(link).from;
-        (interface(topology, link), is_switch(topology, from))
     }
 }
 
@@ -129,11 +104,27 @@ pub fn congestion(kind: TransportKind) -> Option<&'static str> {
     }
 }
 
+pub(crate) fn switches(topology: &Topology) -> impl Iterator<Item = NodeIx> + '_ {
+    (0..topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(topology, *node))
+}
+
+pub(crate) fn links(topology: &Topology) -> impl Iterator<Item = LinkIx> + use<> {
+    (0..topology.links().len() as u32).map(LinkIx)
+}
+
+pub(crate) fn hosts(topology: &Topology) -> impl Iterator<Item = HostIx> + use<> {
+    (0..topology.hosts().len() as u32).map(HostIx)
+}
+
+pub(crate) fn is_fabric(topology: &Topology, link: LinkIx) -> bool {
+    let link = topology.link(link);
+    is_switch(topology, link.from) && is_switch(topology, link.to)
+}
+
 pub fn is_switch(topology: &Topology, node: NodeIx) -> bool {
     topology.node(node).kind == NodeKind::Switch
 }
 
-/// Returns the bridge of a switch.
 pub fn switch_name(node: NodeIx) -> String {
     format!("ab{}", address::datapath_of(node))
 }
@@ -142,7 +133,6 @@ pub fn host_name(host: HostIx) -> String {
     format!("ah{}", host.0)
 }
 
-/// Returns the interface at the sending end of a link.
 pub fn interface(topology: &Topology, link: LinkIx) -> String {
     format!("{}-eth{}", node_name(topology, topology.link(link).from), address::port_of(topology, link))
 }
@@ -155,18 +145,16 @@ fn node_name(topology: &Topology, node: NodeIx) -> String {
     host_name(HostIx(host as u32))
 }
 
-/// Returns the MAC address of a host as text.
 pub fn mac(host: HostIx) -> String {
     address::host_mac(host).map(|byte| format!("{byte:02x}")).join(":")
 }
 
 fn host_plan(topology: &Topology, host: HostIx) -> HostPlan {
-    let mac = mac(host);
     let link = topology.out_links(topology.host(host)).first();
     HostPlan {
         name: host_name(host),
         ip: address::host_ipv4(host).to_string(),
-        mac,
+        mac: mac(host),
         interface: link.map(|link| interface(topology, *link)).unwrap_or_default(),
     }
 }

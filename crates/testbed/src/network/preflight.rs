@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use experiment::input::TestbedConfig;
 use net::{HostIx, Topology, address};
 use serde_json::json;
 
 use crate::clock::now_ns;
-use crate::error::TestbedError;
-use crate::network::driver::{Counters, Driver};
+use crate::error::{Result, TestbedError};
+use crate::network::driver::Counters;
 use crate::network::rules::{Choice, StaticRoutes};
-use crate::traffic::sockets::{Gap, HostAt, SendPlan, Traffic};
+use crate::network::running_network::RunningNetwork;
+use crate::traffic::sockets::{Gap, SendPlan, Traffic};
 
-/// Share of the slowest link that the probes use.
 const FILL: f64 = 0.95;
 
 /// Maximum packets per second through all switches together, for networks with link rates. A
@@ -21,36 +22,29 @@ const HOPS_PER_S: f64 = 40_000.0;
 /// The same for networks without link rates, where the check only shows whether packets arrive.
 const HOPS_PER_S_UNSHAPED: f64 = 10_000.0;
 
-/// Payload of a probe, bytes.
 const PAYLOAD: usize = 1472;
 
-/// Bytes of a probe in a queue: payload and UDP, IP and Ethernet headers.
+/// Bytes of a probe in a queue, with UDP, IP and Ethernet headers.
 const FRAME: f64 = 1514.0;
 
-/// Result of the preflight check.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PreflightReport {
-    /// Packets sent; all of them arrived.
     pub sent: u64,
-    /// Of all hosts together.
     pub packets_per_s: f64,
     /// Mean socket-to-socket delay, microseconds.
     pub delay_mean_us: f64,
 }
 
 /// Sends paced probes from every host to the host half the network away. Static rules spread them,
-/// so that their rate is below the capacity of every link.
-///
-/// # Errors
-/// A probe was lost.
+/// so that their rate is below the capacity of every link. A lost probe is an error.
 pub fn check_lossless(
-    driver: &mut Driver,
+    live: &mut RunningNetwork,
     topology: &Topology,
-    hosts: &[HostAt],
-    is_shaped: bool,
-    span: Duration,
+    options: &TestbedConfig,
     should_continue: &mut dyn FnMut() -> bool,
-) -> Result<PreflightReport, TestbedError> {
+) -> Result<PreflightReport> {
+    let RunningNetwork { driver, hosts, .. } = live;
+    let span = Duration::from_secs_f64(options.preflight.as_s_f64());
     if span.is_zero() {
         return Ok(PreflightReport::default());
     }
@@ -58,7 +52,7 @@ pub fn check_lossless(
     driver.request("rules", json!({"rules": routes.rules()}), Duration::from_secs(180))?;
     let count = hosts.len() as u32;
     let pairs: Vec<(u32, u32)> = (0..count).map(|src| (src, (src + (count / 2).max(1)) % count)).collect();
-    let per_s = rate(topology, &routes, &pairs, is_shaped);
+    let per_s = rate(topology, &routes, &pairs, options.is_shaped);
     let before = driver.counters()?;
     let start = now_ns() + 300_000_000;
     let end = start + span.as_nanos() as u64;
@@ -85,7 +79,9 @@ pub fn check_lossless(
     let arrived: u64 = tallies.iter().map(|tally| tally.received.packets).sum();
     let after = driver.counters()?;
     if arrived != sent || sent == 0 {
-        let (queues, sockets) = (queue_drops(&before, &after), socket_drops(&before, &after));
+        let more = |of: &dyn Fn(&Counters) -> u64| of(&after).saturating_sub(of(&before));
+        let queues = more(&|counters| counters.queues.values().map(|queue| queue.drops).sum());
+        let sockets = more(&|counters| counters.hosts.values().map(|host| host.socket_drops).sum());
         return Err(TestbedError::NotLossless { sent, lost: sent - arrived.min(sent), queues, sockets });
     }
     let delay: u64 = tallies.iter().map(|tally| tally.received.delay_sum_ns).sum();
@@ -113,17 +109,6 @@ fn rate(topology: &Topology, routes: &StaticRoutes<'_>, pairs: &[(u32, u32)], is
     let loaded = topology.links().iter().zip(&flows).filter(|(_, flows)| **flows > 0);
     let by_link = loaded.map(|(link, flows)| FILL * link.rate.as_bps_f64() / (8.0 * FRAME * f64::from(*flows)));
     by_link.fold(by_machine, f64::min)
-}
-
-/// Returns the packets that all queues dropped between two times.
-pub fn queue_drops(before: &Counters, after: &Counters) -> u64 {
-    let of = |counters: &Counters| -> u64 { counters.queues.values().map(|queue| queue.drops).sum() };
-    of(after).saturating_sub(of(before))
-}
-
-fn socket_drops(before: &Counters, after: &Counters) -> u64 {
-    let of = |counters: &Counters| -> u64 { counters.hosts.values().map(|host| host.socket_drops).sum() };
-    of(after).saturating_sub(of(before))
 }
 
 #[cfg(test)]

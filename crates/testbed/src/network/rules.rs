@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use net::{HostIx, LinkIx, NodeIx, Routes, Topology, address};
 
-use crate::network::plan::{is_switch, switch_name};
+use crate::network::plan::{hosts, switch_name, switches};
 
-/// Choice among equal-cost next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The first next hop for every destination: `sdn-spt:tie=first`.
@@ -16,7 +15,6 @@ pub enum Choice {
     Spread,
 }
 
-/// Next hops from every switch to every host.
 #[derive(Clone, Debug)]
 pub struct StaticRoutes<'a> {
     topology: &'a Topology,
@@ -25,26 +23,21 @@ pub struct StaticRoutes<'a> {
 }
 
 impl<'a> StaticRoutes<'a> {
-    /// Computes the routes of the intact network.
     pub fn new(topology: &'a Topology, choice: Choice) -> StaticRoutes<'a> {
         StaticRoutes { topology, routes: Routes::intact(topology), choice }
     }
 
-    /// Returns the next hop of a switch towards a host; `None` if there is no path.
     pub fn next(&self, node: NodeIx, host: HostIx) -> Option<LinkIx> {
         let last = self.routes.last_link(host)?;
         if self.topology.link(last).from == node {
             return Some(last);
         }
         let hops = self.routes.next_hops(node, self.routes.class_of(host));
-        let count = hops.len();
-        if count == 0 {
-            return None;
-        }
         let position = match self.choice {
             Choice::First => 0,
             Choice::Spread => {
                 let tier = u32::from(self.topology.node(node).tier.0).saturating_sub(1).min(8);
+                let count = hops.len().max(1);
                 (host.0 as usize / count.pow(tier)) % count
             }
         };
@@ -55,43 +48,31 @@ impl<'a> StaticRoutes<'a> {
     pub fn path(&self, src: HostIx, dst: HostIx) -> Option<Vec<LinkIx>> {
         let first = *self.topology.out_links(self.topology.host(src)).first()?;
         let mut path = vec![first];
-        let end = self.topology.host(dst);
-        while self.topology.link(*path.last()?).to != end {
-            // Shortest paths have no loops; the bound guards against a defect in the routes.
-            if path.len() > self.topology.nodes().len() {
-                return None;
+        // Shortest paths have no loops; the bound guards against a defect in the routes.
+        for _ in self.topology.nodes() {
+            let at = self.topology.link(*path.last()?).to;
+            if at == self.topology.host(dst) {
+                return Some(path);
             }
-            path.push(self.next(self.topology.link(*path.last()?).to, dst)?);
+            path.push(self.next(at, dst)?);
         }
-        Some(path)
+        None
     }
 
     /// Returns the rules of each switch in the syntax of `ovs-ofctl`.
     pub fn rules(&self) -> BTreeMap<String, Vec<String>> {
-        let switches =
-            (0..self.topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(self.topology, *node));
-        let hosts = 0..self.topology.hosts().len() as u32;
-        let rule = |node: NodeIx, host: HostIx| {
-            let port = address::port_of(self.topology, self.next(node, host)?);
-            let (ip, match_arp) = (address::host_ipv4(host), format!("arp,arp_tpa={}", address::host_ipv4(host)));
-            Some([
-                format!("priority=10,ip,nw_dst={ip},actions=output:{port}"),
-                format!("priority=10,{match_arp},actions=output:{port}"),
-            ])
+        let rules = |node: NodeIx, host: HostIx| {
+            let (ip, port) = (address::host_ipv4(host), address::port_of(self.topology, self.next(node, host)?));
+            let rule = |fields: &str| format!("priority=10,{fields}={ip},actions=output:{port}");
+            Some(["ip,nw_dst", "arp,arp_tpa"].map(rule))
         };
-        switches
-            .map(|node| {
-                let rules = hosts.clone().filter_map(|host| rule(node, HostIx(host))).flatten().collect();
-                (switch_name(node), rules)
-            })
-            .collect()
+        let of_switch = |node| hosts(self.topology).filter_map(|host| rules(node, host)).flatten().collect();
+        switches(self.topology).map(|node| (switch_name(node), of_switch(node))).collect()
     }
 }
 
-/// Returns an empty rule table for every switch.
 pub fn no_rules(topology: &Topology) -> BTreeMap<String, Vec<String>> {
-    let switches = (0..topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(topology, *node));
-    switches.map(|node| (switch_name(node), Vec::new())).collect()
+    switches(topology).map(|node| (switch_name(node), Vec::new())).collect()
 }
 
 #[cfg(test)]

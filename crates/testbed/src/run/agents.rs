@@ -12,8 +12,7 @@ use net::FiveTuple;
 use serde_json::{Value, json};
 
 use crate::clock::now_ns;
-use crate::error::TestbedError;
-use crate::measure::measurement::failed;
+use crate::error::{Result, failed};
 use crate::run::controller::Http;
 use crate::traffic::sockets::{HostAt, run_in_namespace};
 
@@ -34,7 +33,6 @@ pub struct ReportableFlow {
     pub tuple: FiveTuple,
     /// Number of the sending host.
     pub src: usize,
-    /// Bytes the flow sends in total.
     pub size_bytes: u64,
     /// Start, nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
@@ -63,7 +61,6 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Creates agents that have reported nothing.
     pub fn new(http: Http, hosts: Vec<HostAt>, flows: Vec<ReportableFlow>, has_sizes: bool) -> Agents {
         let (states, sent) = (vec![ReportState::Unreported; flows.len()], vec![0; flows.len()]);
         Agents {
@@ -82,32 +79,30 @@ impl Agents {
 
     /// Reports all running flows again, because a restarted controller does not know them.
     pub fn resend_all(&mut self) {
-        self.states
-            .iter_mut()
-            .filter(|states| **states == ReportState::Started)
-            .for_each(|states| *states = ReportState::Unreported);
+        let started = self.states.iter_mut().filter(|state| **state == ReportState::Started);
+        started.for_each(|state| *state = ReportState::Unreported);
     }
 
     /// Reads the flows and reports changes. `sent` holds the payload bytes sent so far of each
     /// flow, if the sender counts them. Reports that the controller does not accept are sent again
     /// later.
-    ///
-    /// # Errors
-    /// The sockets of a host cannot be read.
-    pub fn poll(&mut self, sent: Option<&[AtomicU64]>) -> Result<(), TestbedError> {
+    pub fn poll(&mut self, sent: Option<&[AtomicU64]>) -> Result<()> {
         let now = now_ns();
         if now >= self.next_commands_ns {
             self.next_commands_ns = now + COMMANDS_NS;
             // All agents receive the same commands, so only that of the first host requests them.
             if let Some(host) = self.hosts.first()
-                && let Ok(commands) = self.http.get(&format!("/v1/agents/{}/orders", host.ip))
+                && let Ok(commands) = self.http.get(&format!("/v1/agents/{}/commands", host.ip))
             {
-                self.threshold = commands["report_above"].as_u64();
+                self.threshold = commands["report_threshold_bytes"].as_u64();
             }
         }
         let Some(threshold) = self.threshold else { return Ok(()) };
         let has_ended = match sent {
-            Some(sent) => self.read_senders(sent),
+            Some(sent) => {
+                self.sent = sent.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
+                self.flows.iter().zip(&self.sent).map(|(flow, sent)| *sent >= flow.size_bytes).collect()
+            }
             None if now >= self.next_poll_ns => {
                 self.next_poll_ns = now + POLL_NS;
                 self.read_sockets(now)?
@@ -118,22 +113,16 @@ impl Agents {
         Ok(())
     }
 
-    /// Stores the senders' counters. Returns which flows have ended.
-    fn read_senders(&mut self, sent: &[AtomicU64]) -> Vec<bool> {
-        self.sent = sent.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
-        self.flows.iter().zip(&self.sent).map(|(flow, sent)| *sent >= flow.size_bytes).collect()
-    }
-
     /// Reads the sockets of hosts with flows that may be reported. Returns which flows have ended.
-    fn read_sockets(&mut self, now: u64) -> Result<Vec<bool>, TestbedError> {
+    fn read_sockets(&mut self, now: u64) -> Result<Vec<bool>> {
         let mut has_ended = vec![false; self.flows.len()];
         let is_for_ends = now >= self.next_ends_ns;
         if is_for_ends {
             self.next_ends_ns = now + POLL_ENDS_NS;
         }
         for (number, host) in self.hosts.iter().enumerate() {
-            let may_report = |(flow, states): (&ReportableFlow, &ReportState)| {
-                let is_open = *states == ReportState::Unreported || (is_for_ends && *states == ReportState::Started);
+            let may_report = |(flow, state): (&ReportableFlow, &ReportState)| {
+                let is_open = *state == ReportState::Unreported || (is_for_ends && *state == ReportState::Started);
                 flow.src == number && flow.start_ns <= now && is_open
             };
             if !self.flows.iter().zip(&self.states).any(may_report) {
@@ -155,7 +144,6 @@ impl Agents {
         Ok(has_ended)
     }
 
-    /// Sends the reports of every host. Reports that fail are sent again at the next reading.
     fn send_reports(&mut self, threshold: u64, has_ended: &[bool]) {
         for (number, host) in self.hosts.iter().enumerate() {
             let of_host = (0..self.flows.len()).filter(|place| self.flows[*place].src == number);
@@ -164,7 +152,7 @@ impl Agents {
             let (reports, outcomes): (Vec<Value>, Vec<(usize, ReportState)>) = reports.take(100).unzip();
             let path = format!("/v1/agents/{}/reports", host.ip);
             if !reports.is_empty() && self.http.post(&path, &json!({"reports": reports})).is_ok() {
-                outcomes.into_iter().for_each(|(place, states)| self.states[place] = states);
+                outcomes.into_iter().for_each(|(place, state)| self.states[place] = state);
             }
         }
     }
@@ -173,23 +161,19 @@ impl Agents {
     /// changed.
     fn next_report(&self, place: usize, threshold: u64, has_ended: bool) -> Option<(Value, (usize, ReportState))> {
         let (flow, sent) = (&self.flows[place], self.sent[place]);
-        let (event, states) = match self.states[place] {
+        let (event, state) = match self.states[place] {
             ReportState::Unreported if sent > threshold && !has_ended => ("started", ReportState::Started),
             ReportState::Started if has_ended => ("ended", ReportState::Ended),
             _ => return None,
         };
-        let mut report = json!({"event": event, "flow": name(flow), "bytes": sent});
-        if states == ReportState::Started && self.has_sizes {
+        let FiveTuple { dst, protocol, src_port, dst_port, .. } = flow.tuple;
+        let name = json!({"dst": dst.to_string(), "protocol": protocol, "src_port": src_port, "dst_port": dst_port});
+        let mut report = json!({"event": event, "flow": name, "bytes": sent});
+        if state == ReportState::Started && self.has_sizes {
             report["size"] = json!(flow.size_bytes);
         }
-        Some((report, (place, states)))
+        Some((report, (place, state)))
     }
-}
-
-/// Returns the tuple of a flow as the agent of its source host reports it.
-fn name(flow: &ReportableFlow) -> Value {
-    let FiveTuple { dst, protocol, src_port, dst_port, .. } = flow.tuple;
-    json!({"dst": dst.to_string(), "protocol": protocol, "src_port": src_port, "dst_port": dst_port})
 }
 
 /// Returns bytes sent by local port, peer address and peer port. `ss -tinHO` prints state, queues,

@@ -1,5 +1,7 @@
 //! Checks of the machine and of experiments that run on emulated networks.
 
+use std::collections::BTreeSet;
+
 use balance::central::{CentralEnv, FlowSource};
 use balance::{Build, Spec};
 use experiment::Experiment;
@@ -7,10 +9,11 @@ use experiment::input::{QueueScheduling, RuleSource, TrafficSource, Variant};
 use experiment::runner::{FailureKind, TransportKind};
 use net::NodeKind;
 
-use crate::error::{TestbedError, not_here};
+use crate::error::{Result, TestbedError, not_here};
 use crate::network::driver::Machine;
-use crate::network::plan::IGNORED_DELAY_US;
+use crate::network::plan::{IGNORED_DELAY_US, congestion};
 use crate::services::serving;
+use crate::traffic::sockets::PAYLOAD_MIN;
 
 /// Programs that every testbed needs, with their Debian packages.
 const TOOLS: [(&str, &str); 6] = [
@@ -26,10 +29,7 @@ const TOOLS: [(&str, &str); 6] = [
 const OPENFLOW_EQUIVALENTS: [(&str, &str); 3] = [("ecmp", "sdn-ecmp"), ("wcmp", "sdn-wcmp"), ("vlb", "sdn-vlb")];
 
 /// Returns an error if the machine cannot run a testbed.
-///
-/// # Errors
-/// The user is not root, or a program is not installed.
-pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<(), TestbedError> {
+pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<()> {
     if !machine.is_root {
         return Err(TestbedError::NotRoot);
     }
@@ -45,48 +45,40 @@ pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<(), Test
             (None, TrafficSource::Iperf3) => vec![("iperf3", "iperf3")],
         }
     };
-    let has = |tool: &str| machine.tools.iter().any(|found| found == tool);
     let needed = TOOLS.iter().copied().chain(variants.iter().flat_map(of_variant));
-    for tool in needed.filter(|(tool, _)| !has(tool)) {
-        if !missing.contains(&tool) {
-            missing.push(tool);
+    for (tool, package) in needed.filter(|(tool, _)| !machine.tools.iter().any(|found| found == tool)) {
+        if !missing.contains(&(tool, package)) {
+            missing.push((tool, package));
         }
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let missing = missing.iter().map(|(tool, _)| *tool).collect::<Vec<_>>().join(", ");
-    Err(TestbedError::Missing { missing, packages: packages.join(" ") })
+    let (tools, packages): (Vec<&str>, BTreeSet<&str>) = missing.into_iter().unzip();
+    let packages: Vec<&str> = packages.into_iter().collect();
+    Err(TestbedError::Missing { missing: tools.join(", "), packages: packages.join(" ") })
 }
 
-/// Returns the traffic program of a variant.
 pub fn source_of(variant: &Variant) -> TrafficSource {
     let is_udp = matches!(variant.config.transport.kind, TransportKind::Udp(_));
     variant.testbed.source.unwrap_or(if is_udp { TrafficSource::Sockets } else { TrafficSource::Iperf3 })
 }
 
 /// Returns the balancer that the controller runs for `spec`.
-///
-/// # Errors
-/// OpenFlow switches cannot express the balancer.
-pub fn openflow_equivalent(spec: &Spec) -> Result<String, TestbedError> {
+pub fn openflow_equivalent(spec: &Spec) -> Result<String> {
     if matches!(spec.entry.build, Build::Central(_)) {
         return Ok(spec.label());
     }
     if let Some((_, central)) = OPENFLOW_EQUIVALENTS.iter().find(|(name, _)| *name == spec.entry.name) {
         return Ok((*central).to_owned());
     }
+    let name = spec.entry.name;
     let reason = format!(
-        "`{}` cannot run on OpenFlow switches; on real switches run central balancers and ecmp, wcmp, vlb, such as --balancers sdn-ecmp,hedera",
-        spec.entry.name
+        "`{name}` cannot run on OpenFlow switches; on real switches run central balancers and ecmp, wcmp, vlb, such as --balancers sdn-ecmp,hedera"
     );
     Err(not_here("balancers", reason))
 }
 
-/// Returns whether a balancer receives flow reports from host agents.
 pub fn has_agents(spec: &Spec) -> bool {
     match spec.entry.build {
         Build::Central(build) => build(&CentralEnv { seed: 0 }, &spec.params).needs().flows == FlowSource::Agents,
@@ -95,10 +87,7 @@ pub fn has_agents(spec: &Spec) -> bool {
 }
 
 /// Returns an error if an experiment cannot run on an emulated network, before the first run.
-///
-/// # Errors
-/// Names the first unsupported key.
-pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<(), TestbedError> {
+pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()> {
     for spec in experiment.balancers.iter().filter(|spec| !spec.entry.is_server()) {
         openflow_equivalent(spec)?;
     }
@@ -114,12 +103,12 @@ pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()
     Ok(())
 }
 
-fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<(), TestbedError> {
+fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<()> {
     match balancers.iter().find(|spec| has_agents(spec)) {
         Some(spec) if source_of(variant) == TrafficSource::Ditg => {
-            let name = spec.entry.name;
             let reason = format!(
-                "`{name}` needs flow reports of host agents, which cannot read the progress of D-ITG; use sockets or iperf3"
+                "`{}` needs flow reports of host agents, which cannot read the progress of D-ITG; use sockets or iperf3",
+                spec.entry.name
             );
             Err(not_here("testbed.source", reason))
         }
@@ -127,119 +116,84 @@ fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<(), TestbedErro
     }
 }
 
-fn check_static(experiment: &Experiment) -> Result<(), TestbedError> {
+fn check_static(experiment: &Experiment) -> Result<()> {
     let is_first = |spec: &Spec| spec.entry.name == "sdn-spt" && spec.params.text("tie") == "first";
-    match experiment.balancers.iter().find(|spec| !is_first(spec)) {
-        None => Ok(()),
-        Some(spec) => {
-            let reason = format!(
-                "static rules implement only `sdn-spt:tie=first`, one shortest path, and not `{}`",
-                spec.label()
-            );
-            Err(not_here("testbed.rules", reason))
-        }
-    }
+    let Some(spec) = experiment.balancers.iter().find(|spec| !is_first(spec)) else { return Ok(()) };
+    let label = spec.label();
+    let reason = format!("static rules implement only `sdn-spt:tie=first`, one shortest path, and not `{label}`");
+    Err(not_here("testbed.rules", reason))
 }
 
-fn check_network(variant: &Variant, machine: &Machine) -> Result<(), TestbedError> {
-    let topology = &variant.topology;
+pub(crate) fn refuse_if(is_refused: bool, key: &str, reason: impl Into<String>) -> Result<()> {
+    if is_refused { Err(not_here(key, reason)) } else { Ok(()) }
+}
+
+fn check_network(variant: &Variant, machine: &Machine) -> Result<()> {
+    let (topology, testbed) = (&variant.topology, &variant.testbed);
     let hosts = topology.hosts().len();
-    if hosts > 4000 {
-        return Err(not_here(
-            "topology.spec",
-            format!("{hosts} hosts exceed the 4000 namespaces of one machine; use a smaller network"),
-        ));
-    }
+    let reason = format!("{hosts} hosts exceed the 4000 namespaces of one machine; use a smaller network");
+    refuse_if(hosts > 4000, "topology.spec", reason)?;
     let is_plain = |node: &net::NodeIx| topology.out_links(*node).len() == 1 && !topology.node(*node).forwards;
     if let Some(host) = topology.hosts().iter().find(|host| !is_plain(host)) {
         let name = &topology.node(*host).name;
         let reason = format!("host `{name}` has several links or forwards; emulated hosts have one link each");
         return Err(not_here("topology.spec", reason));
     }
-    let to_host = |link: &&net::Link| topology.node(link.from).kind == NodeKind::Host;
-    if topology.links().iter().filter(to_host).any(|link| topology.node(link.to).kind == NodeKind::Host) {
-        return Err(not_here("topology.spec", "two hosts are connected without a switch between them"));
-    }
-    if variant.testbed.is_shaped && !machine.has_htb {
-        return Err(not_here("testbed.shape", "this kernel cannot limit rates (no htb); set it to false"));
-    }
-    if variant.testbed.is_shaped && !machine.has_u32 {
-        let reason = "this kernel cannot distinguish discovery frames from data (no cls_u32), so full queues would drop them; set it to false";
-        return Err(not_here("testbed.shape", reason));
-    }
-    if variant.testbed.turns != QueueScheduling::Arrival && !machine.has_bpf {
-        return Err(not_here(
-            "testbed.turns",
-            "this kernel cannot distinguish senders or flows (no cls_bpf); use \"arrival\"",
-        ));
-    }
+    let is_host = |node| topology.node(node).kind == NodeKind::Host;
+    let is_direct = topology.links().iter().any(|link| is_host(link.from) && is_host(link.to));
+    refuse_if(is_direct, "topology.spec", "two hosts are connected without a switch between them")?;
+    let reason = "this kernel cannot limit rates (no htb); set it to false";
+    refuse_if(testbed.is_shaped && !machine.has_htb, "testbed.shape", reason)?;
+    let reason = "this kernel cannot distinguish discovery frames from data (no cls_u32), so full queues would drop them; set it to false";
+    refuse_if(testbed.is_shaped && !machine.has_u32, "testbed.shape", reason)?;
+    let reason = "this kernel cannot distinguish senders or flows (no cls_bpf); use \"fifo\"";
+    refuse_if(
+        testbed.queue_scheduling != QueueScheduling::Fifo && !machine.has_bpf,
+        "testbed.queue_scheduling",
+        reason,
+    )?;
     let longest = topology.links().iter().map(|link| link.delay).max().unwrap_or_default();
-    if longest.as_us_f64() > IGNORED_DELAY_US as f64 && !machine.has_netem {
-        let reason = format!(
-            "a link has a delay of {longest}, and kernel {} cannot delay packets (no netem); use a kernel with sch_netem, or delays up to {IGNORED_DELAY_US}us, which are ignored because a hop through a software switch takes longer",
-            machine.kernel
-        );
-        return Err(not_here("topology.spec", reason));
-    }
+    let (needs_netem, kernel) = (longest.as_us_f64() > IGNORED_DELAY_US as f64, &machine.kernel);
+    let reason = format!(
+        "a link has a delay of {longest}, and kernel {kernel} cannot delay packets (no netem); use a kernel with sch_netem, or delays up to {IGNORED_DELAY_US}us, which are ignored because a hop through a software switch takes longer"
+    );
+    refuse_if(needs_netem && !machine.has_netem, "topology.spec", reason)?;
     for failure in &variant.config.failures {
-        match failure.kind {
-            FailureKind::LinkDown(_) => {}
-            FailureKind::ControllerDown if variant.testbed.rules == RuleSource::Controller => {}
-            FailureKind::ControllerDown => {
-                return Err(not_here("failure.kind", "there is no controller to kill with testbed.rules = \"static\""));
-            }
-            _ => {
-                let reason = "emulated networks support only link-down and controller-down";
-                return Err(not_here("failure.kind", reason));
-            }
-        }
+        let reason = match failure.kind {
+            FailureKind::LinkDown(_) => continue,
+            FailureKind::ControllerDown if testbed.rules == RuleSource::Controller => continue,
+            FailureKind::ControllerDown => "there is no controller to kill with testbed.rules = \"static\"",
+            _ => "emulated networks support only link-down and controller-down",
+        };
+        return Err(not_here("failure.kind", reason));
     }
     Ok(())
 }
 
-fn check_traffic(variant: &Variant) -> Result<(), TestbedError> {
-    let kind = variant.config.transport.kind;
-    let is_udp = matches!(kind, TransportKind::Udp(_));
-    if !is_udp && !matches!(kind, TransportKind::Cubic | TransportKind::NewReno | TransportKind::Dctcp { .. }) {
-        let reason = format!("emulated hosts use the kernel's TCP and UDP, not `{}`", kind.name());
-        return Err(not_here("transport.kind", reason));
-    }
-    let source = source_of(variant);
-    if variant.config.services.is_none() && is_udp == (source == TrafficSource::Iperf3) {
-        let reason =
-            format!("`{}` cannot send `{}`: use sockets or d-itg for UDP, iperf3 for TCP", source.name(), kind.name());
-        return Err(not_here("testbed.source", reason));
-    }
-    if variant.config.stop.until.is_none() {
-        return Err(not_here(
-            "stop.until",
-            "is missing: a run on a real network needs an end, such as until = \"30s\"",
-        ));
-    }
-    let mss = variant.config.transport.mss_bytes;
-    if is_udp && mss > 1472 {
-        return Err(not_here(
-            "transport.mss",
-            format!("{mss} bytes of UDP payload exceed an Ethernet frame; use at most 1472B"),
-        ));
-    }
-    if is_udp && (mss as usize) < crate::traffic::sockets::PAYLOAD_MIN {
-        return Err(not_here(
-            "transport.mss",
-            format!("{mss} bytes are too few for the sequence and sending time of a packet; use at least 24B"),
-        ));
-    }
-    Ok(())
+fn check_traffic(variant: &Variant) -> Result<()> {
+    let (kind, source, mss) = (variant.config.transport.kind, source_of(variant), variant.config.transport.mss_bytes);
+    let (is_udp, name) = (matches!(kind, TransportKind::Udp(_)), kind.name());
+    let reason = format!("emulated hosts use the kernel's TCP and UDP, not `{name}`");
+    refuse_if(!is_udp && congestion(kind).is_none(), "transport.kind", reason)?;
+    let reason = format!("`{}` cannot send `{name}`: use sockets or d-itg for UDP, iperf3 for TCP", source.name());
+    let is_mismatch = variant.config.services.is_none() && is_udp == (source == TrafficSource::Iperf3);
+    refuse_if(is_mismatch, "testbed.source", reason)?;
+    let reason = "is missing: a run on a real network needs an end, such as until = \"30s\"";
+    refuse_if(variant.config.stop.until.is_none(), "stop.until", reason)?;
+    let reason = format!("{mss} bytes of UDP payload exceed an Ethernet frame; use at most 1472B");
+    refuse_if(is_udp && mss > 1472, "transport.mss", reason)?;
+    let reason = format!("{mss} bytes are too few for the sequence and sending time of a packet; use at least 24B");
+    refuse_if(is_udp && (mss as usize) < PAYLOAD_MIN, "transport.mss", reason)
 }
 
 /// Returns an error if the kernel does not have a congestion control.
-pub(crate) fn check_congestion_control(congestion: &str) -> Result<(), TestbedError> {
+pub(crate) fn check_congestion_control(congestion: &str) -> Result<()> {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     if known.split_whitespace().any(|known| known == congestion) {
         return Ok(());
     }
-    let reason =
-        format!("this kernel's TCP supports {} but not {congestion}; set transport.kind to one of them", known.trim());
+    let known = known.trim();
+    let reason = format!("this kernel's TCP supports {known} but not {congestion}; set transport.kind to one of them");
     Err(not_here("transport.kind", reason))
 }
 
@@ -270,6 +224,7 @@ until = "1s"
     fn machine() -> Machine {
         let tools = TOOLS.iter().map(|(tool, _)| (*tool).to_owned()).chain(["iperf3".to_owned()]).collect();
         let (mininet, openvswitch) = (Some("2.3.0".to_owned()), Some("3.1.0".to_owned()));
+        let kernel = "6.1".to_owned();
         Machine {
             is_root: true,
             mininet,
@@ -277,7 +232,7 @@ until = "1s"
             has_htb: true,
             has_u32: true,
             tools,
-            kernel: "6.1".to_owned(),
+            kernel,
             ..Machine::default()
         }
     }
@@ -305,8 +260,8 @@ until = "1s"
             ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
             ("testbed.source", "iperf3", "testbed.source:"),
             ("testbed.rules", "static", "testbed.rules:"),
-            ("testbed.turns", "senders", "testbed.turns:"),
-            ("testbed.turns", "flows", "testbed.turns:"),
+            ("testbed.queue_scheduling", "per-sender", "testbed.queue_scheduling:"),
+            ("testbed.queue_scheduling", "per-flow", "testbed.queue_scheduling:"),
             ("transport.mss", "9000B", "transport.mss:"),
             ("transport.mss", "8B", "transport.mss:"),
             ("failure", "[\"switch-down:core0,at=1ms\"]", "failure.kind:"),

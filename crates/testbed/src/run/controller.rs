@@ -12,16 +12,15 @@ use std::time::{Duration, Instant};
 
 use experiment::input::HostLearning;
 use experiment::summary::ControllerCounts;
-use net::{HostIx, LinkIx, NodeIx, Time, Topology, address};
+use net::{Time, Topology, address};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use ureq::{AsSendBody, http};
 
-use crate::error::TestbedError;
+use crate::error::{Result, TestbedError, file_error, log_tail, write_file};
 use crate::http_client;
-use crate::network::driver::file_error;
-use crate::network::plan::{is_switch, mac};
+use crate::network::plan::{hosts, is_fabric, is_switch, links, mac, switches};
 
 /// Time in which the controller must learn all switches, links and hosts.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,17 +28,13 @@ const LEARN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time in which the controller must answer an HTTP request.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Settings of a controller process.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchOptions<'a> {
     pub balancer: &'a str,
     /// Time between two statistics requests; `None` for the controller's default.
     pub poll: Option<Time>,
-    /// Seed of the balancer.
     pub seed: u64,
-    /// Port for switches.
     pub openflow: u16,
-    /// Port of the HTTP interface.
     pub http: u16,
     pub hosts: HostLearning,
     /// Time between two rounds of discovery; `None` for the controller's default.
@@ -62,16 +57,15 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts a controller.
     pub fn start(
         program: &Path,
         folder: &Path,
         topology: &Topology,
         options: &LaunchOptions<'_>,
-    ) -> Result<Controller, TestbedError> {
+    ) -> Result<Controller> {
         let config = write_config(folder, topology, options)?;
-        let mut arguments: Vec<OsString> = ["serve".into(), "--config".into(), config.into()].into();
-        if options.hosts == HostLearning::Remembered || options.health_check_address.is_some() {
+        let mut arguments: Vec<OsString> = vec!["serve".into(), "--config".into(), config.into()];
+        if options.hosts == HostLearning::Persisted || options.health_check_address.is_some() {
             let state = folder.join("state");
             // The state of an earlier run must not be used.
             for file in [state.clone(), state.with_extension("services")] {
@@ -88,7 +82,7 @@ impl Controller {
     }
 
     /// Starts the controller again with the same settings; does nothing if it runs.
-    pub fn restart(&mut self) -> Result<(), TestbedError> {
+    pub fn restart(&mut self) -> Result<()> {
         if self.child.is_some() {
             return Ok(());
         }
@@ -96,17 +90,14 @@ impl Controller {
         let errors = file.try_clone().map_err(file_error("write", &self.log))?;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(file).stderr(errors);
-        let failed =
-            |cause| TestbedError::Controller(format!("cannot be started as {}: {cause}", self.program.display()));
+        let program = self.program.display();
+        let failed = |cause| TestbedError::Controller(format!("cannot be started as {program}: {cause}"));
         self.child = Some(command.spawn().map_err(failed)?);
         Ok(())
     }
 
-    /// Kills the controller with SIGKILL.
-    ///
-    /// # Errors
-    /// The controller had already ended unexpectedly.
-    pub fn kill(&mut self) -> Result<(), TestbedError> {
+    /// Kills the controller with SIGKILL. It is an error if it has already ended unexpectedly.
+    pub fn kill(&mut self) -> Result<()> {
         self.check()?;
         if let Some(mut child) = self.child.take() {
             let killed = child.kill().and_then(|()| child.wait());
@@ -115,12 +106,10 @@ impl Controller {
         Ok(())
     }
 
-    /// Returns whether the controller has not been killed.
     pub fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
-    /// `None` while the controller is killed.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
@@ -130,36 +119,32 @@ impl Controller {
     }
 
     /// Returns the counters since the last start of the controller.
-    pub fn counts(&self) -> Result<ControllerCounts, TestbedError> {
-        let value = self.http.get("/v1/statistics");
-        let value =
-            value.map_err(|cause| TestbedError::Controller(format!("does not return its counters: {cause}")))?;
+    pub fn counts(&self) -> Result<ControllerCounts> {
+        let refused = |cause| TestbedError::Controller(format!("does not return its counters: {cause}"));
+        let value = self.http.get("/v1/statistics").map_err(refused)?;
         let of = |field: &str| value[field].as_u64().unwrap_or(0);
+        let (flow_mods, group_mods, packet_ins) = (of("flow_mods"), of("group_mods"), of("packet_ins"));
         Ok(ControllerCounts {
-            moves: of("moves"),
-            flow_mods: of("flow_mods"),
-            group_mods: of("group_mods"),
-            packet_ins: of("packet_ins"),
-            decisions: of("decisions"),
+            moves: of("flow_migrations"),
+            flow_mods,
+            group_mods,
+            packet_ins,
+            decisions: of("balancer_decisions"),
         })
     }
 
-    /// Returns the address that switches connect to.
     pub fn target(&self) -> String {
         format!("tcp:127.0.0.1:{}", self.openflow)
     }
 
     /// Waits until the controller knows every switch, every link in both directions and every host.
     /// `rouse` is called ten times a second.
-    ///
-    /// # Errors
-    /// The controller ends, or does not learn the network in time.
     pub fn wait_until_known(
         &mut self,
         topology: &Topology,
         should_continue: &mut dyn FnMut() -> bool,
-        rouse: &mut dyn FnMut() -> Result<(), TestbedError>,
-    ) -> Result<(), TestbedError> {
+        rouse: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let expected = expected(topology);
         let until = Instant::now() + LEARN_TIMEOUT;
         loop {
@@ -173,14 +158,11 @@ impl Controller {
                 return Ok(());
             }
             if Instant::now() > until {
-                let words = |count: Option<usize>| count.map_or("?".to_owned(), |count| count.to_string());
-                let [switches, links, hosts] = known.map(words);
+                let [switches, links, hosts] =
+                    known.map(|count| count.map_or("?".to_owned(), |count| count.to_string()));
+                let ([all_switches, all_links, all_hosts], log) = (expected, log_tail(&self.log, 4));
                 return Err(TestbedError::Controller(format!(
-                    "knows {switches} of {} switches, {links} of {} links and {hosts} of {} hosts after {LEARN_TIMEOUT:?}: {}",
-                    expected[0],
-                    expected[1],
-                    expected[2],
-                    self.log_tail()
+                    "knows {switches} of {all_switches} switches, {links} of {all_links} links and {hosts} of {all_hosts} hosts after {LEARN_TIMEOUT:?}: {log}"
                 )));
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -188,12 +170,12 @@ impl Controller {
     }
 
     /// Returns an error if the controller has ended unexpectedly, with the end of its log.
-    pub fn check(&mut self) -> Result<(), TestbedError> {
+    pub fn check(&mut self) -> Result<()> {
         let Some(child) = &mut self.child else { return Ok(()) };
         match child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
-                Err(TestbedError::Controller(format!("ended unexpectedly ({status}): {}", self.log_tail())))
+                Err(TestbedError::Controller(format!("ended unexpectedly ({status}): {}", log_tail(&self.log, 4))))
             }
             Err(cause) => Err(TestbedError::Controller(format!("cannot be waited for: {cause}"))),
         }
@@ -203,18 +185,8 @@ impl Controller {
     fn count(&self, what: &str) -> Option<usize> {
         let value = self.http.get(&format!("/v1/{what}")).ok()?;
         let list = value.as_array().or_else(|| value[what].as_array())?;
-        let is_up = |item: &&Value| item["is_alive"].as_bool().or(item["is_connected"].as_bool()).unwrap_or(true);
+        let is_up = |item: &&Value| item["is_up"].as_bool().or(item["is_connected"].as_bool()).unwrap_or(true);
         Some(list.iter().filter(is_up).count())
-    }
-
-    fn log_tail(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().rev().take(4).collect();
-        if lines.is_empty() {
-            "it printed no output".to_owned()
-        } else {
-            lines.into_iter().rev().collect::<Vec<_>>().join("; ")
-        }
     }
 }
 
@@ -235,15 +207,14 @@ impl Drop for Controller {
 
 /// Returns the numbers of switches, of directed inter-switch links and of hosts.
 fn expected(topology: &Topology) -> [usize; 3] {
-    let switches = (0..topology.nodes().len() as u32).filter(|node| is_switch(topology, NodeIx(*node))).count();
-    let fabric = |link: &&net::Link| is_switch(topology, link.from) && is_switch(topology, link.to);
-    [switches, topology.links().iter().filter(fabric).count(), topology.hosts().len()]
+    let fabric = links(topology).filter(|link| is_fabric(topology, *link)).count();
+    [switches(topology).count(), fabric, topology.hosts().len()]
 }
 
 /// Writes the configuration of a controller with the hosts and link capacities of a topology.
-pub fn write_config(folder: &Path, topology: &Topology, options: &LaunchOptions<'_>) -> Result<PathBuf, TestbedError> {
+pub fn write_config(folder: &Path, topology: &Topology, options: &LaunchOptions<'_>) -> Result<PathBuf> {
     let path = folder.join("controller.toml");
-    fs::write(&path, config(topology, options)).map_err(file_error("write", &path))?;
+    write_file(&path, config(topology, options))?;
     Ok(path)
 }
 
@@ -252,25 +223,22 @@ fn config(topology: &Topology, options: &LaunchOptions<'_>) -> String {
         "listen = \"127.0.0.1:{}\"\nbalancer = \"{}\"\nseed = {}\n\n[http]\nlisten = \"127.0.0.1:{}\"\n",
         options.openflow, options.balancer, options.seed, options.http
     );
-    if let Some(checker) = options.health_check_address {
-        let _ = writeln!(text, "\n[services]\nchecker = \"{checker}\"");
+    if let Some(address) = options.health_check_address {
+        let _ = writeln!(text, "\n[services]\nhealth_check_address = \"{address}\"");
     }
     text += &control(options);
-    for link in (0..topology.links().len() as u32).map(LinkIx) {
+    for link in links(topology).filter(|link| is_switch(topology, topology.link(*link).from)) {
         let ends = topology.link(link);
-        if is_switch(topology, ends.from) {
-            let (switch, port) = (address::datapath_of(ends.from), address::port_of(topology, link));
-            let bps = ends.rate.as_bps();
-            let _ = write!(text, "\n[[link]]\nswitch = {switch}\nport = {port}\ncapacity = \"{bps}bps\"\n");
-        }
+        let (switch, port) = (address::datapath_of(ends.from), address::port_of(topology, link));
+        let bps = ends.rate.as_bps();
+        let _ = write!(text, "\n[[link]]\ndpid = {switch}\nport = {port}\ncapacity = \"{bps}bps\"\n");
     }
-    let hosts = if options.hosts == HostLearning::Configured { topology.hosts().len() as u32 } else { 0 };
-    for host in (0..hosts).map(HostIx) {
+    for host in hosts(topology).filter(|_| options.hosts == HostLearning::Configured) {
         let Some(link) = topology.out_links(topology.host(host)).first() else { continue };
-        let mac = mac(host);
-        let switch = address::datapath_of(topology.link(*link).to);
-        let (ip, port) = (address::host_ipv4(host), address::port_of(topology, link.reverse()));
-        let _ = write!(text, "\n[[host]]\nmac = \"{mac}\"\nipv4 = \"{ip}\"\nswitch = {switch}\nport = {port}\n");
+        let (mac, ip) = (mac(host), address::host_ipv4(host));
+        let (switch, port) =
+            (address::datapath_of(topology.link(*link).to), address::port_of(topology, link.reverse()));
+        let _ = write!(text, "\n[[host]]\nmac = \"{mac}\"\nipv4 = \"{ip}\"\ndpid = {switch}\nport = {port}\n");
     }
     text + options.tables
 }
@@ -284,14 +252,13 @@ fn control(options: &LaunchOptions<'_>) -> String {
     }
     if let Some(discovery) = options.discovery {
         // A link times out after three rounds without it, as with the controller's defaults.
-        let _ =
-            writeln!(text, "discovery_interval = \"{}us\"\nlink_timeout = \"{}us\"", us(discovery), us(discovery * 3));
+        let (interval, timeout) = (us(discovery), us(discovery * 3));
+        let _ = writeln!(text, "discovery_interval = \"{interval}us\"\nlink_timeout = \"{timeout}us\"");
     }
     text
 }
 
-/// Returns a free TCP port.
-pub fn free_port() -> Result<u16, TestbedError> {
+pub fn free_port() -> Result<u16> {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
     free.map(|at| at.port()).map_err(|cause| TestbedError::Controller(format!("finds no free port: {cause}")))
 }
@@ -301,26 +268,15 @@ pub fn free_port() -> Result<u16, TestbedError> {
 pub struct Http(pub u16);
 
 impl Http {
-    /// Reads a JSON document.
-    ///
-    /// # Errors
-    /// The controller does not answer, or not with JSON.
     pub fn get(self, path: &str) -> io::Result<Value> {
         Ok(serde_json::from_str(&self.request("GET", path, ())?)?)
     }
 
-    /// Sends JSON with POST.
-    ///
-    /// # Errors
-    /// The controller does not answer, or rejects the request.
     pub fn post(self, path: &str, body: &Value) -> io::Result<()> {
         self.send("POST", path, body)
     }
 
     /// Sends JSON with another method.
-    ///
-    /// # Errors
-    /// As [`Http::post`].
     pub fn send(self, method: &str, path: &str, body: &Value) -> io::Result<()> {
         self.request(method, path, body.to_string()).map(drop)
     }
@@ -361,6 +317,6 @@ mod tests {
         assert!(text.contains("discovery_interval = \"15000000us\"\nlink_timeout = \"45000000us\"\n"), "{text}");
         assert!(text.ends_with("[pools.web]\n"));
         assert_eq!(expected(&topology), [4, 8, 6]);
-        assert!(!config(&topology, &LaunchOptions { hosts: HostLearning::Seen, ..options }).contains("[[host]]"));
+        assert!(!config(&topology, &LaunchOptions { hosts: HostLearning::Learned, ..options }).contains("[[host]]"));
     }
 }

@@ -5,7 +5,7 @@ use experiment::input::{TrafficSource, Variant};
 use experiment::runner::RunJob;
 use traffic::{Flow, Start};
 
-use crate::error::TestbedError;
+use crate::error::Result;
 use crate::network::running_network::RunningNetwork;
 use crate::run::agents::{Agents, ReportableFlow};
 use crate::run::checks::{has_agents, openflow_equivalent};
@@ -13,7 +13,6 @@ use crate::run::controller::{Controller, LaunchOptions};
 use crate::services::serving;
 use crate::traffic::{RunWindow, tuple};
 
-/// Settings of the controller of a variant other than the network.
 pub struct ControllerSetup {
     balancer: String,
     tables: String,
@@ -22,7 +21,7 @@ pub struct ControllerSetup {
 impl ControllerSetup {
     /// Returns the settings of a balancer of flows or of a server balancer; the latter runs above
     /// the flow balancer of the services.
-    pub fn of(variant: &Variant, spec: &Spec) -> Result<ControllerSetup, TestbedError> {
+    pub fn of(variant: &Variant, spec: &Spec) -> Result<ControllerSetup> {
         match plan_of(variant) {
             None => Ok(ControllerSetup { balancer: openflow_equivalent(spec)?, tables: String::new() }),
             Some(plan) => Ok(ControllerSetup {
@@ -47,7 +46,7 @@ impl ControllerSetup {
             seed,
             openflow,
             http,
-            hosts: variant.testbed.hosts,
+            hosts: variant.testbed.host_learning,
             discovery: control.discovery,
             health_check_address: agents.and_then(|agents| agents.in_band).map(|to| to.address),
             tables: &self.tables,

@@ -1,5 +1,6 @@
 //! One run: its checks, the controller, the host agents, injected faults and the outcome.
 
+pub(crate) mod active_run;
 pub mod agents;
 pub mod checks;
 pub mod controller;

@@ -5,15 +5,14 @@ use experiment::runner::{
     Accounting, Drops, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Scenario, ServicesRecord,
     ideal_response_times, ideal_times,
 };
-use net::{LinkIx, Time, Topology};
+use net::{LinkIx, Time};
 
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::measure::series::{Sample, bin_width, series};
-use crate::network::driver::Counters;
-use crate::network::plan::{NetworkPlan, interface, is_switch};
+use crate::network::driver::{Counters, HostCounters};
+use crate::network::plan::{NetworkPlan, interface, is_switch, links};
 use crate::traffic::RunWindow;
 
-/// Data of a finished run.
 pub struct RunData<'a> {
     pub scenario: &'a Scenario<'a>,
     pub plan: &'a NetworkPlan,
@@ -21,17 +20,14 @@ pub struct RunData<'a> {
     pub measurement: &'a TrafficMeasurement,
     /// Port counters over time, from before the start to after the end.
     pub samples: &'a [Sample],
-    /// Counters before the start.
+    /// Counters before the start, and after the network has drained.
     pub before: &'a Counters,
-    /// Counters after the network has drained.
     pub after: &'a Counters,
     /// Time between two samples.
     pub sample: Time,
-    /// Servers' figures, if flows are requests.
     pub services: Option<ServicesRecord>,
 }
 
-/// Computes the outcome of a run.
 pub fn outcome(data: &RunData<'_>) -> Outcome {
     let RunData { scenario, span, measurement, .. } = *data;
     let until = Time::from_ns(span.end_ns - span.start_ns);
@@ -106,17 +102,16 @@ fn flow_record(flow: &FlowMeasurement, ideal: Time, span: RunWindow, until: Time
 }
 
 /// Computes sent = delivered + dropped + in flight. Loss that no counter shows is uncounted loss
-/// (`harness`), or loss at disconnected links if the run injected faults.
+/// (`uncounted`), or loss at disconnected links if the run injected faults.
 fn accounting(data: &RunData<'_>, flows: &[FlowRecord]) -> Accounting {
     let RunData { measurement, before, after, plan, .. } = *data;
     let count_ends = |wanted: &dyn Fn(FlowEnd) -> bool| flows.iter().filter(|flow| wanted(flow.end)).count() as u64;
     let is_host_port = |name: &String| plan.hosts.iter().any(|host| host.interface == *name);
     let queue_drops = |of_hosts: bool| -> u64 {
-        let queues = after.queues.iter().filter(|(name, _)| is_host_port(name) == of_hosts);
-        let was = |name: &String| before.queues.get(name).map_or(0, |queue| queue.drops);
-        queues.map(|(name, queue)| queue.drops.saturating_sub(was(name))).sum()
+        let queues = after.queues.keys().filter(|name| is_host_port(name) == of_hosts);
+        queues.map(|name| new_drops(data, name)).sum()
     };
-    let hosts = |count: &dyn Fn(&crate::network::driver::HostCounters) -> u64| -> u64 {
+    let hosts = |count: &dyn Fn(&HostCounters) -> u64| -> u64 {
         let of = |counters: &Counters| -> u64 { counters.hosts.values().map(count).sum() };
         of(after).saturating_sub(of(before))
     };
@@ -135,7 +130,7 @@ fn accounting(data: &RunData<'_>, flows: &[FlowRecord]) -> Accounting {
     let queue = queue_drops(false).min(lost);
     let host_queue = queue_drops(true).min(lost - queue);
     let rest = lost - queue - host_queue;
-    let (link_down, harness) = if data.scenario.config.failures.is_empty() { (0, rest) } else { (rest, 0) };
+    let (link_down, uncounted) = if data.scenario.config.failures.is_empty() { (0, rest) } else { (rest, 0) };
     Accounting {
         flows_listed: flows.len() as u64,
         flows_started: count_ends(&|end| end != FlowEnd::NotStarted),
@@ -144,10 +139,9 @@ fn accounting(data: &RunData<'_>, flows: &[FlowRecord]) -> Accounting {
         flows_running: count_ends(&|end| end == FlowEnd::Running),
         packets_sent: sent,
         packets_delivered: delivered,
-        packets_trimmed: 0,
-        packets_to_controller: 0,
-        dropped: Drops { queue, host_queue, link_down, harness, ..Drops::default() },
+        dropped: Drops { queue, host_queue, link_down, uncounted, ..Drops::default() },
         packets_in_flight: in_flight,
+        ..Accounting::default()
     }
 }
 
@@ -155,30 +149,23 @@ fn accounting(data: &RunData<'_>, flows: &[FlowRecord]) -> Accounting {
 /// a host.
 fn link_records(data: &RunData<'_>) -> Vec<LinkRecord> {
     let topology = data.scenario.topology;
-    let record = |link: u32| {
-        let link = LinkIx(link);
-        let (port, first) = counted_at(topology, link);
+    let record = |link: LinkIx| {
+        // The switch port that counts the link, and the position of its first counter.
+        let is_sent = is_switch(topology, topology.link(link).from);
+        let (counting, first) = if is_sent { (link, 3) } else { (link.reverse(), 0) };
+        let port = interface(topology, counting);
         let difference = |position: usize| {
             let of = |counters: &Counters| counters.ports.get(&port).map_or(0, |port| port[position]);
             of(data.after).saturating_sub(of(data.before))
         };
-        let drops =
-            |counters: &Counters| counters.queues.get(&interface(topology, link)).map_or(0, |queue| queue.drops);
-        LinkRecord {
-            bytes: difference(first),
-            packets: difference(first + 1),
-            drops: drops(data.after).saturating_sub(drops(data.before)),
-            ..LinkRecord::default()
-        }
+        let (bytes, packets) = (difference(first), difference(first + 1));
+        LinkRecord { bytes, packets, drops: new_drops(data, &interface(topology, link)), ..LinkRecord::default() }
     };
-    (0..topology.links().len() as u32).map(record).collect()
+    links(topology).map(record).collect()
 }
 
-/// Returns the switch port that counts a link, and the position of its first counter.
-fn counted_at(topology: &Topology, link: LinkIx) -> (String, usize) {
-    if is_switch(topology, topology.link(link).from) {
-        (interface(topology, link), 3)
-    } else {
-        (interface(topology, link.reverse()), 0)
-    }
+/// Returns the packets that a queue dropped during the run.
+fn new_drops(data: &RunData<'_>, interface: &str) -> u64 {
+    let of = |counters: &Counters| counters.queues.get(interface).map_or(0, |queue| queue.drops);
+    of(data.after).saturating_sub(of(data.before))
 }

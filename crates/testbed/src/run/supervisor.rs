@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use experiment::runner::{Failure, FailureKind};
 
 use crate::clock::now_ns;
-use crate::error::TestbedError;
+use crate::error::{Result, TestbedError};
 use crate::run::agents::Agents;
 use crate::run::controller::Controller;
 use crate::run::faults::InjectedFault;
@@ -23,7 +23,6 @@ enum ControllerAction {
 pub struct RunSupervisor<'a> {
     /// `None` with static rules.
     pub controller: Option<Controller>,
-    /// Injected faults of the controller.
     pub injected_faults: Vec<InjectedFault>,
     agents: Option<Agents>,
     actions: VecDeque<(u64, ControllerAction)>,
@@ -64,12 +63,11 @@ impl<'a> RunSupervisor<'a> {
         self.cause.is_none() && (self.should_continue)()
     }
 
-    /// Returns why the run stops.
     pub fn failure(&mut self) -> TestbedError {
         self.cause.take().unwrap_or(TestbedError::Interrupted)
     }
 
-    fn run_due(&mut self, sent: Option<&[AtomicU64]>) -> Result<(), TestbedError> {
+    fn run_due(&mut self, sent: Option<&[AtomicU64]>) -> Result<()> {
         let now = now_ns();
         while let Some((at, action)) = self.actions.front().copied()
             && at <= now
@@ -83,16 +81,16 @@ impl<'a> RunSupervisor<'a> {
         }
     }
 
-    fn execute(&mut self, action: ControllerAction) -> Result<(), TestbedError> {
+    fn execute(&mut self, action: ControllerAction) -> Result<()> {
         let Some(controller) = &mut self.controller else { return Ok(()) };
-        let fault = |what: &str| InjectedFault { at_ns: now_ns(), what: what.to_owned() };
+        let fault = |kind| InjectedFault { at_ns: now_ns(), kind, link: None };
         match action {
             ControllerAction::Kill => {
-                self.injected_faults.push(fault("controller killed"));
+                self.injected_faults.push(fault("controller-killed"));
                 controller.kill()
             }
             ControllerAction::Start => {
-                self.injected_faults.push(fault("controller started again"));
+                self.injected_faults.push(fault("controller-restarted"));
                 controller.restart()?;
                 self.agents.iter_mut().for_each(Agents::resend_all);
                 Ok(())

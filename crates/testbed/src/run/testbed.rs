@@ -13,15 +13,17 @@ use net::{LinkIx, Time, Topology};
 use serde_json::json;
 
 use crate::clock::{now_ns, seconds};
-use crate::error::TestbedError;
+use crate::error::{Result, TestbedError, make_folder};
+use crate::measure::measurement::TrafficMeasurement;
 use crate::measure::series::Sample;
-use crate::network::driver::{self, Machine};
+use crate::network::driver::{self, Counters, Machine};
 use crate::network::plan::NetworkPlan;
-use crate::network::preflight::check_lossless;
+use crate::network::preflight::{PreflightReport, check_lossless};
 use crate::network::rules::{Choice, StaticRoutes, no_rules};
 use crate::network::running_network::RunningNetwork;
+use crate::run::active_run::ActiveRun;
 use crate::run::checks::{check_experiment, check_machine, source_of};
-use crate::run::controller::{Controller, free_port};
+use crate::run::controller::{Controller, free_port, write_config};
 use crate::run::controller_setup::{ControllerSetup, agents, plan_of};
 use crate::run::faults::faults;
 use crate::run::outcome::{RunData, outcome};
@@ -43,42 +45,32 @@ pub struct Testbed {
 impl Testbed {
     /// Reads the capabilities of the machine. `program` is the `anabranch` that runs as the
     /// controller.
-    ///
-    /// # Errors
-    /// Python is not installed.
-    pub fn new(program: PathBuf) -> Result<Testbed, TestbedError> {
+    pub fn new(program: PathBuf) -> Result<Testbed> {
         Ok(Testbed { machine: driver::machine()?, folder: driver::folder(), program, live: Mutex::new(None) })
     }
 
     /// Returns an error if an experiment cannot run here.
-    ///
-    /// # Errors
-    /// The user is not root, a program is missing, or the file has an unsupported key.
-    pub fn check(&self, experiment: &Experiment) -> Result<(), TestbedError> {
+    pub fn check(&self, experiment: &Experiment) -> Result<()> {
         check_machine(&self.machine, &experiment.variants)?;
         check_experiment(experiment, &self.machine)
     }
 
     /// Builds the network of the first variant and leaves it up. Returns the configuration of a
     /// controller for it, or `None` with static rules.
-    ///
-    /// # Errors
-    /// As [`Testbed::check`], or the network cannot be built.
-    pub fn up(&self, experiment: &Experiment) -> Result<Option<PathBuf>, TestbedError> {
+    pub fn up(&self, experiment: &Experiment) -> Result<Option<PathBuf>> {
         self.check(experiment)?;
         let variant = &experiment.variants[0];
         let mut live =
             self.build(NetworkPlan::new(&variant.topology, &variant.config, &variant.testbed), &variant.topology)?;
         let config = match variant.testbed.rules {
             RuleSource::Static => {
-                let rules = StaticRoutes::new(&variant.topology, Choice::First).rules();
-                live.request("rules", json!({"rules": rules}))?;
+                live.request("rules", json!({"rules": StaticRoutes::new(&variant.topology, Choice::First).rules()}))?;
                 None
             }
             RuleSource::Controller => {
                 let setup = ControllerSetup::of(variant, &experiment.balancers[0])?;
                 let options = setup.launch_options(variant, experiment.seeds[0], (6653, 8080));
-                let path = crate::run::controller::write_config(&self.folder, &variant.topology, &options)?;
+                let path = write_config(&self.folder, &variant.topology, &options)?;
                 live.request("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
                 if let Some(plan) = plan_of(variant) {
                     // The servers stay up with the network.
@@ -92,24 +84,21 @@ impl Testbed {
     }
 
     /// Removes the network, if one is up. After an error, [`driver::down`] may remove the rest.
-    pub fn close(&self) -> Result<(), TestbedError> {
-        match self.live().take() {
-            Some(live) => live.driver.stop(),
-            None => Ok(()),
-        }
+    pub fn close(&self) -> Result<()> {
+        self.live().take().map_or(Ok(()), |live| live.driver.stop())
     }
 
     fn live(&self) -> MutexGuard<'_, Option<RunningNetwork>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn build(&self, plan: NetworkPlan, topology: &Topology) -> Result<RunningNetwork, TestbedError> {
+    fn build(&self, plan: NetworkPlan, topology: &Topology) -> Result<RunningNetwork> {
         let live = RunningNetwork::build(plan, topology, &self.folder)?;
-        std::fs::create_dir_all(&live.folder).map_err(driver::file_error("make", &live.folder))?;
+        make_folder(&live.folder)?;
         Ok(live)
     }
 
-    fn execute(&self, job: &RunJob<'_>, should_continue: &mut dyn FnMut() -> bool) -> Result<RunOutput, TestbedError> {
+    fn execute(&self, job: &RunJob<'_>, should_continue: &mut dyn FnMut() -> bool) -> Result<RunOutput> {
         let mut slot = self.live();
         let plan = NetworkPlan::new(job.scenario.topology, job.scenario.config, &job.variant.testbed);
         if let Some(other) = slot.take_if(|live| live.plan != plan) {
@@ -119,181 +108,118 @@ impl Testbed {
             Some(live) => live,
             None => self.build(plan, job.scenario.topology)?,
         };
-        match self.run_on(&mut live, job, should_continue) {
-            Ok(output) => {
-                *slot = Some(live);
-                Ok(output)
-            }
-            Err(cause) => {
-                // The error of the run is returned. A network in an unknown state must not be used
-                // by the next run.
-                let _ = live.driver.stop();
-                Err(cause)
-            }
+        let done = JobRun { testbed: self, live: &mut live, job, should_continue }.execute();
+        if done.is_ok() {
+            *slot = Some(live);
+        } else {
+            // The error of the run is returned. The next run must not use a network in an unknown
+            // state.
+            let _ = live.driver.stop();
         }
+        done
     }
+}
 
-    fn run_on(
-        &self,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        should_continue: &mut dyn FnMut() -> bool,
-    ) -> Result<RunOutput, TestbedError> {
-        let (topology, options) = (job.scenario.topology, &job.variant.testbed);
-        let source = source_of(job.variant);
-        live.request("controller", json!({"target": null}))?;
-        let span = Duration::from_secs_f64(options.proof.as_s_f64());
-        let preflight =
-            check_lossless(&mut live.driver, topology, &live.hosts, options.is_shaped, span, should_continue)?;
-        let mut controller = self.install_rules(live, job, should_continue)?;
+/// One run on a network that is up.
+struct JobRun<'a> {
+    testbed: &'a Testbed,
+    live: &'a mut RunningNetwork,
+    job: &'a RunJob<'a>,
+    should_continue: &'a mut dyn FnMut() -> bool,
+}
+
+impl JobRun<'_> {
+    fn execute(mut self) -> Result<RunOutput> {
+        let (job, program) = (self.job, &self.testbed.program);
+        let (options, source) = (&job.variant.testbed, source_of(job.variant));
+        self.live.request("controller", json!({"target": null}))?;
+        let preflight = check_lossless(self.live, job.scenario.topology, options, self.should_continue)?;
+        let mut controller = self.install_rules()?;
         let serving = plan_of(job.variant);
         let programs = match (&serving, &mut controller) {
-            (Some(plan), Some(controller)) => Some(self.start_servers(live, plan, controller)?),
+            (Some(plan), Some(controller)) => {
+                let mut programs = Programs::start(self.live, plan, program)?;
+                Programs::wait_for_members(plan, controller)?;
+                programs.start_agents(self.live, plan, controller, program)?;
+                Some(programs)
+            }
             _ => None,
         };
-        let before = live.driver.counters()?;
-        live.samples.clear();
-        live.injected_faults.clear();
-        let span = self.begin(live, job, source)?;
-        let agents = controller.as_ref().map(|controller| agents(controller, live, job, source, span));
-        let mut supervisor =
-            RunSupervisor::new(controller, agents.flatten(), &job.scenario.config.failures, span, should_continue);
-        let Served { traffic: measurement, record: services, failures, jobs_late_ms } = match (&serving, &programs) {
-            (Some(plan), Some(programs)) => serving::run(live, plan, programs, &job.scenario, span, &mut supervisor)?,
-            _ => Served {
-                traffic: traffic::send(live, source, &job.scenario, span, &mut supervisor)?,
-                ..Served::default()
-            },
-        };
-        live.poll_events(Duration::ZERO)?;
-        live.request("sample", json!({"interval_s": 0}))?;
-        let after = live.driver.counters()?;
-        let mut injected = std::mem::take(&mut supervisor.injected_faults);
-        let counts = match supervisor.controller {
-            Some(controller) => self.end_controller(controller, live, job, !injected.is_empty(), should_continue)?,
+        let before = self.live.driver.counters()?;
+        self.live.samples.clear();
+        self.live.injected_faults.clear();
+        let span = self.begin(source)?;
+        let agents = controller.as_ref().and_then(|controller| agents(controller, self.live, job, source, span));
+        let failures = &job.scenario.config.failures;
+        let mut supervisor = RunSupervisor::new(controller, agents, failures, span, self.should_continue);
+        let mut run = ActiveRun { live: self.live, scenario: &job.scenario, span, supervisor: &mut supervisor };
+        let Served { traffic: measurement, record: services, failures, compute_overrun_ms } =
+            match (&serving, &programs) {
+                (Some(plan), Some(programs)) => serving::run(&mut run, plan, programs)?,
+                _ => Served { traffic: traffic::send(&mut run, source)?, ..Served::default() },
+            };
+        self.live.poll_events(Duration::ZERO)?;
+        self.live.request("sample", json!({"interval_s": 0}))?;
+        let after = self.live.driver.counters()?;
+        let (controller, mut injected) = (supervisor.controller, supervisor.injected_faults);
+        let counts = match controller {
+            Some(controller) => self.end_controller(controller, !injected.is_empty())?,
             None => None,
         };
         if let Some(programs) = programs {
-            programs.end(live)?;
+            programs.end(self.live)?;
         }
-        injected.append(&mut live.injected_faults);
-        let samples = samples(live, seconds(span.start_ns), &after);
+        injected.append(&mut self.live.injected_faults);
+        let samples = samples(self.live, seconds(span.start_ns), &after);
         let data = RunData {
             scenario: &job.scenario,
-            plan: &live.plan,
+            plan: &self.live.plan,
             span,
             measurement: &measurement,
             samples: &samples,
             before: &before,
             after: &after,
-            sample: options.sample,
+            sample: options.sample_interval,
             services: serving.is_some().then_some(services),
         };
-        let source = if serving.is_some() { options.client.name() } else { source.name() };
-        let mut record = self.record(live, options.rules, source, &measurement, (&before, &after), &preflight);
-        (record.failed_requests, record.jobs_late_ms) = (failures, jobs_late_ms);
-        record.faults = faults(injected, &measurement.gaps, span.start_ns);
-        record.controller = counts;
+        let record = summary::Testbed {
+            source: if serving.is_some() { options.request_client.name() } else { source.name() }.to_owned(),
+            faults: faults(injected, &measurement.gaps, span.start_ns),
+            failed_requests: failures,
+            compute_overrun_ms,
+            controller: counts,
+            ..self.record(&measurement, (&before, &after), &preflight)
+        };
         Ok(RunOutput { outcome: outcome(&data), decision_us: 0.0, testbed: Some(record) })
     }
 
-    /// Installs static rules, or starts a controller.
-    fn install_rules(
-        &self,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        should_continue: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<Controller>, TestbedError> {
+    /// Installs static rules, or starts a controller and waits until it knows the network.
+    fn install_rules(&mut self) -> Result<Option<Controller>> {
+        let JobRun { testbed, live, job, .. } = self;
         let topology = job.scenario.topology;
-        match job.variant.testbed.rules {
-            RuleSource::Static => {
-                let rules = StaticRoutes::new(topology, Choice::First).rules();
-                live.request("rules", json!({"rules": rules}))?;
-                Ok(None)
-            }
-            RuleSource::Controller => {
-                live.request("rules", json!({"rules": no_rules(topology)}))?;
-                self.start_controller(live, job, should_continue).map(Some)
-            }
+        if job.variant.testbed.rules == RuleSource::Static {
+            live.request("rules", json!({"rules": StaticRoutes::new(topology, Choice::First).rules()}))?;
+            return Ok(None);
         }
+        live.request("rules", json!({"rules": no_rules(topology)}))?;
+        let setup = ControllerSetup::of(job.variant, job.scenario.balancer)?;
+        let options = setup.launch_options(job.variant, job.scenario.seed, (free_port()?, free_port()?));
+        let mut controller = Controller::start(&testbed.program, &live.folder, topology, &options)?;
+        live.request("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
+        let hosts: &[_] = if options.hosts == HostLearning::Configured { &[] } else { &live.hosts };
+        controller.wait_until_known(topology, self.should_continue, &mut || announce_hosts(hosts))?;
+        Ok(Some(controller))
     }
 
     /// Fixes the start of the run and schedules samples and failures.
-    fn begin(
-        &self,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        source: TrafficSource,
-    ) -> Result<RunWindow, TestbedError> {
+    fn begin(&mut self, source: TrafficSource) -> Result<RunWindow> {
+        let JobRun { live, job, .. } = self;
         let flows = if job.variant.config.services.is_some() { 0 } else { job.scenario.flows.flows.len() };
         let start_ns = now_ns() + traffic::lead_ns(source, flows);
         let until = job.scenario.config.stop.until.unwrap_or_default();
         let span = RunWindow { start_ns, end_ns: start_ns + until.as_ps() / 1000 };
-        let interval_s = job.variant.testbed.sample.as_s_f64();
+        let interval_s = job.variant.testbed.sample_interval.as_s_f64();
         live.request("sample", json!({"interval_s": interval_s, "from": seconds(start_ns) - interval_s}))?;
-        self.schedule_failures(live, job, span)?;
-        Ok(span)
-    }
-
-    /// Starts the controller and waits until it knows the network.
-    fn start_controller(
-        &self,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        should_continue: &mut dyn FnMut() -> bool,
-    ) -> Result<Controller, TestbedError> {
-        let setup = ControllerSetup::of(job.variant, job.scenario.balancer)?;
-        let options = setup.launch_options(job.variant, job.scenario.seed, (free_port()?, free_port()?));
-        let hosts = options.hosts;
-        let mut controller = Controller::start(&self.program, &live.folder, job.scenario.topology, &options)?;
-        live.request("controller", json!({"target": controller.target(), "backoff_ms": 1000}))?;
-        let hosts: &[_] = if hosts == HostLearning::Configured { &[] } else { &live.hosts };
-        controller.wait_until_known(job.scenario.topology, should_continue, &mut || announce_hosts(hosts))?;
-        Ok(controller)
-    }
-
-    /// Starts servers and their agents, and waits until the controller reports every member as up.
-    fn start_servers(
-        &self,
-        live: &mut RunningNetwork,
-        plan: &serving::Plan<'_>,
-        controller: &mut Controller,
-    ) -> Result<Programs, TestbedError> {
-        let mut programs = Programs::start(live, plan, &self.program)?;
-        Programs::wait_for_members(plan, controller)?;
-        programs.start_agents(live, plan, controller, &self.program)?;
-        Ok(programs)
-    }
-
-    /// Ends the controller of a run. One that was restarted must know the network again by now
-    /// without help. Returns its counters, or `None` if it was killed.
-    fn end_controller(
-        &self,
-        mut controller: Controller,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        was_killed: bool,
-        should_continue: &mut dyn FnMut() -> bool,
-    ) -> Result<Option<ControllerCounts>, TestbedError> {
-        controller.check()?;
-        if !controller.is_running() {
-            return Ok(None);
-        }
-        // Hosts send again only if the controller learns hosts and does not persist them.
-        let is_seen = job.variant.testbed.hosts == HostLearning::Seen;
-        let hosts: &[_] = if was_killed && is_seen { &live.hosts } else { &[] };
-        if was_killed {
-            controller.wait_until_known(job.scenario.topology, should_continue, &mut || announce_hosts(hosts))?;
-        }
-        controller.counts().map(Some)
-    }
-
-    fn schedule_failures(
-        &self,
-        live: &mut RunningNetwork,
-        job: &RunJob<'_>,
-        span: RunWindow,
-    ) -> Result<(), TestbedError> {
         for failure in &job.scenario.config.failures {
             let FailureKind::LinkDown(link) = failure.kind else { continue };
             let cable = LinkIx(link.0.min(link.reverse().0)).0;
@@ -304,51 +230,62 @@ impl Testbed {
                 live.request("link", change(true, until))?;
             }
         }
-        Ok(())
+        Ok(span)
+    }
+
+    /// Ends the controller of a run. One that was restarted must know the network again by now
+    /// without help. Returns its counters, or `None` if it was killed.
+    fn end_controller(&mut self, mut controller: Controller, was_killed: bool) -> Result<Option<ControllerCounts>> {
+        controller.check()?;
+        if !controller.is_running() {
+            return Ok(None);
+        }
+        // Hosts send again only if the controller learns hosts and does not persist them.
+        let is_seen = self.job.variant.testbed.host_learning == HostLearning::Learned;
+        let hosts: &[_] = if is_seen { &self.live.hosts } else { &[] };
+        if was_killed {
+            let topology = self.job.scenario.topology;
+            controller.wait_until_known(topology, self.should_continue, &mut || announce_hosts(hosts))?;
+        }
+        controller.counts().map(Some)
     }
 
     fn record(
         &self,
-        live: &RunningNetwork,
-        rules: RuleSource,
-        source: &str,
-        measurement: &crate::measure::measurement::TrafficMeasurement,
-        (before, after): (&driver::Counters, &driver::Counters),
-        preflight: &crate::network::preflight::PreflightReport,
+        measurement: &TrafficMeasurement,
+        (before, after): (&Counters, &Counters),
+        preflight: &PreflightReport,
     ) -> summary::Testbed {
-        let version = |version: &Option<String>| version.clone().unwrap_or_default();
+        let Machine { kernel, mininet, openvswitch, .. } = &self.testbed.machine;
+        let version = |name: &str, version: &Option<String>| (name.to_owned(), version.clone().unwrap_or_default());
+        let is_static = self.job.variant.testbed.rules == RuleSource::Static;
         let received: u64 = measurement.flows.iter().map(|flow| flow.received).sum();
         let delay: u64 = measurement.flows.iter().map(|flow| flow.delay_sum_ns).sum();
         let gap = measurement.flows.iter().map(|flow| flow.longest_gap_ns).max().unwrap_or(0);
         summary::Testbed {
             versions: [
-                ("kernel".to_owned(), self.machine.kernel.clone()),
-                ("mininet".to_owned(), version(&self.machine.mininet)),
-                ("openvswitch".to_owned(), version(&self.machine.openvswitch)),
+                ("kernel".to_owned(), kernel.clone()),
+                version("mininet", mininet),
+                version("openvswitch", openvswitch),
             ]
             .into(),
-            datapath: live.datapath.clone(),
-            rules: if rules == RuleSource::Static { "static" } else { "controller" }.to_owned(),
-            source: source.to_owned(),
-            proof_sent: preflight.sent,
-            proof_lost: 0,
-            proof_packets_per_s: preflight.packets_per_s,
-            proof_delay_mean_us: preflight.delay_mean_us,
-            built_s: live.built_s,
-            has_own_processor: live.has_own_processor,
+            datapath: self.live.datapath.clone(),
+            rules: if is_static { "static" } else { "controller" }.to_owned(),
+            preflight_sent: preflight.sent,
+            preflight_packets_per_s: preflight.packets_per_s,
+            preflight_delay_mean_us: preflight.delay_mean_us,
+            build_s: self.live.build_s,
+            has_dedicated_core: self.live.has_dedicated_core,
             switch_cpu: (after.switch_cpu_s - before.switch_cpu_s) / (after.t - before.t).max(1e-9),
             delay_mean_us: if received == 0 { 0.0 } else { delay as f64 / 1e3 / received as f64 },
             longest_gap_us: gap as f64 / 1e3,
-            faults: Vec::new(),
-            failed_requests: Default::default(),
-            jobs_late_ms: 0.0,
-            controller: None,
+            ..summary::Testbed::default()
         }
     }
 }
 
 /// Takes the samples of a run and appends the final counters.
-fn samples(live: &mut RunningNetwork, origin: f64, after: &driver::Counters) -> Vec<Sample> {
+fn samples(live: &mut RunningNetwork, origin: f64, after: &Counters) -> Vec<Sample> {
     let taken = std::mem::take(&mut live.samples);
     let mut samples: Vec<Sample> = taken.into_iter().map(|(t, ports)| Sample { t: t - origin, ports }).collect();
     samples.push(Sample { t: after.t - origin, ports: after.ports.clone() });
@@ -386,10 +323,9 @@ impl Runner for Testbed {
             let now = Time::from_ns(now_ns() - began);
             progress(&RunProgress { now, flows_done: 0, flows_listed, events: 0 })
         };
-        match self.execute(job, &mut should_continue) {
-            Ok(output) => Ok(output),
-            Err(TestbedError::Interrupted) => Err(RunError::Interrupted),
-            Err(cause) => Err(RunError::Platform(Box::new(cause))),
-        }
+        self.execute(job, &mut should_continue).map_err(|cause| match cause {
+            TestbedError::Interrupted => RunError::Interrupted,
+            cause => RunError::Platform(Box::new(cause)),
+        })
     }
 }

@@ -5,90 +5,66 @@
 //! socket buffer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use experiment::runner::Scenario;
 use net::{HostIx, address};
+use traffic::Flow;
 
-use super::{DRAIN, RunWindow, empty_folder, gap, starts, wait_for, wait_until};
+use super::{DRAIN, gap, starts};
 use crate::clock::{now_ns, seconds};
-use crate::error::TestbedError;
-use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement, failed};
-use crate::network::driver::Program;
+use crate::error::{Result, failed, log_tail};
+use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::network::plan::host_name;
-use crate::network::running_network::RunningNetwork;
-use crate::run::supervisor::RunSupervisor;
+use crate::run::active_run::ActiveRun;
 use crate::traffic::sockets::PORT;
 
-pub(super) fn send(
-    live: &mut RunningNetwork,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<TrafficMeasurement, TestbedError> {
-    let flows = &scenario.flows.flows;
+pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
+    let (scenario, span, flows) = (run.scenario, run.span, &run.scenario.flows.flows);
     let starts = starts(flows)?;
-    let folder = empty_folder(live, "d-itg")?;
-    live.exits.clear();
-    let receivers: BTreeSet<u32> = flows.iter().map(|flow| flow.dst.0).collect();
-    let log = |name: &str| folder.join(format!("{name}.txt"));
+    let folder = run.empty_folder("d-itg")?;
+    run.live.exits.clear();
+    let receivers: BTreeSet<HostIx> = flows.iter().map(|flow| flow.dst).collect();
+    let tail = |name: &str| log_tail(&folder.join(format!("{name}.txt")), 1);
     for host in &receivers {
-        let name = format!("recv-{host}");
-        let argv = ["ITGRecv".to_owned(), "-l".to_owned(), format!("{name}.log")].to_vec();
-        let host = host_name(HostIx(*host));
-        spawn(live, &name, &host, argv, &log(&name), &folder, None)?;
+        let name = format!("recv-{}", host.0);
+        let argv = vec!["ITGRecv".to_owned(), "-l".to_owned(), format!("{name}.log")];
+        run.spawn(&name, &host_name(*host), argv, &folder, None)?;
     }
     let mut senders = Vec::new();
     let schedule = StartSchedule::new(now_ns(), span.start_ns, flows.len())?;
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
         let name = format!("send-{number}");
         let (spawn_ns, at_ns) = (schedule.at(number), span.at(*start));
-        let left_ms = span.end_ns.saturating_sub(at_ns) / 1_000_000;
-        let gap = gap(scenario, flow, false);
-        let mut argv: Vec<String> = vec!["ITGSend".into(), "-a".into(), address::host_ipv4(flow.dst).to_string()];
-        // Without IPv6, ITGSend 2.8.1 cannot bind a source port (`-sp`), so none is given.
-        argv.extend(["-rp".into(), PORT.to_string()]);
-        argv.extend(["-T".into(), "UDP".into(), "-c".into(), scenario.config.transport.mss_bytes.to_string()]);
-        if gap.min_per_s < gap.max_per_s {
-            argv.extend(["-U".into(), gap.min_per_s.to_string(), gap.max_per_s.to_string()]);
-        } else {
-            argv.extend(["-C".into(), gap.min_per_s.to_string()]);
-        }
-        let wait_ms = (at_ns - spawn_ns) / 1_000_000;
-        argv.extend(["-d".into(), wait_ms.to_string(), "-t".into(), left_ms.to_string()]);
-        argv.extend(["-l".into(), format!("{name}.log")]);
-        let host = host_name(flow.src);
-        spawn(live, &name, &host, argv, &log(&name), &folder, Some(seconds(spawn_ns)))?;
+        let argv = sender_command(scenario, flow, &name, (at_ns - spawn_ns, span.end_ns.saturating_sub(at_ns)));
+        run.spawn(&name, &host_name(flow.src), argv, &folder, Some(seconds(spawn_ns)))?;
         senders.push(name);
     }
-    wait_until(live, span.end_ns, supervisor)?;
+    run.wait_until(span.end_ns)?;
     // A sender ends after its socket buffer is sent and its receiver has confirmed.
-    let late = wait_for(live, &senders, DRAIN + Duration::from_secs(10), supervisor)?;
+    let late = run.wait_for(&senders, DRAIN + Duration::from_secs(10))?;
     if let Some(name) = late.first() {
-        return Err(failed(name, format!("did not end in time: {}", tail(&log(name)))));
+        return Err(failed(name, format!("did not end in time: {}", tail(name))));
     }
-    let names: Vec<String> = receivers.iter().map(|host| format!("recv-{host}")).collect();
-    live.request("kill", serde_json::json!({"programs": names, "signal": 2}))?;
-    wait_for(live, &names, Duration::from_secs(10), supervisor)?;
-    if let Some((name, code)) = live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
-        return Err(failed(name, format!("ended with {code}: {}", tail(&log(name)))));
+    let names: Vec<String> = receivers.iter().map(|host| format!("recv-{}", host.0)).collect();
+    run.interrupt(&names, Duration::from_secs(10))?;
+    if let Some((name, code)) = run.live.exits.iter().find(|(name, code)| name.starts_with("send-") && **code != 0) {
+        return Err(failed(name, format!("ended with {code}: {}", tail(name))));
     }
     // The log of a receiver has all its flows.
     let mut logs = BTreeMap::new();
     for host in &receivers {
-        logs.insert(*host, decode(&folder.join(format!("recv-{host}.log")))?);
+        logs.insert(*host, decode(&folder.join(format!("recv-{}.log", host.0)))?);
     }
     let mut measurements = Vec::new();
     for (number, flow) in flows.iter().enumerate() {
         let sent = decode(&folder.join(format!("send-{number}.log")))?;
-        let nothing =
-            || failed("ITGSend", format!("left no record of flow {number}: {}", tail(&log(&format!("send-{number}")))));
-        let sent = sent.into_iter().next().ok_or_else(nothing)?;
+        let nothing = || format!("left no record of flow {number}: {}", tail(&format!("send-{number}")));
+        let sent = sent.into_iter().next().ok_or_else(|| failed("ITGSend", nothing()))?;
         // Perhaps nothing arrived.
-        let received = logs[&flow.dst.0].iter().find(|flow| flow.from == sent.from).cloned().unwrap_or_default();
+        let received = logs[&flow.dst].iter().find(|flow| flow.from == sent.from).cloned().unwrap_or_default();
         let first_ns = span.at(starts[number]);
         measurements.push(FlowMeasurement {
             first_ns,
@@ -118,7 +94,7 @@ impl StartSchedule {
     /// Time between the last start of a sender and the start of the run, nanoseconds.
     const AHEAD_NS: u64 = 1_000_000_000;
 
-    fn new(now_ns: u64, start_ns: u64, flows: usize) -> Result<StartSchedule, TestbedError> {
+    fn new(now_ns: u64, start_ns: u64, flows: usize) -> Result<StartSchedule> {
         match start_ns.checked_sub(now_ns + StartSchedule::AHEAD_NS) {
             Some(left) => Ok(StartSchedule { first_ns: now_ns, step_ns: left / flows.max(1) as u64 }),
             None => Err(failed("ITGRecv", "was not ready at the start of the run: the machine is too busy")),
@@ -130,19 +106,21 @@ impl StartSchedule {
     }
 }
 
-fn spawn(
-    live: &mut RunningNetwork,
-    name: &str,
-    host: &str,
-    argv: Vec<String>,
-    log: &Path,
-    cwd: &Path,
-    at_s: Option<f64>,
-) -> Result<(), TestbedError> {
-    live.driver.spawn(&Program { name, host: Some(host), argv, log, cwd, at_s }).map(|_| ())
+/// Returns the command of a sender that waits, and then sends for a time (nanoseconds).
+fn sender_command(scenario: &Scenario<'_>, flow: &Flow, name: &str, (wait_ns, send_ns): (u64, u64)) -> Vec<String> {
+    let (gap, to) = (gap(scenario, flow, false), address::host_ipv4(flow.dst));
+    let rate = if gap.min_per_s < gap.max_per_s {
+        format!("-U {} {}", gap.min_per_s, gap.max_per_s)
+    } else {
+        format!("-C {}", gap.min_per_s)
+    };
+    let (payload, wait_ms, send_ms) = (scenario.config.transport.mss_bytes, wait_ns / 1_000_000, send_ns / 1_000_000);
+    // Without IPv6, ITGSend 2.8.1 cannot bind a source port (`-sp`), so none is given.
+    let command =
+        format!("ITGSend -a {to} -rp {PORT} -T UDP -c {payload} {rate} -d {wait_ms} -t {send_ms} -l {name}.log");
+    command.split(' ').map(str::to_owned).collect()
 }
 
-/// The log entry of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct LogEntry {
     from: String,
@@ -152,7 +130,7 @@ struct LogEntry {
     delay_mean_s: f64,
 }
 
-fn decode(log: &PathBuf) -> Result<Vec<LogEntry>, TestbedError> {
+fn decode(log: &Path) -> Result<Vec<LogEntry>> {
     let output = Command::new("ITGDec").arg(log).output();
     let output = output.map_err(|cause| failed("ITGDec", format!("cannot be started: {cause}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -187,11 +165,6 @@ fn parse(text: &str) -> Vec<LogEntry> {
         }
     }
     flows
-}
-
-fn tail(path: &Path) -> String {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed no output").trim().to_owned()
 }
 
 #[cfg(test)]

@@ -8,14 +8,13 @@ use experiment::runner::Scenario;
 use net::address;
 use serde_json::Value;
 
-use super::{DRAIN, RunWindow, empty_folder, sender_rate, source_port, starts, wait_for, wait_until};
-use crate::error::TestbedError;
-use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement, failed};
-use crate::network::driver::{Program, file_error};
+use super::{DRAIN, sender_rate, source_port, starts};
+use crate::clock::seconds;
+use crate::error::{Result, failed, file_error};
+use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::network::plan::{congestion, host_name};
-use crate::network::running_network::RunningNetwork;
+use crate::run::active_run::ActiveRun;
 use crate::run::checks::check_congestion_control;
-use crate::run::supervisor::RunSupervisor;
 
 /// Server port of the first flow.
 const FIRST_PORT: u16 = 5201;
@@ -24,64 +23,47 @@ pub(super) fn server_port(flow: usize) -> u16 {
     FIRST_PORT + (flow % 50_000) as u16
 }
 
-pub(super) fn send(
-    live: &mut RunningNetwork,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<TrafficMeasurement, TestbedError> {
-    let flows = &scenario.flows.flows;
+pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
+    let (scenario, span, flows) = (run.scenario, run.span, &run.scenario.flows.flows);
     let starts = starts(flows)?;
-    let folder = empty_folder(live, "iperf3")?;
-    live.exits.clear();
+    let folder = run.empty_folder("iperf3")?;
+    run.live.exits.clear();
     let congestion = congestion(scenario.config.transport.kind).unwrap_or("cubic");
     check_congestion_control(congestion)?;
-    let mut clients = Vec::new();
+    let words = |command: String| command.split(' ').map(str::to_owned).collect();
+    let (mut servers, mut clients) = (Vec::new(), Vec::new());
     for (number, flow) in flows.iter().enumerate() {
-        let (name, port) = (format!("server-{number}"), server_port(number).to_string());
-        let argv = ["iperf3", "-s", "-1", "-J", "-p", &port].map(str::to_owned).to_vec();
-        let log = folder.join(format!("{name}.json"));
-        let host = host_name(flow.dst);
-        live.driver.spawn(&Program { name: &name, host: Some(&host), argv, log: &log, cwd: &folder, at_s: None })?;
+        let name = format!("server-{number}");
+        let command = format!("iperf3 -s -1 -J -p {}", server_port(number));
+        run.spawn(&name, &host_name(flow.dst), words(command), &folder, None)?;
+        servers.push(name);
     }
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
-        let (name, port) = (format!("client-{number}"), server_port(number).to_string());
+        let (name, to) = (format!("client-{number}"), address::host_ipv4(flow.dst));
+        let (port, own_port) = (server_port(number), source_port(number));
         let at_ns = span.at(*start);
         let left_s = (span.end_ns.saturating_sub(at_ns) as f64 / 1e9).ceil();
-        let to = address::host_ipv4(flow.dst).to_string();
-        let cport = source_port(number).to_string();
-        let mut argv: Vec<String> =
-            ["iperf3", "-J", "-c", &to, "-p", &port, "--cport", &cport, "-C", congestion].map(str::to_owned).to_vec();
-        if is_endless(scenario, flow, left_s) {
-            argv.extend(["-t".to_owned(), left_s.to_string()]);
-        } else {
-            argv.extend(["-n".to_owned(), flow.size_bytes.to_string()]);
-        }
-        let log = folder.join(format!("{name}.json"));
-        let (host, at_s) = (host_name(flow.src), Some(crate::clock::seconds(at_ns)));
-        live.driver.spawn(&Program { name: &name, host: Some(&host), argv, log: &log, cwd: &folder, at_s })?;
+        let end =
+            if is_endless(scenario, flow, left_s) { format!("-t {left_s}") } else { format!("-n {}", flow.size_bytes) };
+        let command = format!("iperf3 -J -c {to} -p {port} --cport {own_port} -C {congestion} {end}");
+        run.spawn(&name, &host_name(flow.src), words(command), &folder, Some(seconds(at_ns)))?;
         clients.push(name);
     }
-    wait_until(live, span.end_ns, supervisor)?;
-    let late = wait_for(live, &clients, Duration::from_secs(5), supervisor)?;
-    if !late.is_empty() {
-        // The end of the run cuts these clients off. iperf3 reports its progress when it is
-        // interrupted.
-        live.request("kill", serde_json::json!({"programs": late, "signal": 2}))?;
-        let left = wait_for(live, &late, DRAIN, supervisor)?;
-        if let Some(name) = left.first() {
-            return Err(failed(name, "does not end after an interrupt"));
-        }
+    run.wait_until(span.end_ns)?;
+    let late = run.wait_for(&clients, Duration::from_secs(5))?;
+    // The end of the run cuts these clients off. iperf3 reports its progress when it is interrupted.
+    if !late.is_empty()
+        && let Some(name) = run.interrupt(&late, DRAIN)?.first()
+    {
+        return Err(failed(name, "does not end after an interrupt"));
     }
-    let servers: Vec<String> = (0..flows.len()).map(|number| format!("server-{number}")).collect();
-    let left = wait_for(live, &servers, Duration::from_secs(3), supervisor)?;
+    let left = run.wait_for(&servers, Duration::from_secs(3))?;
     if !left.is_empty() {
-        live.request("kill", serde_json::json!({"programs": left, "signal": 2}))?;
-        wait_for(live, &left, Duration::from_secs(5), supervisor)?;
+        run.interrupt(&left, Duration::from_secs(5))?;
     }
     let measurements = flows.iter().enumerate().map(|(number, flow)| {
-        let client = read(&folder.join(format!("client-{number}.json")))?;
-        let server = read(&folder.join(format!("server-{number}.json")))?;
+        let client = read(&folder.join(format!("client-{number}.txt")))?;
+        let server = read(&folder.join(format!("server-{number}.txt")))?;
         measurement(number, &client, &server, flow.size_bytes, span.at(starts[number]))
     });
     Ok(TrafficMeasurement { flows: measurements.collect::<Result<_, _>>()?, gaps: Vec::new(), has_packets: false })
@@ -92,7 +74,7 @@ fn is_endless(scenario: &Scenario<'_>, flow: &traffic::Flow, left_s: f64) -> boo
     sender_rate(scenario, flow).is_some_and(|rate| flow.size_bytes as f64 * 8.0 / rate.as_bps_f64() > left_s)
 }
 
-fn read(path: &Path) -> Result<Value, TestbedError> {
+fn read(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(file_error("read", path))?;
     // An interrupted iperf3 may put a line of plain text before its object.
     let from = text.find('{').unwrap_or(0);
@@ -102,17 +84,9 @@ fn read(path: &Path) -> Result<Value, TestbedError> {
     })
 }
 
-fn measurement(
-    number: usize,
-    client: &Value,
-    server: &Value,
-    size: u64,
-    start_ns: u64,
-) -> Result<FlowMeasurement, TestbedError> {
+fn measurement(number: usize, client: &Value, server: &Value, size: u64, start_ns: u64) -> Result<FlowMeasurement> {
     let end = &client["end"];
-    if let Some(error) = client["error"].as_str()
-        && !error.contains("interrupt")
-    {
+    if let Some(error) = client["error"].as_str().filter(|error| !error.contains("interrupt")) {
         return Err(failed(&format!("iperf3 of flow {number}"), error));
     }
     // The server's count is what arrived. The client repeats it, if the two could still

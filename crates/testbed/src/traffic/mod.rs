@@ -3,10 +3,7 @@
 mod ditg;
 mod iperf3;
 pub mod sockets;
-pub mod tcp_table;
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use experiment::input::TrafficSource;
@@ -15,18 +12,15 @@ use net::{Bandwidth, FiveTuple, Time, address};
 use traffic::{Flow, Start};
 
 use crate::clock::now_ns;
-use crate::error::{TestbedError, not_here};
+use crate::error::{Result, failed, not_here};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
-use crate::network::driver::file_error;
-use crate::network::running_network::RunningNetwork;
-use crate::run::supervisor::RunSupervisor;
+use crate::run::active_run::ActiveRun;
 use crate::traffic::sockets::{DeliveryGap, Gap, PORT, SendPlan, Tally, Traffic};
 
 /// Ethernet, IP and UDP headers, which queues count in addition to the payload.
 const UDP_FRAME_BYTES: u64 = 14 + 28;
 
-/// Maximum time to drain the queues after the senders have ended: a thousand full packets at 1
-/// Mbit/s take 12 s.
+/// Maximum time to drain queues after sending: a thousand full packets at 1 Mbit/s take 12 s.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// Start and end of a run, nanoseconds of CLOCK_MONOTONIC.
@@ -41,13 +35,18 @@ impl RunWindow {
     pub fn at(&self, time: Time) -> u64 {
         self.start_ns + time.as_ps() / 1000
     }
+
+    /// Returns an error if the run has begun before its clients are ready.
+    pub(crate) fn check_readiness(&self, clients: &str) -> Result<()> {
+        if now_ns() > self.start_ns {
+            return Err(failed(clients, "were not ready at the start of the run: the machine is too busy"));
+        }
+        Ok(())
+    }
 }
 
-/// Returns the start times of flows.
-///
-/// # Errors
-/// A flow waits for another one.
-pub fn starts(flows: &[Flow]) -> Result<Vec<Time>, TestbedError> {
+/// Returns the start times of flows; a flow that waits for another one is an error.
+pub fn starts(flows: &[Flow]) -> Result<Vec<Time>> {
     let at = |flow: &Flow| match flow.start {
         Start::At(time) => Ok(time),
         Start::After { .. } | Start::AfterGroups { .. } => {
@@ -67,20 +66,11 @@ pub fn lead_ns(source: TrafficSource, flows: usize) -> u64 {
 }
 
 /// Sends the flows of a run and returns their measurements.
-///
-/// # Errors
-/// A program fails, or the run was cancelled.
-pub fn send(
-    live: &mut RunningNetwork,
-    source: TrafficSource,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<TrafficMeasurement, TestbedError> {
+pub fn send(run: &mut ActiveRun<'_, '_>, source: TrafficSource) -> Result<TrafficMeasurement> {
     match source {
-        TrafficSource::Sockets => send_by_sockets(live, scenario, span, supervisor),
-        TrafficSource::Ditg => ditg::send(live, scenario, span, supervisor),
-        TrafficSource::Iperf3 => iperf3::send(live, scenario, span, supervisor),
+        TrafficSource::Sockets => send_by_sockets(run),
+        TrafficSource::Ditg => ditg::send(run),
+        TrafficSource::Iperf3 => iperf3::send(run),
     }
 }
 
@@ -102,19 +92,9 @@ fn gap(scenario: &Scenario<'_>, flow: &Flow, is_paced: bool) -> Gap {
     Gap { min_per_s, max_per_s, floor_ns: floor }
 }
 
-/// Returns the rate of the sender's link.
 fn sender_rate(scenario: &Scenario<'_>, flow: &Flow) -> Option<Bandwidth> {
     let topology = scenario.topology;
     topology.out_links(topology.host(flow.src)).first().map(|link| topology.link(*link).rate)
-}
-
-/// Creates an empty folder for the output of programs.
-fn empty_folder(live: &RunningNetwork, name: &str) -> Result<PathBuf, TestbedError> {
-    let folder = live.folder.join(name);
-    // The folder may not exist. If it cannot be removed, `create_dir_all` reports the error.
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).map_err(file_error("make", &folder))?;
-    Ok(folder)
 }
 
 fn source_port(flow: usize) -> u16 {
@@ -132,13 +112,9 @@ pub fn tuple(source: TrafficSource, number: usize, flow: &Flow) -> Option<FiveTu
     Some(FiveTuple { src, dst, protocol, src_port: source_port(number), dst_port })
 }
 
-fn send_by_sockets(
-    live: &mut RunningNetwork,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<TrafficMeasurement, TestbedError> {
-    let flows = &scenario.flows.flows;
+fn send_by_sockets(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
+    let ActiveRun { live, scenario, span, supervisor } = run;
+    let (scenario, span, flows) = (*scenario, *span, &scenario.flows.flows);
     let is_shaped = live.plan.links.iter().any(|link| link.rate_ab.is_some());
     let plan = |((number, flow), start): ((usize, &Flow), Time)| SendPlan {
         flow: number as u32,
@@ -153,12 +129,7 @@ fn send_by_sockets(
     };
     let plans: Vec<SendPlan> = flows.iter().enumerate().zip(starts(flows)?).map(plan).collect();
     let traffic = Traffic::prepare(&live.hosts, &plans, span.end_ns)?;
-    if now_ns() > span.start_ns {
-        return Err(crate::measure::measurement::failed(
-            "sockets",
-            "were not ready at the start of the run: the machine is too busy",
-        ));
-    }
+    span.check_readiness("sockets")?;
     let progress = traffic.progress();
     let mut failure = None;
     let tallies = traffic.run(span.end_ns, Duration::from_millis(1500), DRAIN, &mut || {
@@ -203,39 +174,4 @@ fn delivery_gaps(tally: &Tally, span: RunWindow) -> Vec<DeliveryGap> {
         gaps.push(DeliveryGap { sent_ns: span.end_ns, silence_ns, lost, ..DeliveryGap::default() });
     }
     gaps
-}
-
-/// Waits until a time while polling the network.
-fn wait_until(
-    live: &mut RunningNetwork,
-    until_ns: u64,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<(), TestbedError> {
-    while now_ns() < until_ns {
-        live.poll_events(Duration::from_millis(50))?;
-        if !supervisor.poll(None) {
-            return Err(supervisor.failure());
-        }
-    }
-    Ok(())
-}
-
-/// Waits until programs have ended. Returns those that are still running after `patience`.
-fn wait_for(
-    live: &mut RunningNetwork,
-    programs: &[String],
-    patience: Duration,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<Vec<String>, TestbedError> {
-    let until = now_ns() + patience.as_nanos() as u64;
-    loop {
-        live.poll_events(Duration::from_millis(50))?;
-        let left: Vec<String> = programs.iter().filter(|name| !live.exits.contains_key(*name)).cloned().collect();
-        if left.is_empty() || now_ns() > until {
-            return Ok(left);
-        }
-        if !supervisor.poll(None) {
-            return Err(supervisor.failure());
-        }
-    }
 }

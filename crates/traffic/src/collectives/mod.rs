@@ -2,7 +2,7 @@
 //!
 //! Ranks are placed on hosts ([`RankOptions`]) and divided into groups ([`GroupLayout`]); all
 //! groups of a layout do the same collective at the same time, over and over. Each collective of
-//! each group has a number of its own in [`Flow::group`](crate::Flow::group), so its completion
+//! each group has its own number in [`Flow::group`](crate::Flow::group), so its completion
 //! time is that of the group: from the first start to the last byte delivered.
 //!
 //! A buffer of S bytes over n ranks is n blocks of S / n bytes (the first ones a byte longer where
@@ -30,23 +30,17 @@ use crate::generate::TrafficError;
 /// The reason why collectives give no flows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectiveError {
-    /// More ranks than hosts, or fewer than two.
     #[error("{ranks} ranks on {hosts} hosts; there are from 2 to as many ranks as hosts")]
     Ranks { ranks: u32, hosts: u32 },
-    /// Groups that the ranks cannot be divided into.
     #[error("{ranks} ranks cannot be divided into groups of {size} that are {stride} apart; use a multiple of {}", u64::from(*.size) * u64::from(*.stride))]
     Groups {
-        /// Ranks there are.
         ranks: u32,
-        /// Ranks of each group.
         size: u32,
         /// Distance between neighbours in a group.
         stride: u32,
     },
-    /// More flows than a list holds.
     #[error("that is more than {} flows; use fewer ranks or fewer collectives", crate::generate::FLOWS_MAX)]
     TooMany,
-    /// The limits leave no flow to send.
     #[error("{0}")]
     Nothing(String),
 }
@@ -79,7 +73,7 @@ pub fn collectives(
         }
     }
     let words: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
-    let description = format!("{} on {} ranks, {}", words.join(" beside "), hosts.len(), ranks.placement);
+    let description = format!("{} on {} ranks, {}", words.join(" with "), hosts.len(), ranks.placement);
     Ok(FlowList { flows: writer.flows, description })
 }
 

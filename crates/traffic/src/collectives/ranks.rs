@@ -6,7 +6,6 @@ use net::{HostIx, Topology};
 use super::CollectiveError;
 use crate::groups::HostGroups;
 
-/// The placement of ranks on hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// Rank r on host r: neighbours share racks.
@@ -18,20 +17,16 @@ pub enum Placement {
     Shuffled,
 }
 
-/// The ranks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RankOptions {
-    /// How many; one per host where `None` (a trace: as many as it has, if there are as many
-    /// hosts).
+    /// Number of ranks; `None`: one per host, or those of a trace if there are as many hosts.
     pub count: Option<u32>,
-    /// On which hosts.
     pub placement: Placement,
 }
 
 impl Placement {
     /// All, in the order of [`Placement::NAMES`].
     pub const ALL: [Placement; 3] = [Placement::Consecutive, Placement::Strided, Placement::Shuffled];
-    /// Their names in experiment files.
     pub const NAMES: [&str; 3] = ["consecutive", "strided", "shuffled"];
 }
 
@@ -46,7 +41,6 @@ impl std::fmt::Display for Placement {
 }
 
 impl RankOptions {
-    /// The host of each rank.
     pub(crate) fn hosts(&self, topology: &Topology, seed: u64) -> Result<Vec<HostIx>, CollectiveError> {
         let host_count = topology.hosts().len() as u32;
         let ranks = self.count.unwrap_or(host_count);
@@ -82,14 +76,11 @@ fn in_turn(topology: &Topology) -> Vec<HostIx> {
 /// groups of consecutive ranks, and the number of those gives the data-parallel groups across them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupLayout {
-    /// Ranks of a group.
     pub size: u32,
-    /// Distance between neighbours.
     pub stride: u32,
 }
 
 impl GroupLayout {
-    /// How many groups `ranks` ranks make.
     pub(crate) fn group_count(self, ranks: u32) -> Result<u32, CollectiveError> {
         let GroupLayout { size, stride } = self;
         let block = u64::from(size) * u64::from(stride);
@@ -99,7 +90,6 @@ impl GroupLayout {
         Ok(ranks / size)
     }
 
-    /// Rank of member `ix` of group `group`.
     pub(crate) fn rank(self, group: u32, ix: u32) -> u32 {
         let (block, within) = (group / self.stride, group % self.stride);
         block * self.size * self.stride + within + ix * self.stride

@@ -5,12 +5,10 @@ use std::fmt;
 use net::{Bytes, Time};
 
 use super::CollectiveKind;
-use crate::spec::{Parameter, Spec, SpecError};
+use crate::spec::{Parameter, Spec, SpecError, parameter};
 
-/// A collective of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveInfo {
-    /// The name in specifications.
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
@@ -18,7 +16,6 @@ pub struct CollectiveInfo {
     kind: CollectiveKind,
 }
 
-/// A collective that groups of ranks repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CollectiveSpec {
     pub kind: CollectiveKind,
@@ -34,10 +31,6 @@ pub struct CollectiveSpec {
     pub gap: Time,
 }
 
-const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    Parameter { name, default, doc }
-}
-
 const SIZE: Parameter = parameter("size", "required", "buffer of each rank, such as 64MB");
 const GROUP_SIZE: Parameter =
     parameter("group_size", "all ranks", "ranks of a group; all groups work at the same time");
@@ -50,51 +43,33 @@ const REPEAT: Parameter = parameter("repeat", "1", "how often, each when the one
 const GAP: Parameter = parameter("gap", "0s", "computation between the end of one and the beginning of the next");
 const COMMON: &[Parameter] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
 
-/// All collectives.
+const fn collective(name: &'static str, kind: CollectiveKind, title: &'static str) -> CollectiveInfo {
+    CollectiveInfo { name, title, parameters: COMMON, kind }
+}
+
 pub const COLLECTIVES: &[CollectiveInfo] = &[
-    CollectiveInfo {
-        name: "ring-all-reduce",
-        title: "sums buffers round a ring: 2 (n - 1) steps of size / n",
-        parameters: COMMON,
-        kind: CollectiveKind::AllReduce,
-    },
-    CollectiveInfo {
-        name: "ring-all-gather",
-        title: "collects blocks round a ring: n - 1 steps of size / n",
-        parameters: COMMON,
-        kind: CollectiveKind::AllGather,
-    },
-    CollectiveInfo {
-        name: "ring-reduce-scatter",
-        title: "sums blocks round a ring: n - 1 steps of size / n",
-        parameters: COMMON,
-        kind: CollectiveKind::ReduceScatter,
-    },
-    CollectiveInfo {
-        name: "all-to-all",
-        title: "every rank sends size / n to every other, all at once",
-        parameters: COMMON,
-        kind: CollectiveKind::AllToAll,
-    },
-    CollectiveInfo {
-        name: "all-to-all-rounds",
-        title: "the same in n - 1 rounds, to the next rank, the second next, and so on",
-        parameters: COMMON,
-        kind: CollectiveKind::AllToAllRounds,
-    },
-    CollectiveInfo {
-        name: "tree-broadcast",
-        title: "sends the whole buffer from the first rank down a binomial tree",
-        parameters: COMMON,
-        kind: CollectiveKind::Broadcast { root: 0 },
-    },
+    collective("ring-all-reduce", CollectiveKind::AllReduce, "sums buffers round a ring: 2 (n - 1) steps of size / n"),
+    collective("ring-all-gather", CollectiveKind::AllGather, "collects blocks round a ring: n - 1 steps of size / n"),
+    collective(
+        "ring-reduce-scatter",
+        CollectiveKind::ReduceScatter,
+        "sums blocks round a ring: n - 1 steps of size / n",
+    ),
+    collective("all-to-all", CollectiveKind::AllToAll, "every rank sends size / n to every other, all at once"),
+    collective(
+        "all-to-all-rounds",
+        CollectiveKind::AllToAllRounds,
+        "the same in n - 1 rounds, to the next rank, the second next, and so on",
+    ),
+    collective(
+        "tree-broadcast",
+        CollectiveKind::Broadcast { root: 0 },
+        "sends the whole buffer from the first rank down a binomial tree",
+    ),
 ];
 
 impl CollectiveSpec {
     /// From text: `ring-all-reduce:size=64MB,group_size=8,stride=1,repeat=4,gap=2ms`.
-    ///
-    /// # Errors
-    /// An unknown name or key, with the nearest known one; a value out of range; no size.
     pub fn parse(text: &str) -> Result<CollectiveSpec, SpecError> {
         let spec = Spec::parse("collective", text)?;
         let Some(info) = COLLECTIVES.iter().find(|info| info.name == spec.name) else {

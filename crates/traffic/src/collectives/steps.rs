@@ -12,8 +12,7 @@ pub enum CollectiveKind {
     ReduceScatter,
     /// Every rank sends one block of its buffer to every other, all at once.
     AllToAll,
-    /// The same in n - 1 rounds: in round k, rank i sends to rank i + k once it has what it
-    /// received before.
+    /// The same in n - 1 rounds: in round k, rank i sends to rank i + k after receiving.
     AllToAllRounds,
     /// Down a binomial tree: in round k, the 2^k ranks that have the whole buffer send it to as
     /// many others, each one send after the other.
@@ -63,7 +62,6 @@ impl CollectiveKind {
     }
 }
 
-/// Block `ix` of a buffer in `n` blocks.
 fn block(bytes: u64, n: u32, ix: u32) -> u64 {
     let n = u64::from(n);
     bytes / n + u64::from(u64::from(ix) < bytes % n)
@@ -191,7 +189,7 @@ mod tests {
 
     #[test]
     fn blocks_pass_every_rank() {
-        // After a ring of n - 1 steps each block has been everywhere; sizes tell the blocks apart.
+        // After a ring of n - 1 steps each block has been everywhere; sizes identify the blocks.
         let mut seen = vec![vec![0u32; 4]; 4];
         for step in steps(CollectiveKind::AllGather, 4, 4 * 10 + 3) {
             seen[step.to as usize][usize::from(step.bytes == 11)] += 1;

@@ -29,7 +29,7 @@ fn groups_work_at_the_same_time_and_repeats_one_after_the_other() {
     }
     let delay = net::Time::from_us(3);
     assert_eq!(begins(6).collect::<Vec<_>>(), [Start::AfterGroups { first: 2, last: 2, delay }; 4]);
-    assert!(list.description.contains("beside"), "{}", list.description);
+    assert!(list.description.contains(" with "), "{}", list.description);
 }
 
 #[test]

@@ -8,19 +8,16 @@ use crate::flow::FlowList;
 use crate::generate::{TrafficError, Warning};
 use crate::import::aicb::{TraceGroup, TraceOperation, TrainingTrace};
 
-/// What a collective of a trace waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TraceOrder {
-    /// The one before in the trace, whoever takes part: what one thread per rank does.
+    /// Each collective waits for the previous one of the trace, as with one thread per rank.
     #[default]
     Program,
-    /// The one before of the same groups: tensor-parallel and data-parallel groups go on beside
-    /// each other.
+    /// Each waits for the previous one of the same groups only.
     Group,
 }
 
 impl TraceOrder {
-    /// Names in experiment files: `program`, `group`.
     pub const NAMES: [&str; 2] = ["program", "group"];
 }
 
@@ -30,9 +27,7 @@ pub struct TrainingOptions {
     /// Ranks and their hosts. With fewer ranks than the trace has, tensor-parallel groups keep
     /// their size and data-parallel groups shrink in proportion.
     pub ranks: RankOptions,
-    /// What a collective waits for.
     pub order: TraceOrder,
-    /// Only the first collectives.
     pub first: Option<u32>,
     /// Only the first collectives that together send at most this many bytes.
     pub max_bytes: Option<u64>,
@@ -55,12 +50,10 @@ impl Default for TrainingOptions {
     }
 }
 
-/// A collective fitted to the ranks of a run.
 struct Fitted {
     operation: TraceOperation,
     layout: GroupLayout,
     size_bytes: u64,
-    /// Sent by all groups together.
     sent_bytes: u128,
 }
 
@@ -102,7 +95,6 @@ impl TrainingTrace {
         Ok((FlowList { flows: writer.flows, description }, warnings))
     }
 
-    /// Returns a description for reports.
     pub fn describe(&self, options: &TrainingOptions) -> String {
         let mut words = format!(
             "training trace {} of {} collectives, in the order of {}, {}, sizes x {}, computation x {}",
@@ -122,7 +114,6 @@ impl TrainingTrace {
         words
     }
 
-    /// Size of the largest tensor-parallel groups.
     fn tensor_size(&self) -> u32 {
         let sizes = self.operations.iter().filter_map(|operation| match operation.group {
             TraceGroup::Tensor(size) => Some(size),

@@ -25,7 +25,6 @@ pub(crate) struct Operation {
 }
 
 impl<'a> Writer<'a> {
-    /// `hosts`: the host of each rank.
     pub(crate) fn new(hosts: &'a [HostIx]) -> Writer<'a> {
         Writer { hosts, flows: Vec::new(), next_group: 1, steps: Vec::new() }
     }
@@ -44,10 +43,7 @@ impl<'a> Writer<'a> {
         let group_count = layout.group_count(self.rank_count())?;
         let each = u128::from(group_count) * u128::from(kind.flow_count(layout.size));
         let more = each.saturating_mul(u128::from(repeat));
-        match more + self.flows.len() as u128 > u128::from(FLOWS_MAX) {
-            true => Err(CollectiveError::TooMany),
-            false => Ok(()),
-        }
+        if more + self.flows.len() as u128 > u128::from(FLOWS_MAX) { Err(CollectiveError::TooMany) } else { Ok(()) }
     }
 
     /// Adds a collective in all groups of a layout, `delay` after `before` (or after time 0).

@@ -14,13 +14,10 @@ use crate::sizes::SizeDistribution;
 /// How a traffic matrix becomes flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DemandOptions {
-    /// Flow sizes.
     pub sizes: SizeDistribution,
     /// Times of the rows are multiplied by this: 0.001 makes an hour 3.6 seconds of the same rates.
     pub time_scale: f64,
-    /// Rates are multiplied by this.
     pub rate_scale: f64,
-    /// Stop at this many flows.
     pub flows: Option<u32>,
     /// Only flows that start before this time.
     pub until: Option<Time>,
@@ -31,26 +28,15 @@ pub struct DemandOptions {
 /// A matrix that does not fit a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DemandError {
-    /// A name that no node has.
     #[error("topology `{topology}` has no node `{name}` of {file}; {hint}")]
-    UnknownNode {
-        file: String,
-        topology: String,
-        /// What is looked for.
-        name: String,
-        /// The nearest node, or some of them.
-        hint: String,
-    },
-    /// A node where nothing can begin or end.
+    UnknownNode { file: String, topology: String, name: String, hint: String },
     #[error("node `{node}` has no hosts, but {file} sends to or from it; add some (topology.hosts_per_node)")]
     NoHosts { file: String, node: String },
-    /// Rates too low for the time, or all zero.
     #[error("{0} gives no flow at all; raise the rates or the time")]
     Nothing(String),
 }
 
-/// The routers of the Abilene matrices (Y. Zhang, 2004) and the cities the Topology Zoo's graph
-/// calls them by.
+/// Routers of the Abilene matrices (Y. Zhang, 2004) and their cities in the Topology Zoo.
 const ABILENE: [(&str, &str); 12] = [
     ("ATLA-M5", "Atlanta"),
     ("ATLAng", "Atlanta"),
@@ -80,7 +66,7 @@ struct Demand {
 impl TrafficMatrix {
     /// The flows of a run: for every pair a Poisson process whose rate times the mean flow size is
     /// that of the matrix, between hosts drawn from those of both nodes. Sizes, and the flows of
-    /// each pair, are drawn from streams of their own.
+    /// each pair, are drawn from separate streams.
     ///
     /// # Errors
     /// A name that is no node, a node without hosts, no end (a single row without a time or a
@@ -130,7 +116,6 @@ impl TrafficMatrix {
         Ok((FlowList { flows, description: self.describe(options) }, warnings))
     }
 
-    /// Returns a description for reports.
     pub fn describe(&self, options: &DemandOptions) -> String {
         format!(
             "traffic matrix {}, {} rows of {} pairs, rates x {}, times x {}, sizes {} (mean {:.0} B)",
@@ -174,13 +159,11 @@ impl TrafficMatrix {
         Ok(demands)
     }
 
-    /// Mean over the rows.
     fn mean_mbps(&self, pair: usize) -> f64 {
         let rates = self.rates_mbps.iter().skip(pair).step_by(self.pairs.len());
         rates.sum::<f64>() / self.begins.len() as f64
     }
 
-    /// The hosts at a node of the matrix.
     fn hosts(&self, topology: &Topology, options: &DemandOptions, name: &str) -> Result<Vec<HostIx>, DemandError> {
         let node = self.node(topology, options, name)?;
         let host_at = |node: NodeIx| topology.hosts().iter().position(|host| *host == node).map(|ix| HostIx(ix as u32));
@@ -208,7 +191,7 @@ impl TrafficMatrix {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => {
                     let some: Vec<&str> = names.filter(|name| !name.contains('/')).take(8).collect();
-                    format!("there are {}, …; say which it is with traffic.names", some.join(", "))
+                    format!("there are {}, …; say which it is with traffic.node_names", some.join(", "))
                 }
             };
             DemandError::UnknownNode {
@@ -257,7 +240,7 @@ impl Demand {
     fn hosts(&mut self) -> (HostIx, HostIx) {
         let mut draw = |hosts: &[HostIx]| hosts[self.stream.next_below(hosts.len() as u64) as usize];
         loop {
-            // Both anew: a host at both ends may have no other to send to.
+            // Both again: a host at both ends may have no other to send to.
             let (src, dst) = (draw(&self.from), draw(&self.to));
             if dst != src {
                 return (src, dst);

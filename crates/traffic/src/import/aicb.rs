@@ -14,8 +14,7 @@
 //! gradient before the weight gradient; passes and input gradients are tensor-parallel, weight
 //! gradients data-parallel. `MICRO` layers follow one another over all ranks.
 //!
-//! Sizes are the whole buffer in both: what every rank has before a reduce-scatter and after an
-//! all-gather.
+//! Sizes are the whole buffer: that before a reduce-scatter and after an all-gather.
 
 use net::Time;
 
@@ -25,38 +24,30 @@ use crate::collectives::CollectiveKind;
 /// A trace of collectives in the order of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainingTrace {
-    /// Name of its file.
     pub(crate) file: String,
     /// Ranks it was taken on, where it says.
     pub(crate) rank_count: Option<u32>,
     pub(crate) operations: Vec<TraceOperation>,
 }
 
-/// A collective of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TraceOperation {
     pub(crate) kind: CollectiveKind,
     pub(crate) group: TraceGroup,
     pub(crate) size_bytes: u64,
-    /// Computation before it.
     pub(crate) compute: Time,
 }
 
-/// Who takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TraceGroup {
-    /// Groups of so many consecutive ranks.
+    /// Groups of this number of consecutive ranks.
     Tensor(u32),
-    /// Groups across the tensor-parallel ones, of so many ranks where the trace says.
+    /// Groups across the tensor-parallel ones, with this number of ranks if the trace gives it.
     Data(Option<u32>),
-    /// All ranks.
     All,
 }
 
 /// Reads a trace in the format the end of `file` names: `.csv`, or `.txt` for a workload.
-///
-/// # Errors
-/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_training(file: &str, text: &str) -> Result<TrainingTrace, ImportError> {
     let extension = file.rsplit('.').next().unwrap_or_default();
     if extension.eq_ignore_ascii_case("csv") {
@@ -95,7 +86,6 @@ fn ranks_of(text: &str) -> Result<u32, ImportProblem> {
     count.ok_or_else(|| ImportProblem::Other(format!("rank {last} is below rank {first}")))
 }
 
-/// Where the columns are.
 struct Columns {
     count: usize,
     kind: usize,

@@ -1,5 +1,4 @@
-//! Coflow traces in the format of the Facebook trace FB2010-1Hr-150-0 (Chowdhury et al., Varys,
-//! SIGCOMM 2014).
+//! Coflow traces in the format of FB2010-1Hr-150-0 (Chowdhury et al., Varys, SIGCOMM 2014).
 //!
 //! Line 1: number of racks, number of coflows. Then one line per coflow: `id arrival_ms mappers m1
 //! .. mM reducers r1:MB .. rR:MB`. Racks count from 0; MB are the megabytes a reducer receives in
@@ -19,7 +18,6 @@ pub struct CoflowOptions {
     pub first: Option<u32>,
     /// Arrival times are multiplied by this: 0.1 makes an hour 6 minutes.
     pub time_scale: f64,
-    /// Sizes are multiplied by this.
     pub size_scale: f64,
     /// Bytes in one megabyte of the trace, which does not say: 1 000 000 or 1 048 576.
     pub bytes_per_megabyte: u32,
@@ -92,7 +90,6 @@ struct Coflow {
     id: u32,
     arrival_ms: f64,
     mapper_racks: Vec<u32>,
-    /// Rack and megabytes.
     reducers: Vec<(u32, f64)>,
 }
 
@@ -152,8 +149,7 @@ impl Placement {
             let total = libm::round(megabytes * megabyte) as u64;
             let mapper_count = coflow.mapper_racks.len() as u64;
             for (mapper, mapper_rack) in coflow.mapper_racks.iter().enumerate() {
-                // The first mappers send the bytes that do not divide evenly, so that none are
-                // lost.
+                // The first mappers send the bytes that do not divide evenly: none are lost.
                 let more = u64::from((mapper as u64) < total % mapper_count);
                 let size_bytes = (total / mapper_count + more).max(1);
                 let src = self.host(*mapper_rack, turn + mapper);

@@ -13,7 +13,7 @@
 //! id of a flow: this one starts when that one is delivered, plus its start column), `group` (job,
 //! coflow or collective, default 0), `after_group` (`3` or `3-18`: this one starts when every flow
 //! of these groups is delivered, plus its start column). `#` starts a comment line; `\n`, `\r` and
-//! `\\` in a description stand for the characters.
+//! `\\` in a description are escapes of the characters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,9 +31,6 @@ const DESCRIPTION: &str = "# description: ";
 /// Reads a CSV flow list for the hosts of `topology`. `file` names it in errors.
 ///
 /// The list is sorted by start; rows that start `after` another keep their positions.
-///
-/// # Errors
-/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let mut columns = None;
@@ -41,9 +38,7 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     // Spreadsheets begin UTF-8 files with a byte-order mark.
     let content = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line, content) in (1..).zip(content.lines()) {
-        let Some(fields) = fields(content) else {
-            continue;
-        };
+        let Some(fields) = fields(content) else { continue };
         match &columns {
             None => columns = Some(Columns::of(&fields).map_err(|problem| fail(line, problem))?),
             Some(columns) => {
@@ -82,8 +77,7 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     })
 }
 
-/// Writes a flow list as CSV; [`read_csv`] reads the same list back, given that it is sorted by
-/// start.
+/// Writes a flow list as CSV; [`read_csv`] reads it back if it is sorted by start.
 pub fn write_csv(list: &FlowList) -> String {
     let mut text = String::new();
     if !list.description.is_empty() {
@@ -159,7 +153,6 @@ impl Row {
     }
 }
 
-/// Where each column is.
 struct Columns {
     count: usize,
     src: usize,

@@ -23,20 +23,14 @@ pub enum StartUnit {
     Microseconds,
 }
 
-/// A connection matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionMatrix {
-    /// Hosts the matrix is for.
     pub host_count: u32,
     pub list: FlowList,
 }
 
 const KEYS: &str = "id, start, trigger, size, send_done_trigger";
 
-/// Reads a connection matrix. `file` names it in errors.
-///
-/// # Errors
-/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatrix, ImportError> {
     let mut matrix = Parsed::default();
     for (line, content) in (1..).zip(text.lines()) {
@@ -64,9 +58,7 @@ struct Parsed {
     connection_count: Option<u64>,
     trigger_count: Option<u64>,
     connections: Vec<Connection>,
-    /// Line of each `trigger id` declaration.
     declared: BTreeMap<u64, u64>,
-    /// Position of the connection that fires each trigger.
     fired_by: BTreeMap<u64, u32>,
 }
 
@@ -155,7 +147,6 @@ impl Parsed {
         Ok(())
     }
 
-    /// The connection about to be added fires this trigger.
     fn fires(&mut self, trigger: u64) -> Result<(), ImportProblem> {
         match self.fired_by.insert(trigger, self.connections.len() as u32) {
             None => Ok(()),

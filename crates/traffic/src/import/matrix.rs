@@ -3,7 +3,7 @@
 //! `#` lines are comments. The header is `time_s` and one column `from>to` for each pair of nodes;
 //! then one row for each time, in seconds and rising, with the rate of each pair in Mbit/s from
 //! that time until the next row. The last row holds for as long as the one before it; a single row
-//! holds for ever.
+//! holds indefinitely.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,7 @@ use super::{ImportError, ImportProblem, time};
 /// Rates between named nodes, changing over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficMatrix {
-    /// Name of its file.
     pub(crate) file: String,
-    /// The names of each pair.
     pub(crate) pairs: Vec<(String, String)>,
     /// When each row begins, counted from the first.
     pub(crate) begins: Vec<Time>,
@@ -24,10 +22,6 @@ pub struct TrafficMatrix {
     pub(crate) rates_mbps: Vec<f64>,
 }
 
-/// Reads a traffic matrix. `file` names it in errors.
-///
-/// # Errors
-/// An error with the line at fault; see [`ImportProblem`].
 pub fn read_matrix(file: &str, text: &str) -> Result<TrafficMatrix, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -81,7 +75,6 @@ fn pairs(header: &str) -> Result<Vec<(String, String)>, ImportProblem> {
 }
 
 impl TrafficMatrix {
-    /// Adds the rates of a row; answers its time.
     fn row(&mut self, content: &str) -> Result<Time, ImportProblem> {
         let promised = self.pairs.len() as u64 + 1;
         let found = content.split(',').count() as u64;

@@ -6,7 +6,6 @@ use net::{HostIx, Topology};
 use super::{IncastTarget, Pattern, PatternError};
 use crate::groups::HostGroups;
 
-/// Gives the pairs of one arrival after another.
 pub(crate) struct PairSource {
     rule: Rule,
     host_count: u32,
@@ -58,7 +57,6 @@ impl PairSource {
         Ok(PairSource { rule, host_count, arrivals_so_far: 0 })
     }
 
-    /// The fixed list of pairs, if there is one.
     pub(crate) fn list(&self) -> Option<&[(HostIx, HostIx)]> {
         match &self.rule {
             Rule::FromList(pairs) => Some(pairs),
@@ -66,7 +64,6 @@ impl PairSource {
         }
     }
 
-    /// Flows that every arrival brings.
     pub(crate) fn flows_per_arrival(&self) -> u32 {
         match self.rule {
             Rule::Incast { fan_in, .. } => fan_in,
@@ -74,7 +71,6 @@ impl PairSource {
         }
     }
 
-    /// Appends the pairs of the next arrival.
     pub(crate) fn next(&mut self, stream: &mut RandomStream, pairs: &mut Vec<(HostIx, HostIx)>) {
         let arrival = self.arrivals_so_far;
         self.arrivals_so_far += 1;
@@ -94,7 +90,6 @@ impl PairSource {
         pairs.push((from, to));
     }
 
-    /// A receiver for one flow of this sender.
     pub(crate) fn receiver(&self, from: HostIx, stream: &mut RandomStream) -> HostIx {
         match &self.rule {
             Rule::Staggered(staggered) => staggered.receiver(from, self.host_count, stream),
@@ -113,8 +108,7 @@ impl Staggered {
         let hosts = || (0..topology.hosts().len() as u32).map(HostIx);
         let rest = 1.0 - edge - pod;
         let lonely = |has: &dyn Fn(HostIx) -> bool| hosts().any(|host| !has(host));
-        // Each share that is asked for must be possible for every sender, or the shares would
-        // silently be others.
+        // Each share must be possible for every sender, or the shares would silently change.
         if edge > 0.0 && lonely(&|host| racks.members(host).len() > 1) {
             let reason = "edge is above 0 but some host is alone in its rack; set edge=0";
             return Err(pattern.impossible(topology, reason));
@@ -141,7 +135,7 @@ impl Staggered {
         } else {
             self.pods.outside(from, stream)
         };
-        // Only rounding of edge + pod = 1 can ask for a receiver outside where there is none.
+        // Only rounding of edge + pod = 1 can request a receiver outside that does not exist.
         drawn.unwrap_or_else(|| other_host(host_count, from, stream))
     }
 }
@@ -154,7 +148,7 @@ fn check_incast(pattern: &Pattern, topology: &Topology, fan_in: u32, target: Inc
     }
     match target {
         IncastTarget::Fixed(host) if host.0 >= host_count => {
-            let reason = format!("there is no host {}; hosts are 0 to {}", host.0, host_count - 1);
+            let reason = format!("unknown host {}; hosts are 0 to {}", host.0, host_count - 1);
             Err(pattern.impossible(topology, reason))
         }
         _ => Ok(()),
@@ -166,7 +160,6 @@ fn other_host(host_count: u32, host: HostIx, stream: &mut RandomStream) -> HostI
     HostIx(if drawn >= host.0 { drawn + 1 } else { drawn })
 }
 
-/// A uniform choice among those of `hosts` that fit.
 fn pick_if(hosts: &[HostIx], fits: impl Fn(HostIx) -> bool, stream: &mut RandomStream) -> Option<HostIx> {
     let fitting: Vec<HostIx> = hosts.iter().copied().filter(|host| fits(*host)).collect();
     if fitting.is_empty() {
@@ -269,7 +262,7 @@ mod tests {
         for (text, expected) in [
             ("inter-rack", "all hosts are in one rack"),
             ("incast:fan_in=4", "a target has only 3 other hosts; lower fan_in to that"),
-            ("incast:fan_in=2,target=9", "there is no host 9; hosts are 0 to 3"),
+            ("incast:fan_in=2,target=9", "unknown host 9; hosts are 0 to 3"),
             ("staggered", "pod is above 0 but some pod has one rack only, or there are no pods; set pod=0"),
             (
                 "staggered:edge=0.5,pod=0",

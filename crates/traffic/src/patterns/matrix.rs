@@ -51,7 +51,7 @@ fn stride(pattern: &Pattern, topology: &Topology, step: u32) -> Result<Vec<(Host
     Ok((0..n).map(|x| (HostIx(x), HostIx(to(x) as u32))).collect())
 }
 
-/// A uniform permutation without fixed points: shuffles until there is none, 2.7 times on average.
+/// A uniform permutation without fixed points: shuffles until it has none, 2.7 times on average.
 fn random_bijection(n: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
     let mut to: Vec<u32> = (0..n).collect();
     loop {
@@ -80,7 +80,7 @@ fn one_to_n(n: u32, receivers: u32, stream: &mut RandomStream) -> Vec<(HostIx, H
     pairs
 }
 
-/// Sender by sender, the receivers of each in a random order of its own.
+/// Sender by sender, the receivers of each in a separate random order.
 fn shuffle(n: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
     let mut pairs = Vec::with_capacity((n * (n - 1)) as usize);
     for from in 0..n {

@@ -3,14 +3,13 @@
 use net::random::RandomStream;
 use net::{HostIx, Topology};
 
-use crate::spec::{Parameter, Spec, SpecError};
+use crate::spec::{Parameter, Spec, SpecError, parameter};
 
 mod draw;
 mod matrix;
 
 pub(crate) use draw::PairSource;
 
-/// A pattern with its parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pattern {
     /// Host x sends to (x + step) mod n; half the hosts where no step is given.
@@ -18,13 +17,11 @@ pub enum Pattern {
         /// The step, not a multiple of n.
         step: Option<u32>,
     },
-    /// Every host sends to one other and receives from one (a uniform permutation without fixed
-    /// points).
+    /// Every host sends to one other and receives from one: a uniform derangement.
     RandomBijection,
     /// Every flow has a uniform sender and a uniform other receiver.
     RandomPairs,
-    /// Uniform sender; a receiver in its rack with probability `edge`, else in its pod with `pod`,
-    /// else outside (Hedera, NSDI 2010).
+    /// Uniform sender; receiver in its rack by `edge`, else pod by `pod`, else outside (Hedera).
     Staggered {
         /// Probability of a receiver in the same rack.
         edge: f64,
@@ -34,41 +31,29 @@ pub enum Pattern {
     /// Every host sends to every other.
     AllToAll,
     /// Every host sends to `n` random others.
-    OneToN {
-        /// Receivers of each host.
-        n: u32,
-    },
+    OneToN { n: u32 },
     /// At every arrival, `fan_in` random hosts send to one target at the same time.
-    Incast {
-        /// Senders of one incast.
-        fan_in: u32,
-        /// Who receives.
-        target: IncastTarget,
-    },
-    /// All-to-all, every sender in a random order of its own with `concurrency` flows at a time;
+    Incast { fan_in: u32, target: IncastTarget },
+    /// All-to-all, every sender in its own random order with `concurrency` flows at a time;
     /// each flow starts when the one it follows has ended.
     Shuffle {
-        /// Flows of one sender under way at a time.
+        /// Number of flows that one sender has in progress at a time.
         concurrency: u32,
     },
     /// Uniform sender, uniform receiver in another rack.
     InterRack,
 }
 
-/// The receiver of an incast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IncastTarget {
     /// Host 0 first, then 1, and so on.
     Rotating,
-    /// Always this host.
     Fixed(HostIx),
 }
 
-/// The way in which a pattern defines its pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatternKind {
-    /// A fixed list of pairs: one flow each with all-at-once arrivals, otherwise each arrival draws
-    /// one of them.
+    /// A fixed list of pairs: one flow each with all-at-once arrivals, else drawn per arrival.
     Matrix,
     /// Every flow draws its own sender and receiver.
     PerFlow,
@@ -78,21 +63,17 @@ pub enum PatternKind {
     Triggered,
 }
 
-/// A pattern of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct PatternInfo {
-    /// The name in specifications.
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    /// The publication.
     pub source: &'static str,
     /// The definition of its pairs.
     pub kind: PatternKind,
     pub parameters: &'static [Parameter],
 }
 
-/// A pattern that is impossible on a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("pattern `{pattern}` is impossible on `{topology}`: {reason}")]
 pub struct PatternError {
@@ -102,88 +83,63 @@ pub struct PatternError {
     pub reason: String,
 }
 
-const fn parameter(name: &'static str, default: &'static str, doc: &'static str) -> Parameter {
-    Parameter { name, default, doc }
+const fn pattern(name: &'static str, kind: PatternKind) -> PatternInfo {
+    PatternInfo { name, title: "", source: "", kind, parameters: &[] }
 }
 
-/// All patterns.
+impl PatternInfo {
+    const fn title(self, title: &'static str) -> PatternInfo {
+        PatternInfo { title, ..self }
+    }
+    const fn source(self, source: &'static str) -> PatternInfo {
+        PatternInfo { source, ..self }
+    }
+    const fn parameters(self, parameters: &'static [Parameter]) -> PatternInfo {
+        PatternInfo { parameters, ..self }
+    }
+}
+
 pub const PATTERNS: &[PatternInfo] = &[
-    PatternInfo {
-        name: "stride",
-        title: "host x sends to (x + step) mod n",
-        source: "Hedera, NSDI 2010; founding documents F0 (step 30) and F2 (half, one-to-one)",
-        kind: PatternKind::Matrix,
-        parameters: &[parameter("step", "half the hosts", "distance between sender and receiver, in hosts")],
-    },
-    PatternInfo {
-        name: "random-bijection",
-        title: "every host sends to one other and receives from one",
-        source: "Hedera, NSDI 2010; founding document F0",
-        kind: PatternKind::Matrix,
-        parameters: &[],
-    },
-    PatternInfo {
-        name: "random-pairs",
-        title: "uniform sender, uniform other receiver, for every flow",
-        source: "Hedera, NSDI 2010",
-        kind: PatternKind::PerFlow,
-        parameters: &[],
-    },
-    PatternInfo {
-        name: "staggered",
-        title: "receivers in the same rack, the same pod or elsewhere with given probabilities",
-        source: "Hedera, NSDI 2010",
-        kind: PatternKind::PerFlow,
-        parameters: &[
+    pattern("stride", PatternKind::Matrix)
+        .title("host x sends to (x + step) mod n")
+        .source("Hedera, NSDI 2010; founding documents F0 (step 30) and F2 (half, one-to-one)")
+        .parameters(&[parameter("step", "half the hosts", "distance between sender and receiver, in hosts")]),
+    pattern("random-bijection", PatternKind::Matrix)
+        .title("every host sends to one other and receives from one")
+        .source("Hedera, NSDI 2010; founding document F0"),
+    pattern("random-pairs", PatternKind::PerFlow)
+        .title("uniform sender, uniform other receiver, for every flow")
+        .source("Hedera, NSDI 2010"),
+    pattern("staggered", PatternKind::PerFlow)
+        .title("receivers in the same rack, the same pod or elsewhere with given probabilities")
+        .source("Hedera, NSDI 2010")
+        .parameters(&[
             parameter("edge", "0.5", "probability of a receiver in the same rack"),
             parameter("pod", "0.3", "probability of a receiver in the same pod, another rack"),
-        ],
-    },
-    PatternInfo {
-        name: "all-to-all",
-        title: "every host sends to every other",
-        source: "founding document F2",
-        kind: PatternKind::Matrix,
-        parameters: &[],
-    },
-    PatternInfo {
-        name: "one-to-n",
-        title: "every host sends to n random others",
-        source: "founding document F2 (2 and 4)",
-        kind: PatternKind::Matrix,
-        parameters: &[parameter("n", "2", "receivers of each host")],
-    },
-    PatternInfo {
-        name: "incast",
-        title: "random hosts send to one target at the same time",
-        source: "DCTCP, SIGCOMM 2010",
-        kind: PatternKind::Event,
-        parameters: &[
+        ]),
+    pattern("all-to-all", PatternKind::Matrix).title("every host sends to every other").source("founding document F2"),
+    pattern("one-to-n", PatternKind::Matrix)
+        .title("every host sends to n random others")
+        .source("founding document F2 (2 and 4)")
+        .parameters(&[parameter("n", "2", "receivers of each host")]),
+    pattern("incast", PatternKind::Event)
+        .title("random hosts send to one target at the same time")
+        .source("DCTCP, SIGCOMM 2010")
+        .parameters(&[
             parameter("fan_in", "8", "senders of one incast"),
             parameter("target", "rotating", "`rotating`, or the number of the receiving host"),
-        ],
-    },
-    PatternInfo {
-        name: "shuffle",
-        title: "all-to-all in random order, few flows at a time per sender",
-        source: "Hedera, NSDI 2010; VL2, SIGCOMM 2009",
-        kind: PatternKind::Triggered,
-        parameters: &[parameter("concurrency", "2", "flows of one sender in progress at a time")],
-    },
-    PatternInfo {
-        name: "inter-rack",
-        title: "uniform sender, uniform receiver in another rack",
-        source: "CONGA, SIGCOMM 2014; Hermes, SIGCOMM 2017",
-        kind: PatternKind::PerFlow,
-        parameters: &[],
-    },
+        ]),
+    pattern("shuffle", PatternKind::Triggered)
+        .title("all-to-all in random order, few flows at a time per sender")
+        .source("Hedera, NSDI 2010; VL2, SIGCOMM 2009")
+        .parameters(&[parameter("concurrency", "2", "flows of one sender in progress at a time")]),
+    pattern("inter-rack", PatternKind::PerFlow)
+        .title("uniform sender, uniform receiver in another rack")
+        .source("CONGA, SIGCOMM 2014; Hermes, SIGCOMM 2017"),
 ];
 
 impl Pattern {
     /// From text: `stride:step=30`, `incast:fan_in=16,target=3`, `staggered:edge=0.5,pod=0.3`.
-    ///
-    /// # Errors
-    /// An unknown name or key, with the nearest known one; a value out of range.
     pub fn parse(text: &str) -> Result<Pattern, SpecError> {
         let spec = Spec::parse("pattern", text)?;
         let Some(info) = PATTERNS.iter().find(|info| info.name == spec.name) else {
@@ -213,7 +169,6 @@ impl Pattern {
         })
     }
 
-    /// Its registry entry.
     pub fn info(&self) -> &'static PatternInfo {
         let name = self.name();
         PATTERNS
@@ -236,11 +191,7 @@ impl Pattern {
         }
     }
 
-    /// The fixed list of pairs of a [`PatternKind::Matrix`] or [`PatternKind::Triggered`] pattern;
-    /// `None` for the others.
-    ///
-    /// # Errors
-    /// The pattern is impossible on this topology.
+    /// The list of pairs of a [`PatternKind::Matrix`] or [`PatternKind::Triggered`] pattern.
     pub fn pairs(
         &self,
         topology: &Topology,

@@ -18,7 +18,6 @@ pub struct Dag<'a> {
 }
 
 impl<'a> Dag<'a> {
-    /// Makes a view of the live links of a network.
     pub fn new(view: &NetworkView<'a>) -> Dag<'a> {
         Dag { topology: view.topology, routes: view.routes }
     }
@@ -30,7 +29,6 @@ impl<'a> Dag<'a> {
     pub fn distance(&self, ends: Ends) -> Option<u16> {
         self.routes.distance(ends.from, ends.to)
     }
-    /// Returns the destination's switch.
     pub fn target(&self, ends: Ends) -> NodeIx {
         self.routes.class_node(ends.to)
     }
@@ -74,19 +72,16 @@ pub struct Search {
     /// By node: number of the search that last settled it.
     settled: Vec<u32>,
     search: u32,
-    /// By node settled in this search: the best width, lowest length, or number of paths, from here
-    /// on.
+    /// By node settled in this search: the best width, lowest length or number of paths from here.
     value: Vec<f64>,
     path: Vec<LinkIx>,
 }
 
 impl Search {
-    /// Returns the links found last.
     pub fn found(&self) -> &[LinkIx] {
         &self.path
     }
 
-    /// Finds the path of the lowest rank from `rank_min` on whose links all fit.
     pub fn first_fit(&mut self, dag: Dag<'_>, ends: Ends, rank_min: u32, fits: impl Fn(LinkIx) -> bool) -> bool {
         self.begin(dag);
         self.descend(dag, ends.from, ends.to, (0, rank_min), &fits)
@@ -112,8 +107,7 @@ impl Search {
         Some(best)
     }
 
-    /// Finds one of the paths on whose links all fit, each with the same probability; returns false
-    /// if there is no such path.
+    /// Finds one of the paths on whose links all fit, each equally likely; false if none fits.
     pub fn any_fit(&mut self, dag: Dag<'_>, ends: Ends, rng: &mut RandomStream, fits: impl Fn(LinkIx) -> bool) -> bool {
         self.begin(dag);
         let count = self.count_from(dag, ends.from, ends.to, &fits) as u64;
@@ -131,9 +125,7 @@ impl Search {
                 rank -= if is_through { 0 } else { through };
                 is_through
             });
-            let Some(link) = next else {
-                return false;
-            };
+            let Some(link) = next else { return false };
             self.path.push(link);
             at = dag.far(link);
         }
@@ -174,8 +166,7 @@ impl Search {
         }
     }
 
-    /// `ranks`: of the first path through `at`, and the lowest accepted. A node settled here has no
-    /// fitting path.
+    /// `ranks`: of the first path through `at`, and the lowest accepted; settled: nothing fits.
     fn descend(
         &mut self,
         dag: Dag<'_>,

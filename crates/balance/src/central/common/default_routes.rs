@@ -1,5 +1,4 @@
-//! Default routes of whole networks: equal-cost, weighted by capacity, or a single tree per
-//! destination.
+//! Default routes of networks: equal-cost, weighted by capacity, or one tree per destination.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,8 +19,7 @@ pub fn equal_cost(view: &NetworkView<'_>) -> DefaultRoutes {
     })
 }
 
-/// Returns routes that spread flows over the equal-cost next hops by the capacity beyond them
-/// (WCMP; Zhou et al., EuroSys 2014).
+/// Returns routes weighted by the capacity beyond next hops (WCMP; Zhou et al., EuroSys 2014).
 pub fn by_capacity(view: &NetworkView<'_>) -> DefaultRoutes {
     let mut of_class = (None, Vec::new());
     table(view, |node, class, _| {
@@ -40,8 +38,7 @@ pub fn first_port(view: &NetworkView<'_>) -> DefaultRoutes {
     table(view, |_, _, hops| Arc::new([NextHop { link: hops[0], weight: 1 }]))
 }
 
-/// Returns routes with a random tree per destination switch: in a fat-tree one aggregation and one
-/// core switch from everywhere.
+/// Returns routes with a random tree per destination switch: one core of a fat-tree.
 pub fn tree_per_edge(view: &NetworkView<'_>, seed: u64) -> DefaultRoutes {
     let levels = levels(view);
     table(view, |node, class, hops| {

@@ -16,7 +16,6 @@ use crate::central::common::flows_by_host::FlowsByHost;
 pub struct Demand {
     /// Estimated demand, in the unit of the capacities (bits per second).
     pub rate: f64,
-    /// Whether its receiver limits it.
     pub is_receiver_limited: bool,
 }
 
@@ -87,17 +86,13 @@ impl Work {
         }
     }
 
-    /// Distributes the rest of a source's capacity, after flows limited by their receivers, among
-    /// its other flows.
+    /// Distributes what a source has left after receiver-limited flows among its other flows.
     fn by_source(&mut self, capacity: f64, own: Range<usize>, receiver_changed: &mut [bool]) -> bool {
         let (rates, is_limited, receiver) =
             (&mut self.rate[own.clone()], &self.is_limited[own.clone()], &self.receiver[own]);
         let (mut taken, mut others) = (0.0, 0u32);
         for (rate, is_limited) in rates.iter().zip(is_limited) {
-            match is_limited {
-                true => taken += rate,
-                false => others += 1,
-            }
+            if *is_limited { taken += rate } else { others += 1 }
         }
         let share = (capacity - taken).max(0.0) / f64::from(others.max(1));
         let mut is_changed = false;
@@ -111,8 +106,7 @@ impl Work {
         is_changed
     }
 
-    /// Limits the flows into a receiver to its capacity: equal shares for those that could use
-    /// them.
+    /// Limits the flows into a receiver to its capacity, in equal shares of what they could use.
     fn by_receiver(&mut self, capacity: f64, host: usize, source_changed: &mut [bool]) -> bool {
         let own = &self.at_receiver[self.receivers.range(host)];
         self.limited.clear();

@@ -7,7 +7,6 @@ use net::{HostIx, LinkIx, NodeIx, NodeKind};
 
 use crate::central::{FlowInfo, NetworkView};
 
-/// The two ends of a flow in the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ends {
     /// The switch of its source.
@@ -30,7 +29,6 @@ pub fn edge_of(view: &NetworkView<'_>, host: HostIx) -> Option<ClassIx> {
     is_switch(view, view.routes.class_node(class)).then_some(class)
 }
 
-/// Returns every switch that has hosts, with its class.
 pub fn edges<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassIx)> + Clone + use<'a> {
     let NetworkView { topology, routes, .. } = *view;
     let classes = (0..routes.class_count() as u32).map(ClassIx);
@@ -38,8 +36,7 @@ pub fn edges<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassI
     with_node.filter(|(node, _)| topology.node(*node).kind == NodeKind::Switch)
 }
 
-/// Returns every ordered pair of different switches with hosts that have a path: (switch, class of
-/// the other).
+/// Returns every ordered pair of switches with hosts and a path: (switch, class of the other).
 pub fn pairs<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassIx)> + use<'a> {
     let (view, all) = (*view, edges(view));
     let to = all.clone();
@@ -47,7 +44,6 @@ pub fn pairs<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassI
         .filter(move |(from, to)| view.routes.path_count(*from, *to) > 0)
 }
 
-/// Returns whether a node is a switch.
 pub fn is_switch(view: &NetworkView<'_>, node: NodeIx) -> bool {
     view.topology.node(node).kind == NodeKind::Switch
 }

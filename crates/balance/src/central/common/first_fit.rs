@@ -2,7 +2,7 @@
 //!
 //! The result is that of [`super::dag::Search::first_fit`] for one flow after the other. It is fast
 //! because dead ends are remembered from flow to flow: if no link onward from a switch had room for
-//! a rate, none has room for this or a higher one.
+//! a rate, none fits this or a higher one.
 
 use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, NodeKind, Routes};
@@ -46,15 +46,13 @@ impl FirstFit {
         self.refused.resize(view.routes.class_count() * self.row_count, f64::INFINITY);
     }
 
-    /// Uses room for a flow that has a path already. All of these calls precede the first
-    /// [`FirstFit::place`].
+    /// Uses room for a flow that has a path; all calls precede the first [`FirstFit::place`].
     pub fn take(&mut self, path: &[LinkIx], rate: f64) {
         let links = self.room.len();
         path.iter().for_each(|link| self.room[place_of(links, *link)] -= rate);
     }
 
-    /// Uses room on the path of the lowest rank that has it, and returns its links; `None` if there
-    /// is no such path.
+    /// Uses room on the first path that has it, by rank, and returns its links.
     pub fn place(&mut self, routes: &Routes, ends: Ends, rate: f64) -> Option<&[LinkIx]> {
         self.path.clear();
         let search = Descent { routes, to: ends.to, target: routes.class_node(ends.to), rate };
@@ -70,8 +68,7 @@ impl FirstFit {
 
     fn descend(&mut self, search: &Descent<'_>, at: NodeIx) -> bool {
         let hops = search.routes.next_hops(at, search.to);
-        // With a single link onward, a lookup in `refused` is no less work than the link itself;
-        // and few flows share both ends.
+        // With one link onward, a lookup in `refused` is no less work than the link itself.
         let is_remembered = hops.len() > 1 && !self.path.is_empty();
         let slot = is_remembered.then(|| search.to.0 as usize * self.row_count + self.rows[at.ix()] as usize);
         if slot.is_some_and(|slot| search.rate >= self.refused[slot]) {
@@ -135,8 +132,7 @@ mod tests {
             let dag = Dag::new(&view);
             let all: Vec<_> = pairs(&view).collect();
             let mut room: Vec<f64> = (0..view.topology.links().len() as u32).map(|link| rate_of(&view, LinkIx(link))).collect();
-            // Paths lead from switch to switch: two hundred flows of links between switches fill
-            // any of these networks.
+            // Two hundred flows between switches fill any of these networks.
             let between = (0..).map(LinkIx).zip(&room).filter(|(link, _)| !view.topology.is_host_link(*link));
             let least = between.map(|(_, room)| *room).fold(f64::INFINITY, f64::min);
             room.iter_mut().for_each(|room| *room *= 1.0 + 1e-9);

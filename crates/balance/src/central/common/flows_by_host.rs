@@ -20,11 +20,9 @@ impl FlowsByHost {
         }
         FlowsByHost { start, flows }
     }
-    /// Returns the positions of a host's flows in [`FlowsByHost::all`].
     pub(crate) fn range(&self, host: usize) -> std::ops::Range<usize> {
         self.start[host] as usize..self.start[host + 1] as usize
     }
-    /// Returns the flows of a host.
     pub(crate) fn of(&self, host: usize) -> &[u32] {
         &self.flows[self.range(host)]
     }

@@ -6,7 +6,6 @@ use net::{HostIx, NodeIx};
 use crate::central::NetworkView;
 use crate::central::common::edges::{Ends, edge_of, host_rate};
 
-/// Rates and edge switches by host.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     rate: Vec<f64>,
@@ -14,7 +13,6 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Reads the hosts of a network.
     pub fn new(view: &NetworkView<'_>) -> Hosts {
         let hosts = || (0..view.topology.hosts().len() as u32).map(HostIx);
         let edge = |host| edge_of(view, host).map(|class| (view.routes.class_node(class), class));
@@ -24,8 +22,7 @@ impl Hosts {
     pub fn rates(&self) -> &[f64] {
         &self.rate
     }
-    /// Returns the switches between which flows from one host to another travel; see
-    /// [`super::edges::ends`].
+    /// Returns the switches between which flows between two hosts travel.
     #[inline]
     pub fn ends(&self, src: HostIx, dst: HostIx) -> Option<Ends> {
         let ((from, own), (_, to)) = ((*self.edge.get(src.ix())?)?, (*self.edge.get(dst.ix())?)?);

@@ -27,18 +27,13 @@ pub fn divide_all(view: &NetworkView<'_>, placements: &mut Placements, mut choos
 /// An ordered pair of different switches with hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
-    /// Switch of the sources.
     pub from: NodeIx,
-    /// Destination class of `from`.
     pub own: ClassIx,
-    /// Switch of the destinations.
     pub node: NodeIx,
-    /// Destination class of `node`.
     pub to: ClassIx,
 }
 
 impl Pair {
-    /// Returns the ends for searches.
     pub fn ends(self) -> Ends {
         Ends { from: self.from, to: self.to }
     }

@@ -17,10 +17,8 @@ use net::routes::ClassIx;
 use net::{HostIx, LinkIx, RandomStream};
 
 use super::Large;
-use crate::central::common::dag::Dag;
-use crate::central::common::edges::{edge_of, edges, host_rate, is_switch, rate_of};
-use crate::central::common::flows_by_host::FlowsByHost;
-use crate::central::{NetworkView, Pin, Placements};
+use crate::central::common::{Dag, FlowsByHost, edge_of, edges, host_rate, is_switch, rate_of};
+use crate::central::{CentralCx, NetworkView, Pin, Placements};
 
 pub(super) struct Annealer {
     iterations: u32,
@@ -31,7 +29,6 @@ pub(super) struct Annealer {
     edge_of: Vec<Option<ClassIx>>,
     /// By class: the hosts of the edge switch.
     below: Vec<Vec<HostIx>>,
-    /// Number of core positions.
     cores: u32,
     /// Number of links from switches into an edge switch.
     ways: u32,
@@ -59,7 +56,6 @@ struct Paths {
     links: Vec<LinkIx>,
 }
 
-/// Flows grouped by receiver.
 struct Arriving<'a> {
     dag: Dag<'a>,
     large: &'a [Large],
@@ -81,15 +77,9 @@ impl Annealer {
     }
 
     /// Runs one round: anneals, and pins every flow to the path through its receiver's core.
-    pub(super) fn place(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        large: &[Large],
-        placements: &mut Placements,
-    ) {
-        let paths = self.anneal(rng, view, large);
-        placements.reserve_pins(view.flows.capacity());
+    pub(super) fn place(&mut self, cx: &mut CentralCx<'_>, large: &[Large], placements: &mut Placements) {
+        let paths = self.anneal(cx.rng, cx.view, large);
+        placements.reserve_pins(cx.view.flows.capacity());
         for (nth, large) in large.iter().enumerate() {
             let path = paths.of(nth);
             if !path.is_empty() {
@@ -135,8 +125,7 @@ impl Annealer {
         }
     }
 
-    /// Anneals from the best cores of the last round; returns the paths through the best cores
-    /// found.
+    /// Anneals from the best cores of the last round; returns the paths through the best found.
     fn anneal(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, large: &[Large]) -> Paths {
         let arriving = Arriving::new(view, self.core.len(), large);
         let mut state = State::new(view, self.first_paths(&arriving));
@@ -150,9 +139,7 @@ impl Annealer {
             if state.excess <= 1e-9 {
                 break;
             }
-            let Some((a, b)) = self.neighbour(rng, &mut group) else {
-                continue;
-            };
+            let Some((a, b)) = self.neighbour(rng, &mut group) else { continue };
             let before = state.excess;
             self.swap(&mut state, &arriving, a, b);
             let worse = state.excess - before;
@@ -176,8 +163,7 @@ impl Annealer {
         state.paths
     }
 
-    /// Returns the paths through the present cores, computed receiver by receiver so that those of
-    /// one class are consecutive.
+    /// Returns the paths through the present cores, by receiver, so that classes are consecutive.
     fn first_paths(&self, arriving: &Arriving<'_>) -> Paths {
         let mut paths = Paths::new(arriving);
         for nth in arriving.by_receiver.all() {
@@ -186,7 +172,6 @@ impl Annealer {
         paths
     }
 
-    /// Sets the path of a flow to that through its receiver's core.
     fn lead(&self, arriving: &Arriving<'_>, nth: usize, paths: &mut Paths) {
         let Large { ends, dst, .. } = arriving.large[nth];
         let rank = scaled(self.core[dst.ix()], self.cores, arriving.dag.path_count(ends));
@@ -198,8 +183,7 @@ impl Annealer {
         });
     }
 
-    /// Returns two hosts whose cores to swap: of one pod, of one edge switch, or of one switch
-    /// through which both receive.
+    /// Returns two hosts whose cores to swap: of one pod, edge switch or receiving switch.
     fn neighbour(&self, rng: &mut RandomStream, group: &mut Vec<HostIx>) -> Option<(HostIx, HostIx)> {
         let kind = rng.next_below(3);
         let pod = &self.pods[draw(rng, self.pods.len())?];
@@ -256,7 +240,6 @@ impl State {
         }
     }
 
-    /// Adds a rate, possibly negative, to the links of a flow's path.
     fn add(&mut self, nth: usize, rate: f64) {
         let rate = rate / self.unit;
         let State { load, capacity, excess, paths, .. } = self;

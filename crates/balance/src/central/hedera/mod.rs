@@ -16,7 +16,7 @@
 //! - A change of links runs a round immediately.
 //!
 //! Pitfalls: a starved flow measures below the threshold and is not detected. Changes shorter than
-//! a period have no effect. With `bookkeeping=none` all flows of a round converge on the single
+//! a period have no effect. With `reservation=none` all flows of a round converge on the single
 //! path that was emptiest at its start; with `ties=random` at least on all that were equally empty.
 //!
 //! - Helps: with long flows that collide under ECMP, in patterns that leave room elsewhere.
@@ -29,107 +29,50 @@ mod worst_fit;
 use net::{Bandwidth, HostIx, Time};
 
 use self::anneal::Annealer;
-use super::common::dag::Search;
-use super::common::default_routes;
-use super::common::demand;
-use super::common::edges::{Ends, host_rate};
-use super::common::first_fit::FirstFit;
-use super::common::hosts::Hosts;
+use super::common::{Ends, FirstFit, Hosts, Search, default_routes, demand, host_rate};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowSource,
     NetworkView, Pin, Placements,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "hedera",
-    title: "Hedera",
-    summary: "Finds large flows by their counters and pins them to separate paths.",
-    source: "P08; NSDI 2010; F0 (placer worst-fit), F2",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "flow and port counters",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param {
-            name: "placer",
-            kind: ParamKind::Choice(&["gff", "sa", "worst-fit"]),
-            default: "gff",
-            unit: "",
-            doc: "Global first fit, simulated annealing, or F0's worst fit.",
-        },
+pub(crate) static ENTRY: Entry = Entry::declare("hedera", "Hedera")
+    .summary("Finds large flows by their counters and pins them to separate paths.")
+    .source("P08; NSDI 2010; F0 (placer worst-fit), F2")
+    .granularity(Granularity::MovableFlow)
+    .senses("flow and port counters")
+    .params(&[
+        Param::choice("placer", &["gff", "sa", "worst-fit"], "gff")
+            .doc("Global first fit, simulated annealing, or F0's worst fit."),
         THRESHOLD,
-        Param {
-            name: "period",
-            kind: ParamKind::Duration,
-            default: "0s",
-            unit: "",
-            doc: "Time between two rounds; 0s is 5s, or 20s for worst-fit.",
-        },
+        Param::duration("period", "0s").doc("Time between two rounds; 0s is 5s, or 20s for worst-fit."),
         DETECT,
-        Param {
-            name: "base",
-            kind: ParamKind::Choice(&["auto", "ecmp", "spt"]),
-            default: "auto",
-            unit: "",
-            doc: "Routes of other flows: select groups, or the lowest port at every tie; auto is spt for worst-fit, else ecmp.",
-        },
-        Param {
-            name: "bookkeeping",
-            kind: ParamKind::Choice(&["none", "within_round"]),
-            default: "none",
-            unit: "",
-            doc: "Whether worst-fit counts the flows it has moved in this round, or uses the counters unchanged.",
-        },
-        Param {
-            name: "ties",
-            kind: ParamKind::Choice(&["first", "random"]),
-            default: "first",
-            unit: "",
-            doc: "Selection of worst-fit among several paths with the most available bandwidth.",
-        },
-        Param {
-            name: "iterations",
-            kind: ParamKind::Count { min: 1, max: 1_000_000 },
-            default: "1000",
-            unit: "",
-            doc: "Steps of annealing in a round, and the temperature it begins with.",
-        },
-        Param {
-            name: "cooling",
-            kind: ParamKind::Number { min: 0.0, max: 1e6 },
-            default: "0",
-            unit: "",
-            doc: "Factor c / T0 of the acceptance rule of annealing; 0 is 0.5 up to 16 hosts and 1000 beyond.",
-        },
-    ],
-    example: "hedera:placer=sa",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(Hedera::new(params))),
-};
+        Param::choice("default_routes", &["auto", "ecmp", "spt"], "auto").doc(
+            "Routes of other flows: select groups, or the lowest port at every tie; auto is spt for worst-fit, \
+             else ecmp.",
+        ),
+        Param::choice("reservation", &["none", "within_round"], "none").doc(
+            "Whether worst-fit reserves the rates of flows that it has moved in this round, or uses the counters \
+             alone.",
+        ),
+        Param::choice("ties", &["first", "random"], "first")
+            .doc("Selection of worst-fit among several paths with the most available bandwidth."),
+        Param::count("iterations", 1..=1_000_000, "1000")
+            .doc("Steps of annealing in a round, and the temperature it begins with."),
+        Param::number("cooling", 0.0..=1e6, "0")
+            .doc("Factor c / T0 of the acceptance rule of annealing; 0 is 0.5 up to 16 hosts and 1000 beyond."),
+    ])
+    .example("hedera:placer=sa")
+    .central(|_, params| Box::new(Hedera::new(params)));
 
-/// Threshold parameter of balancers of large flows.
-pub(super) const THRESHOLD: Param = Param {
-    name: "threshold",
-    kind: ParamKind::Number { min: 0.0, max: 1.0 },
-    default: "0.1",
-    unit: "of the host's link",
-    doc: "Rate above which a flow is large.",
-};
+pub(super) const THRESHOLD: Param =
+    Param::number("threshold", 0.0..=1.0, "0.1").unit("of the host's link").doc("Rate above which a flow is large.");
 
 /// Parameter that selects the source of large flows.
-pub(super) const DETECT: Param = Param {
-    name: "detect",
-    kind: ParamKind::Choice(&["pairs", "first-packets", "agents"]),
-    default: "first-packets",
-    unit: "",
-    doc: "Source of flows: counters per pair of hosts, first packets sent to the controller, or agents on hosts.",
-};
+pub(super) const DETECT: Param = Param::choice("detect", &["pairs", "first-packets", "agents"], "first-packets")
+    .doc("Source of flows: counters per pair of hosts, first packets sent to the controller, or agents on hosts.");
 
-/// Returns the value of [`DETECT`].
 pub(super) fn flow_source(params: &Params) -> FlowSource {
     match params.text("detect") {
         "pairs" => FlowSource::Pairs,
@@ -145,10 +88,9 @@ pub(super) const REPORT_THRESHOLD_BYTES: u64 = 100_000;
 enum Placer {
     FirstFit,
     Anneal(Annealer),
-    WorstFit { is_booked: bool, are_ties_drawn: bool },
+    WorstFit { reserves_moved: bool, are_ties_drawn: bool },
 }
 
-/// A flow to place.
 #[derive(Clone, Copy, Debug)]
 struct Large {
     flow: FlowId,
@@ -176,7 +118,7 @@ impl Hedera {
         let placer = match params.text("placer") {
             "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
             "worst-fit" => Placer::WorstFit {
-                is_booked: params.text("bookkeeping") == "within_round",
+                reserves_moved: params.text("reservation") == "within_round",
                 are_ties_drawn: params.text("ties") == "random",
             },
             _ => Placer::FirstFit,
@@ -186,9 +128,9 @@ impl Hedera {
             Time::ZERO => Time::from_s(if is_worst_fit { 20 } else { 5 }),
             period => period,
         };
-        let is_default_spt = match params.text("base") {
+        let is_default_spt = match params.text("default_routes") {
             "auto" => is_worst_fit,
-            base => base == "spt",
+            routes => routes == "spt",
         };
         Hedera {
             placer,
@@ -207,23 +149,20 @@ impl Hedera {
         if self.is_default_spt { default_routes::first_port(view) } else { default_routes::equal_cost(view) }
     }
 
-    fn round(&mut self, cx: &mut CentralCx<'_>, view: &NetworkView<'_>, placements: &mut Placements) {
+    fn round(&mut self, cx: &mut CentralCx<'_>, placements: &mut Placements) {
+        let view = cx.view;
         let flows = large_flows(view, &self.hosts, self.threshold, self.source);
         match &mut self.placer {
             Placer::FirstFit => {
                 let large = estimated(&self.hosts, &flows);
                 first_fit(&mut self.first_fit, view, &large, placements);
             }
-            Placer::Anneal(annealer) => annealer.place(cx.rng, view, &estimated(&self.hosts, &flows), placements),
-            Placer::WorstFit { is_booked, are_ties_drawn } => {
+            Placer::Anneal(annealer) => annealer.place(cx, &estimated(&self.hosts, &flows), placements),
+            &mut Placer::WorstFit { reserves_moved, are_ties_drawn } => {
                 let large = measured_flows(view, &self.hosts, &flows);
-                let (is_booked, are_ties_drawn) = (*is_booked, *are_ties_drawn);
-                let book = worst_fit::WorstFitOptions {
-                    reserves_moved: is_booked,
-                    is_default_spt: self.is_default_spt,
-                    are_ties_drawn,
-                };
-                worst_fit::place(cx.rng, &mut self.search, view, &large, book, &mut self.used, placements);
+                let is_default_spt = self.is_default_spt;
+                let options = worst_fit::WorstFitOptions { reserves_moved, is_default_spt, are_ties_drawn };
+                worst_fit::place(cx, &mut self.search, &large, options, &mut self.used, placements);
             }
         }
     }
@@ -253,13 +192,8 @@ impl CentralBalancer for Hedera {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
     }
 
-    fn decide(
-        &mut self,
-        cx: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 self.hosts = Hosts::new(view);
@@ -270,16 +204,15 @@ impl CentralBalancer for Hedera {
                 if let Placer::Anneal(annealer) = &mut self.placer {
                     annealer.set_network(view);
                 }
-                self.round(cx, view, placements);
+                self.round(cx, placements);
             }
-            DecisionTrigger::PeriodElapsed => self.round(cx, view, placements),
+            DecisionTrigger::PeriodElapsed => self.round(cx, placements),
             DecisionTrigger::FlowStarted(_) => {}
             DecisionTrigger::FlowEnded(flow) => placements.release(flow),
         }
     }
 }
 
-/// Returns whether a flow sends more than `threshold` of its host's link.
 pub(super) fn is_large(view: &NetworkView<'_>, info: &FlowInfo, threshold: f64, source: FlowSource) -> bool {
     exceeds(info, threshold * host_rate(view, info.src), source)
 }
@@ -294,8 +227,7 @@ fn exceeds(info: &FlowInfo, threshold_bps: f64, source: FlowSource) -> bool {
 /// A flow with its source and destination hosts.
 type Known = (FlowId, HostIx, HostIx);
 
-/// Returns the large flows in the order of their numbers, including those between hosts of one
-/// switch, which have demands too.
+/// Returns the large flows by number; those under one switch have demands too.
 fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: FlowSource) -> Vec<Known> {
     let mut flows = Vec::with_capacity(view.flows.len());
     for (flow, info) in view.flows.iter() {
@@ -309,7 +241,6 @@ fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: Fl
     flows
 }
 
-/// Returns those flows that have a choice of paths, with estimated demands.
 fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, src, dst)| (*src, *dst)).collect();
     let (demands, _) = demand::estimate(hosts.rates(), &pairs);
@@ -320,7 +251,6 @@ fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     with_demand.filter_map(placed).collect()
 }
 
-/// Returns those flows that have a choice of paths, with measured rates.
 fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let rate = |flow| view.flows.get(flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
     let with_rate = |(flow, src, dst): &Known| {

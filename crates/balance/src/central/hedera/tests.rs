@@ -61,8 +61,7 @@ fn core_loads(network: &TestNetwork) -> Vec<f64> {
     up.map(|(link, load)| load.rate.unwrap().as_bps_f64() / link.rate.as_bps_f64()).collect()
 }
 
-/// Returns CLLBL (maximum load by mean load) and bisection value (mean load) of the core
-/// (mechanisms.md section 7).
+/// Returns CLLBL and bisection value (mean load) of the core (mechanisms.md section 7).
 fn core_balance(network: &TestNetwork) -> (f64, f64) {
     let loads = core_loads(network);
     (loads.iter().copied().fold(0.0, f64::max) / mean(&loads), mean(&loads))
@@ -72,10 +71,10 @@ const F0: &str = "fat-tree:k=4,hosts_per_edge=10,host_rate=1Mbps,fabric_rate=10M
 
 /// experiments.md F0 and its derived numbers: stride(30) on 80 hosts.
 #[test]
-fn worst_fit_with_bookkeeping_balances_the_tree_of_f0() {
+fn worst_fit_with_reservation_balances_the_tree_of_f0() {
     let mut network = TestNetwork::new(F0);
     assert_eq!(network.topology.hosts().len(), 80);
-    let mut driven = DrivenBalancer::new("hedera:placer=worst-fit,bookkeeping=within_round", 1, &network);
+    let mut driven = DrivenBalancer::new("hedera:placer=worst-fit,reservation=within_round", 1, &network);
     let flows = network.stride(30);
     count(&mut network, &driven, &flows);
     let (cllbl, bisection) = core_balance(&network);
@@ -87,7 +86,7 @@ fn worst_fit_with_bookkeeping_balances_the_tree_of_f0() {
 }
 
 #[test]
-fn worst_fit_without_bookkeeping_converges_on_one_path() {
+fn worst_fit_without_reservation_converges_on_one_path() {
     let mut network = TestNetwork::new(F0);
     let mut driven = DrivenBalancer::new("hedera:placer=worst-fit", 1, &network);
     let flows = network.stride(30);
@@ -102,15 +101,14 @@ fn worst_fit_without_bookkeeping_converges_on_one_path() {
 }
 
 #[test]
-fn random_ties_spread_flows_without_bookkeeping() {
+fn random_ties_spread_flows_without_reservation() {
     let mut network = TestNetwork::new(F0);
     let mut driven = DrivenBalancer::new("hedera:placer=worst-fit,ties=random", 1, &network);
     let flows = network.stride(30);
     count(&mut network, &driven, &flows);
     driven.decide(&network, DecisionTrigger::PeriodElapsed);
     count(&mut network, &driven, &flows);
-    // The core link that was full is idle now; the twenty flows of a pod are drawn onto the other
-    // three.
+    // The core link that was full is idle now; the flows of a pod are drawn onto the other three.
     let (cllbl, bisection) = core_balance(&network);
     assert!((1.33..2.8).contains(&cllbl) && bisection > 0.4, "{cllbl} {bisection}");
 }

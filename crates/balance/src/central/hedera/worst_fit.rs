@@ -4,18 +4,16 @@
 //! Readings: the paths are the equal-cost ones; among equals the first is taken, or with
 //! `ties=random` one is drawn (F0's program reads paths and loads from hash maps, whose order is
 //! unknown). In that case, paths are equal if their rooms differ by less than a thousandth, which
-//! exceeds the traffic of discovery. With bookkeeping, the measured rates of a round's flows are
+//! exceeds the traffic of discovery. With `reservation`, the measured rates of a round's flows are
 //! first subtracted from the links they leave, if these are known (default routes with single
 //! paths), and then added to their new links, one by one.
 
-use net::{LinkIx, RandomStream};
+use net::LinkIx;
 
 use super::Large;
-use crate::central::common::dag::{Dag, Search};
-use crate::central::common::edges::{measured, rate_of};
-use crate::central::{NetworkView, Path, Pin, Placements};
+use crate::central::common::{Dag, Search, measured, rate_of};
+use crate::central::{CentralCx, Path, Pin, Placements};
 
-/// Options of a round.
 #[derive(Clone, Copy)]
 pub(super) struct WorstFitOptions {
     /// Whether moved flows are counted on their new links.
@@ -31,14 +29,14 @@ const TIE: f64 = 1e-3;
 
 /// Runs one round. `used` is working memory: bits per second by link.
 pub(super) fn place(
-    rng: &mut RandomStream,
+    cx: &mut CentralCx<'_>,
     search: &mut Search,
-    view: &NetworkView<'_>,
     large: &[Large],
     options: WorstFitOptions,
     used: &mut Vec<f64>,
     placements: &mut Placements,
 ) {
+    let view = cx.view;
     used.clear();
     used.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
     let dag = Dag::new(view);
@@ -59,7 +57,7 @@ pub(super) fn place(
         let Some(width) = search.widest(dag, large.ends, room) else { continue };
         if options.are_ties_drawn {
             let least = width - TIE * width.abs();
-            if !search.any_fit(dag, large.ends, rng, |link| room(link) >= least) {
+            if !search.any_fit(dag, large.ends, cx.rng, |link| room(link) >= least) {
                 continue;
             }
         }

@@ -4,13 +4,11 @@ use net::{LinkIx, RandomStream};
 
 use super::link_lengths::LinkLengths;
 use crate::central::Path;
-use crate::central::common::dag::Dag;
-use crate::central::common::edges::Ends;
+use crate::central::common::{Dag, Ends};
 
 /// The subset of a pair's equal-cost paths that is considered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Subset {
-    /// Maximum number of paths.
     pub paths_max: u32,
     /// Whether they are spread over all ranks rather than the lowest ones.
     pub is_spread: bool,
@@ -21,12 +19,8 @@ impl Subset {
     pub(super) fn len(self, count: u32) -> u32 {
         self.paths_max.min(count)
     }
-    /// Returns the rank of the n-th considered path.
     pub(super) fn rank(self, count: u32, nth: u32) -> u32 {
-        match self.is_spread {
-            true => (u64::from(nth) * u64::from(count) / u64::from(self.len(count))) as u32,
-            false => nth,
-        }
+        if self.is_spread { (u64::from(nth) * u64::from(count) / u64::from(self.len(count))) as u32 } else { nth }
     }
     /// Returns whether the subset contains a rank from `first` to before `end`.
     fn meets(self, count: u32, first: u32, end: u32) -> bool {
@@ -44,7 +38,6 @@ impl Subset {
 pub(super) enum Aim {
     /// The most room on its narrowest link, then the lowest cost.
     Room,
-    /// The lowest cost.
     Cost,
 }
 
@@ -66,8 +59,7 @@ struct Found {
     path: Vec<LinkIx>,
 }
 
-/// Relative difference in cost that is ignored: lengths are products, rounded according to their
-/// history.
+/// Relative difference in cost that is ignored: lengths are products with rounding errors.
 const TOLERANCE: f64 = 1e-9;
 
 impl Choice<'_> {
@@ -122,8 +114,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Returns whether a path, or a prefix of it, cannot be among the best: its value only gets
-    /// worse.
+    /// Returns whether a path or prefix cannot be among the best: its value only gets worse.
     fn is_worse(&self, (room, cost): (f64, f64), found: &Found) -> bool {
         let is_dearer = cost > found.cost * (1.0 + TOLERANCE);
         match self.aim {

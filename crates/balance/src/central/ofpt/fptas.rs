@@ -9,8 +9,7 @@
 
 use net::LinkIx;
 
-use crate::central::common::dag::{Dag, Search};
-use crate::central::common::edges::Ends;
+use crate::central::common::{Dag, Ends, Search};
 
 /// Traffic between two edge switches.
 #[derive(Clone, Copy, PartialEq, Debug)]

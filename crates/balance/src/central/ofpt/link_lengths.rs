@@ -3,7 +3,7 @@
 use net::LinkIx;
 
 use crate::central::NetworkView;
-use crate::central::common::edges::{is_switch, rate_of};
+use crate::central::common::{is_switch, rate_of};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkLengths {
@@ -15,15 +15,13 @@ pub(super) struct LinkLengths {
     room: Vec<f64>,
     /// l(e), the length in the dual program.
     length: Vec<f64>,
-    /// Live links between switches.
     fabric: Vec<LinkIx>,
     /// D: capacity times length, summed over links between switches.
     volume: f64,
 }
 
 impl LinkLengths {
-    /// Makes the state without placed flows; `background` returns the load of other traffic on a
-    /// link.
+    /// Makes the state without placed flows; `background` returns a link's other traffic.
     pub(super) fn new(view: &NetworkView<'_>, eps: f64, background: impl Fn(LinkIx) -> f64) -> LinkLengths {
         let links = || (0..view.topology.links().len() as u32).map(LinkIx);
         let nodes = (0..view.topology.nodes().len() as u32).map(net::NodeIx);
@@ -48,7 +46,6 @@ impl LinkLengths {
     pub(super) fn is_open(&self) -> bool {
         self.volume < 1.0
     }
-    /// Returns room and length of a link.
     pub(super) fn of_link(&self, link: LinkIx) -> (f64, f64) {
         (self.room[link.ix()], self.length[link.ix()])
     }
@@ -58,7 +55,6 @@ impl LinkLengths {
             .map(|link| self.of_link(*link))
             .fold((f64::INFINITY, 0.0), |sum, link| (sum.0.min(link.0), sum.1 + link.1))
     }
-    /// Adds a flow to a path.
     pub(super) fn add(&mut self, path: &[LinkIx], weight: f64) {
         for link in path.iter().map(|link| link.ix()) {
             let before = self.length[link];
@@ -67,7 +63,6 @@ impl LinkLengths {
             self.volume += self.capacity[link] * (self.length[link] - before);
         }
     }
-    /// Removes a flow from a path.
     pub(super) fn remove(&mut self, path: &[LinkIx], weight: f64) {
         for link in path.iter().map(|link| link.ix()) {
             let before = self.length[link];
@@ -76,7 +71,6 @@ impl LinkLengths {
             self.volume += self.capacity[link] * (self.length[link] - before);
         }
     }
-    /// Returns whether the path has an overloaded link.
     pub(super) fn is_overloaded(&self, path: &[LinkIx]) -> bool {
         path.iter().any(|link| self.room[link.ix()] < -1e-9 * self.capacity[link.ix()])
     }
@@ -86,12 +80,10 @@ impl LinkLengths {
     pub(super) fn is_improvable(&self) -> bool {
         self.fabric.iter().any(|link| self.room[link.ix()] > 0.0)
     }
-    /// Returns the sum of all overloads.
     pub(super) fn overload(&self) -> f64 {
         self.room.iter().map(|room| (-room).max(0.0)).sum()
     }
-    /// Returns the share of its demand that a flow gets on a path, if all flows on a link get the
-    /// same share.
+    /// Returns a flow's share of its demand on a path if all flows on a link get the same share.
     pub(super) fn fair_share(&self, path: &[LinkIx]) -> f64 {
         let share = |link: &LinkIx| {
             let (left, room) = (self.left[link.ix()], self.room[link.ix()]);

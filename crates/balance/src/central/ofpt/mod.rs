@@ -19,13 +19,12 @@
 //! - Hosts receive rates only with `provision`: `fair` shares of the path, or `fractional`: the
 //!   pair's part in an almost maximum flow (`fptas.rs`).
 //! - The paper does not mention acknowledgements. They take the reverse path of their flow, so that
-//!   every link has as many of them as of data. On the paths of short flows (`acks=short`) those of
+//!   every link has as many of them as of data. On the paths of short flows (`acks=default`) those of
 //!   a pair of edge switches share one path. Full links that have twice their part lose packets,
 //!   and F2's measurements with links just full (E2.1 with 8 paths, E2.2) are not reproduced.
 //! - Background traffic is the load that counters show in excess of the placed flows.
 //!
-//! Pitfall: the number of considered paths matters as much as the algorithm. F2 says 8 in a tree
-//! with 16.
+//! Pitfall: the number of considered paths matters much. F2 says 8 in a tree with 16.
 //!
 //! - Helps: with long flows that hosts announce: each is placed on arrival, on the path with the
 //!   most room.
@@ -38,110 +37,53 @@ mod link_lengths;
 
 use std::collections::BTreeMap;
 
-use net::{Bandwidth, LinkIx, RandomStream, Time};
+use net::{Bandwidth, LinkIx, Time};
 
 use self::candidates::{Aim, Choice, Subset};
 use self::fptas::Commodity;
 use self::link_lengths::LinkLengths;
-use super::common::dag::Dag;
-use super::common::default_routes;
-use super::common::edges::{Ends, edges, ends, host_rate, measured};
+use super::common::{Dag, Ends, default_routes, edges, ends, host_rate, measured};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Path, Pin,
     Placements, WeightedPath,
 };
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "ofpt",
-    title: "OFPT",
-    summary: "Places every long flow on the path with the most room; short flows follow fixed routes.",
-    source: "P10; F2",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "reports of hosts, flow and port counters",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[
-        Param {
-            name: "max_paths",
-            kind: ParamKind::Count { min: 1, max: 1024 },
-            default: "16",
-            unit: "paths",
-            doc: "Maximum number of paths considered per pair of edge switches; F2 prints 8 where the graph has 16.",
-        },
-        Param {
-            name: "paths",
-            kind: ParamKind::Choice(&["first", "spread"]),
-            default: "first",
-            unit: "",
-            doc: "Selection among more paths: the first in port order (k=8: 2 aggregation switches x 4 cores), or spread \
-                  over all (4 x 2).",
-        },
-        Param {
-            name: "eps",
-            kind: ParamKind::Number { min: 0.01, max: 0.3 },
-            default: "0.1",
-            unit: "",
-            doc: "Accuracy of the approximation; lengths grow by this share of the load.",
-        },
-        Param {
-            name: "batch",
-            kind: ParamKind::Choice(&["single", "printed"]),
-            default: "single",
-            unit: "",
-            doc: "One flow at a time, or the loop as printed, which overfills paths.",
-        },
-        Param {
-            name: "repair",
-            kind: ParamKind::Count { min: 0, max: 100 },
-            default: "5",
-            unit: "passes",
-            doc: "Number of repair passes over flows that cross an overloaded link.",
-        },
-        Param {
-            name: "short",
-            kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
-            default: "100000",
-            unit: "bytes",
-            doc: "Bytes above which a flow is long.",
-        },
-        Param {
-            name: "period",
-            kind: ParamKind::Duration,
-            default: "5s",
-            unit: "",
-            doc: "Time between two polls, each followed by a full recomputation.",
-        },
-        Param {
-            name: "adopt",
-            kind: ParamKind::Choice(&["improving", "always"]),
-            default: "improving",
-            unit: "",
-            doc: "Whether a recomputation replaces the present routes only if it reduces the overload.",
-        },
-        Param {
-            name: "acks",
-            kind: ParamKind::Choice(&["short", "along"]),
-            default: "along",
-            unit: "",
-            doc: "Path of acknowledgements of a long TCP flow: that of short flows, or the reverse of the flow's path.",
-        },
-        Param {
-            name: "provision",
-            kind: ParamKind::Choice(&["none", "fair", "fractional"]),
-            default: "none",
-            unit: "",
-            doc: "Rates sent to hosts: none, fair shares of paths, or parts in an almost maximum flow (slow beyond some \
-                  hundred pairs).",
-        },
-    ],
-    example: "ofpt:max_paths=8",
-    needs: NO_NEEDS,
-    build: Build::Central(|_, params| Box::new(Ofpt::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("ofpt", "OFPT")
+    .summary("Places every long flow on the path with the most room; short flows follow fixed routes.")
+    .source("P10; F2")
+    .granularity(Granularity::MovableFlow)
+    .senses("reports of hosts, flow and port counters")
+    .params(&[
+        Param::count("max_paths", 1..=1024, "16")
+            .unit("paths")
+            .doc("Maximum number of paths considered per pair of edge switches; F2 prints 8 where the graph has 16."),
+        Param::choice("paths", &["first", "spread"], "first").doc(
+            "Selection among more paths: the first in port order (k=8: 2 aggregation switches x 4 cores), or \
+             spread over all (4 x 2).",
+        ),
+        Param::number("eps", 0.01..=0.3, "0.1")
+            .doc("Accuracy of the approximation; lengths grow by this share of the load."),
+        Param::choice("batch", &["single", "printed"], "single")
+            .doc("One flow at a time, or the loop as printed, which overfills paths."),
+        Param::count("repair", 0..=100, "5")
+            .unit("passes")
+            .doc("Number of repair passes over flows that cross an overloaded link."),
+        Param::count("short", 0..=1_000_000_000_000, "100000").unit("bytes").doc("Bytes above which a flow is long."),
+        Param::duration("period", "5s").doc("Time between two polls, each followed by a full recomputation."),
+        Param::choice("adopt", &["improving", "always"], "improving")
+            .doc("Whether a recomputation replaces the present routes only if it reduces the overload."),
+        Param::choice("acks", &["default", "pinned"], "pinned").doc(
+            "Path of acknowledgements of a long TCP flow: that of short flows, or the reverse of the flow's path.",
+        ),
+        Param::choice("provision", &["none", "fair", "fractional"], "none").doc(
+            "Rates sent to hosts: none, fair shares of paths, or parts in an almost maximum flow (slow beyond \
+             some hundred pairs).",
+        ),
+    ])
+    .example("ofpt:max_paths=8")
+    .central(|_, params| Box::new(Ofpt::new(params)));
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Provision {
@@ -158,12 +100,13 @@ struct Ofpt {
     short_bytes: u64,
     period: Time,
     is_always_adopted: bool,
-    are_acks_along: bool,
+    acks_follow_path: bool,
     provision: Provision,
     lengths: LinkLengths,
 }
 
-/// A flow to place.
+type Chosen = BTreeMap<FlowId, Path>;
+
 #[derive(Clone, Copy, Debug)]
 struct Long {
     flow: FlowId,
@@ -184,7 +127,7 @@ impl Ofpt {
             short_bytes: params.count("short"),
             period: params.duration("period").max(Time::from_ms(1)),
             is_always_adopted: params.text("adopt") == "always",
-            are_acks_along: params.text("acks") == "along",
+            acks_follow_path: params.text("acks") == "pinned",
             provision: match params.text("provision") {
                 "fair" => Provision::Fair,
                 "fractional" => Provision::Fractional,
@@ -198,7 +141,7 @@ impl Ofpt {
     fn install_short(&self, view: &NetworkView<'_>, placements: &mut Placements) {
         placements.set_default_routes(default_routes::equal_cost(view));
         placements.set_report_threshold(self.short_bytes);
-        placements.set_acks_follow_path(self.are_acks_along);
+        placements.set_acks_follow_path(self.acks_follow_path);
         let dag = Dag::new(view);
         for (from, own) in edges(view) {
             for (to_node, to) in edges(view).filter(|(_, to)| *to != own) {
@@ -211,23 +154,16 @@ impl Ofpt {
         }
     }
 
-    fn choose(
-        &self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        ends: Ends,
-        current: Option<&Path>,
-    ) -> Option<Path> {
+    fn choose(&self, cx: &mut CentralCx<'_>, ends: Ends, current: Option<&Path>) -> Option<Path> {
         let aim = if self.lengths.is_open() { Aim::Room } else { Aim::Cost };
         if let (Aim::Cost, Some(current)) = (aim, current) {
             return Some(current.clone());
         }
         let current = current.map(|path| &path[..]);
-        Choice { dag: Dag::new(view), lengths: &self.lengths, subset: self.subset, aim, current }.best(rng, ends)
+        Choice { dag: Dag::new(cx.view), lengths: &self.lengths, subset: self.subset, aim, current }.best(cx.rng, ends)
     }
 
-    /// Returns the link lengths for the present pins; the rest of the counters is background
-    /// traffic.
+    /// Returns the link lengths for the present pins; other counted traffic is background.
     fn lengths_of_pins(&self, view: &NetworkView<'_>, placements: &Placements) -> LinkLengths {
         let mut pinned = vec![0.0; view.topology.links().len()];
         for (flow, pin) in placements.pins() {
@@ -238,50 +174,29 @@ impl Ofpt {
     }
 
     /// Computes the routes of all flows from scratch; also returns their link lengths.
-    fn maximise(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        flows: &[Long],
-        placements: &Placements,
-    ) -> BTreeMap<FlowId, Path> {
+    fn maximise(&mut self, cx: &mut CentralCx<'_>, flows: &[Long], placements: &Placements) -> Chosen {
         let mut routes = BTreeMap::new();
         for pair in in_order(flows) {
             match self.is_batch_printed {
-                true => self.place_printed(rng, view, &pair, placements, &mut routes),
-                false => pair.iter().for_each(|long| self.place(rng, view, long, placements, &mut routes)),
+                true => self.place_printed(cx, &pair, placements, &mut routes),
+                false => pair.iter().for_each(|long| self.place(cx, long, placements, &mut routes)),
             }
         }
-        self.repair(rng, view, flows, &mut routes);
+        self.repair(cx, flows, &mut routes);
         routes
     }
 
-    fn place(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        long: &Long,
-        placements: &Placements,
-        routes: &mut BTreeMap<FlowId, Path>,
-    ) {
+    fn place(&mut self, cx: &mut CentralCx<'_>, long: &Long, placements: &Placements, routes: &mut Chosen) {
         let current = placements.pin_of(long.flow).map(|pin| &pin.path);
-        if let Some(path) = self.choose(rng, view, long.ends, current) {
+        if let Some(path) = self.choose(cx, long.ends, current) {
             self.lengths.add(&path, long.weight);
             routes.insert(long.flow, path);
         }
     }
 
-    /// Runs the inner loop as printed: a path is filled until it has less room than the fullest
-    /// path had before.
-    fn place_printed(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        pair: &[Long],
-        placements: &Placements,
-        routes: &mut BTreeMap<FlowId, Path>,
-    ) {
-        let dag = Dag::new(view);
+    /// Runs the loop as printed: fills a path until it has less room than the fullest path had.
+    fn place_printed(&mut self, cx: &mut CentralCx<'_>, pair: &[Long], placements: &Placements, routes: &mut Chosen) {
+        let dag = Dag::new(cx.view);
         let mut queue = pair.iter();
         while let Some(first) = queue.next() {
             let count = dag.path_count(first.ends);
@@ -291,29 +206,18 @@ impl Ofpt {
                     fullest = fullest.min(self.lengths.of_link(link).0);
                 });
             }
-            self.place(rng, view, first, placements, routes);
-            let Some(path) = routes.get(&first.flow).cloned() else {
-                continue;
-            };
+            self.place(cx, first, placements, routes);
+            let Some(path) = routes.get(&first.flow).cloned() else { continue };
             while self.lengths.room_and_cost(&path).0 >= fullest {
-                let Some(next) = queue.next() else {
-                    break;
-                };
+                let Some(next) = queue.next() else { break };
                 self.lengths.add(&path, next.weight);
                 routes.insert(next.flow, path.clone());
             }
         }
     }
 
-    /// Places flows again that cross an overloaded link, unless all links are overloaded: then no
-    /// move reduces the overload.
-    fn repair(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        flows: &[Long],
-        routes: &mut BTreeMap<FlowId, Path>,
-    ) {
+    /// Places flows on overloaded links again, unless all are overloaded: then no move helps.
+    fn repair(&mut self, cx: &mut CentralCx<'_>, flows: &[Long], routes: &mut Chosen) {
         for _ in 0..self.repair_passes {
             if !self.lengths.is_improvable() {
                 return;
@@ -324,9 +228,8 @@ impl Ofpt {
                     continue;
                 };
                 self.lengths.remove(&path, long.weight);
-                // Leaving the present path for an equal one lets later passes find improvements
-                // that this one cannot.
-                let better = self.choose(rng, view, long.ends, None).unwrap_or_else(|| path.clone());
+                // An equal path lets later passes find improvements that this one cannot.
+                let better = self.choose(cx, long.ends, None).unwrap_or_else(|| path.clone());
                 self.lengths.add(&better, long.weight);
                 is_changed |= better != path;
                 routes.insert(long.flow, better);
@@ -338,14 +241,8 @@ impl Ofpt {
     }
 
     /// Recomputes all routes, and adopts them if they are better.
-    fn recompute(
-        &mut self,
-        rng: &mut RandomStream,
-        view: &NetworkView<'_>,
-        flows: &[Long],
-        placements: &mut Placements,
-    ) {
-        let empty = self.lengths_of_pins(view, placements);
+    fn recompute(&mut self, cx: &mut CentralCx<'_>, flows: &[Long], placements: &mut Placements) {
+        let empty = self.lengths_of_pins(cx.view, placements);
         let mut present = empty.clone();
         let mut is_complete = true;
         for long in flows {
@@ -359,7 +256,7 @@ impl Ofpt {
             return;
         }
         self.lengths = empty;
-        let routes = self.maximise(rng, view, flows, placements);
+        let routes = self.maximise(cx, flows, placements);
         let is_better = self.lengths.overload() < present.overload() * (1.0 - 1e-9);
         if is_complete && !self.is_always_adopted && !is_better {
             self.lengths = present;
@@ -372,8 +269,8 @@ impl Ofpt {
     }
 
     /// Handles link changes: flows that lost their path get another, the others keep their paths.
-    fn restore(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
-        self.lengths = self.lengths_of_pins(view, placements);
+    fn restore(&mut self, cx: &mut CentralCx<'_>, flows: &[Long], placements: &mut Placements) {
+        self.lengths = self.lengths_of_pins(cx.view, placements);
         let mut routes = BTreeMap::new();
         for long in flows {
             if let Some(pin) = placements.pin_of(long.flow) {
@@ -382,17 +279,17 @@ impl Ofpt {
             }
         }
         for long in flows.iter().filter(|long| placements.pin_of(long.flow).is_none()) {
-            self.place(rng, view, long, placements, &mut routes);
+            self.place(cx, long, placements, &mut routes);
         }
-        self.repair(rng, view, flows, &mut routes);
+        self.repair(cx, flows, &mut routes);
         for (flow, path) in routes {
             let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
             placements.pin(flow, Pin { path, rate });
         }
     }
 
-    fn start(&mut self, rng: &mut RandomStream, view: &NetworkView<'_>, long: &Long, placements: &mut Placements) {
-        if let Some(path) = self.choose(rng, view, long.ends, None) {
+    fn start(&mut self, cx: &mut CentralCx<'_>, long: &Long, placements: &mut Placements) {
+        if let Some(path) = self.choose(cx, long.ends, None) {
             self.lengths.add(&path, long.weight);
             let share = self.lengths.fair_share(&path);
             let rate = (self.provision != Provision::None).then(|| rate_of_share(long.weight, share));
@@ -400,7 +297,6 @@ impl Ofpt {
         }
     }
 
-    /// Sets the rate of every flow.
     fn provide(&self, view: &NetworkView<'_>, flows: &[Long], placements: &mut Placements) {
         let share_of_pair = match self.provision {
             Provision::None => return,
@@ -408,9 +304,7 @@ impl Ofpt {
             Provision::Fractional => fractional_shares(view, flows, self.lengths.left(), self.eps),
         };
         for long in flows {
-            let Some(pin) = placements.pin_of(long.flow).cloned() else {
-                continue;
-            };
+            let Some(pin) = placements.pin_of(long.flow).cloned() else { continue };
             let share = share_of_pair.get(&long.ends).copied().unwrap_or_else(|| self.lengths.fair_share(&pin.path));
             placements.pin(long.flow, Pin { rate: Some(rate_of_share(long.weight, share)), ..pin });
         }
@@ -422,29 +316,24 @@ impl CentralBalancer for Ofpt {
         CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(self.period) }
     }
 
-    fn decide(
-        &mut self,
-        cx: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
                 self.install_short(view, placements);
                 let flows = long_flows(view);
-                self.restore(cx.rng, view, &flows, placements);
+                self.restore(cx, &flows, placements);
                 self.provide(view, &flows, placements);
             }
             DecisionTrigger::PeriodElapsed => {
                 let flows = long_flows(view);
-                self.recompute(cx.rng, view, &flows, placements);
+                self.recompute(cx, &flows, placements);
                 self.provide(view, &flows, placements);
             }
             DecisionTrigger::FlowStarted(flow) => {
                 let long = view.flows.get(flow).and_then(|info| long(view, flow, info));
                 if let Some(long) = long.filter(|long| placements.pin_of(long.flow).is_none()) {
-                    self.start(cx.rng, view, &long, placements);
+                    self.start(cx, &long, placements);
                 }
             }
             DecisionTrigger::FlowEnded(flow) => {
@@ -458,7 +347,6 @@ impl CentralBalancer for Ofpt {
     }
 }
 
-/// Returns all flows with a choice of paths.
 fn long_flows(view: &NetworkView<'_>) -> Vec<Long> {
     view.flows.iter().filter_map(|(flow, info)| long(view, flow, info)).collect()
 }

@@ -5,13 +5,11 @@ use net::routes::ClassIx;
 use net::{LinkIx, RandomStream};
 
 use super::fptas::{Commodity, max_flow};
-use crate::central::common::dag::Dag;
-use crate::central::common::edges::{Ends, edges, pairs};
+use crate::central::common::{Dag, Ends, edges, pairs};
 use crate::central::testing::{DrivenBalancer, TestNetwork, least, mean};
 use crate::central::{DecisionTrigger, FlowId};
 
-/// The exact maximum multicommodity flow over shortest paths, by a linear program with one variable
-/// per commodity and link.
+/// The exact maximum multicommodity flow over shortest paths, by a linear program.
 fn optimum(network: &TestNetwork, capacity: &[f64], commodities: &[Commodity]) -> f64 {
     let mut variables = variables!();
     let mut total = Expression::default();
@@ -53,7 +51,6 @@ fn optimum(network: &TestNetwork, capacity: &[f64], commodities: &[Commodity]) -
     model.solve().expect("zero flow is feasible").eval(&total)
 }
 
-/// Makes commodities between random pairs over random capacities.
 fn instance(network: &TestNetwork, rng: &mut RandomStream) -> (Vec<f64>, Vec<Commodity>) {
     let capacity = network.topology.links().iter().map(|_| 1.0 + rng.next_below(8) as f64).collect();
     let all: Vec<_> = pairs(&network.view()).collect();
@@ -108,7 +105,7 @@ fn placed(parameters: &str, family: &str, traffic: Traffic, seeds: u64) -> (f64,
     let (mut means, mut leasts) = (Vec::new(), Vec::new());
     for seed in 0..seeds {
         let mut network = TestNetwork::new(family);
-        let mut driven = DrivenBalancer::new(&format!("ofpt:max_paths=16,{parameters}"), seed, &network);
+        let mut driven = DrivenBalancer::new(&format!("ofpt:{parameters}"), seed, &network);
         let flows = traffic(&mut network, &mut RandomStream::new(seed, "traffic"));
         driven.decide(&network, DecisionTrigger::PeriodElapsed);
         assert_eq!(driven.placements.pins().len(), between_switches(&network, &flows));
@@ -168,7 +165,6 @@ fn the_printed_batch_overfills_paths() {
     }
 }
 
-/// Unsplit flows stay close to the bound for split flows.
 #[test]
 fn whole_flows_stay_close_to_the_fractional_bound() {
     let mut gaps = Vec::new();
@@ -307,8 +303,7 @@ fn short_flows_have_one_path_per_pair() {
 
 #[test]
 fn repair_skips_overload_it_cannot_reduce() {
-    // Ten flows per host, each with the demand of the whole host link: all links are overloaded in
-    // any case.
+    // Ten flows per host, each with the demand of the whole host link: all links are overloaded.
     let mut network = TestNetwork::new(K4);
     let mut rng = RandomStream::new(1, "traffic");
     for host in (0..16).flat_map(|host| [host; 10]) {

@@ -36,130 +36,74 @@
 use net::Time;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::congestion_from_leaf::{CongestionFromLeaf, pack, unpack};
-use crate::dataplane::common::dre::power;
 use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::common::paths::{KnownLive, PathIndex, PathSets, is_live};
-use crate::dataplane::common::sensing::{ALPHA, T_DRE, sensing};
-use crate::dataplane::common::wrr::SmoothWrr;
+use crate::dataplane::common::{
+    ALPHA, CongestionFromLeaf, KnownLive, PathIndex, PathSets, SmoothWrr, T_DRE, is_live, pack, power, sensing, unpack,
+};
 use crate::dataplane::{Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths};
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
+use crate::entry::{Entry, Granularity};
+use crate::params::{Param, Params};
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "clove",
-    title: "CLOVE",
-    summary: "Spreads flowlets over paths with weights that fall where the far end saw ECN marks.",
-    source: "P15; CLOVE, HotNets 2016 and CoNEXT 2017",
-    granularity: Granularity::Flowlet,
-    reorders: Reorders::AtMoves,
-    senses: "ECN marks, or utilisation of links, by feedback between edges",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "signal",
-            kind: ParamKind::Choice(&["flowlet", "ecn", "int"]),
-            default: "ecn",
-            unit: "",
-            doc: "Nothing (random path per flowlet), ECN marks, or utilisation stamped by switches.",
-        },
-        Param {
-            name: "gap",
-            kind: ParamKind::Scaled,
-            default: "6.25rtt",
-            unit: "",
-            doc: "Idle time that ends a flowlet; public runs: 500us at a base RTT of 80 us. The paper advises 1 to 2 RTTs under load.",
-        },
+pub(crate) static ENTRY: Entry = Entry::declare("clove", "CLOVE")
+    .summary("Spreads flowlets over paths with weights that fall where the far end saw ECN marks.")
+    .source("P15; CLOVE, HotNets 2016 and CoNEXT 2017")
+    .granularity(Granularity::Flowlet)
+    .senses("ECN marks, or utilisation of links, by feedback between edges")
+    .params(&[
+        Param::choice("signal", &["flowlet", "ecn", "int"], "ecn")
+            .doc("Nothing (random path per flowlet), ECN marks, or utilisation stamped by switches."),
+        Param::scaled("gap", "6.25rtt").doc(
+            "Idle time that ends a flowlet; public runs: 500us at a base RTT of 80 us. The paper advises 1 to 2 \
+             RTTs under load.",
+        ),
         Param { default: "exact", ..flowlets::MODE },
         flowlets::ENTRIES,
-        Param {
-            name: "interval",
-            kind: ParamKind::Scaled,
-            default: "0.5rtt",
-            unit: "",
-            doc: "Minimum time between two reports of a path, and between two cuts of its weight; published: half an RTT, 40us.",
-        },
-        Param {
-            name: "memory",
-            kind: ParamKind::Scaled,
-            default: "1rtt",
-            unit: "",
-            doc: "Time for which a path counts as congested after a report; two reporting intervals.",
-        },
-        Param {
-            name: "decrease",
-            kind: ParamKind::Number { min: 0.0, max: 1.0 },
-            default: "0.33",
-            unit: "",
-            doc: "Share of its weight a path loses at a report; published: one third, 0.33 in public code.",
-        },
-        Param {
-            name: "shift",
-            kind: ParamKind::Choice(&["uncongested", "all"]),
-            default: "uncongested",
-            unit: "",
-            doc: "The paths that get the weight taken: those without a recent report, or all others.",
-        },
-        Param {
-            name: "pick",
-            kind: ParamKind::Choice(&["wrr", "random"]),
-            default: "wrr",
-            unit: "",
-            doc: "Selection by weight: smooth weighted round robin, or weighted random.",
-        },
-        Param {
-            name: "recovery",
-            kind: ParamKind::Scaled,
-            default: "125rtt",
-            unit: "",
-            doc: "Time in which half of the difference of a weight from 1 is forgotten; 10ms at a base RTT of 80 us (not published).",
-        },
-        Param {
-            name: "hide_ecn",
-            kind: ParamKind::Choice(&["on", "off"]),
-            default: "on",
-            unit: "",
-            doc: "Keep marks from hosts unless all paths are congested; only with signal=ecn.",
-        },
-        Param {
-            name: "ageing",
-            kind: ParamKind::Scaled,
-            default: "125rtt",
-            unit: "",
-            doc: "Age from which reported utilisation counts as 0; only with signal=int (not published; as CONGA).",
-        },
+        Param::scaled("interval", "0.5rtt").doc(
+            "Minimum time between two reports of a path, and between two cuts of its weight; published: half an \
+             RTT, 40us.",
+        ),
+        Param::scaled("memory", "1rtt")
+            .doc("Time for which a path counts as congested after a report; two reporting intervals."),
+        Param::number("decrease", 0.0..=1.0, "0.33")
+            .doc("Share of its weight a path loses at a report; published: one third, 0.33 in public code."),
+        Param::choice("shift", &["uncongested", "all"], "uncongested")
+            .doc("The paths that get the weight taken: those without a recent report, or all others."),
+        Param::choice("pick", &["wrr", "random"], "wrr")
+            .doc("Selection by weight: smooth weighted round robin, or weighted random."),
+        Param::scaled("recovery", "125rtt").doc(
+            "Time in which half of the difference of a weight from 1 is forgotten; 10ms at a base RTT of 80 us \
+             (not published).",
+        ),
+        Param::choice("hide_ecn", &["on", "off"], "on")
+            .doc("Keep marks from hosts unless all paths are congested; only with signal=ecn."),
+        Param::scaled("ageing", "125rtt")
+            .doc("Age from which reported utilisation counts as 0; only with signal=int (not published; as CONGA)."),
         T_DRE,
         ALPHA,
-    ],
-    example: "clove:signal=ecn",
-    needs: |scale, params| match params.text("signal") {
+    ])
+    .example("clove:signal=ecn")
+    .needs(|scale, params| match params.text("signal") {
         "int" => Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() },
         _ => Needs::default(),
-    },
-    build: Build::Edge(|env, params| match params.text("signal") {
+    })
+    .edge(|env, params| match params.text("signal") {
         "int" => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Int::new(env, params) }),
         "ecn" => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Ecn::new(env, params) }),
         _ => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Oblivious }),
-    }),
-};
+    });
 
 /// The part of CLOVE that depends on `signal`.
 trait Signal: Send {
     /// Returns the path of a flowlet that starts now.
     fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16]) -> u16;
-    /// Returns whether packets have an overlay header.
     fn has_overlay(&self) -> bool {
         true
     }
-    /// Returns the overlay header of a packet to `to`.
-    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
-        let _ = (now, to);
+    fn header(&mut self, _now: Time, _to: ClassIx) -> u32 {
         0
     }
     /// Handles a packet with a header.
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
-        let _ = (now, arrival);
+    fn arrived(&mut self, _now: Time, _arrival: &Arrival) -> Delivery {
         Delivery::Pass
     }
 }
@@ -238,8 +182,7 @@ impl Signal for Int {
             if utilisation < least {
                 (best, least, ties) = (*path, utilisation, 1);
             } else if utilisation == least {
-                // The n-th of equals replaces the current one with probability 1/n, so all are
-                // equally likely.
+                // The n-th of equals replaces the current one with probability 1/n: all are equal.
                 ties += 1;
                 if cx.rng.next_below(ties) == 0 {
                     best = *path;
@@ -268,7 +211,6 @@ impl Signal for Int {
 /// Header bit: all paths to the receiver are congested, so its hosts must receive marks.
 const ALL_CONGESTED: u32 = 1;
 
-/// Weights adjusted by ECN reports.
 struct Ecn {
     interval_ps: u64,
     memory_ps: u64,
@@ -337,7 +279,6 @@ impl Ecn {
         }
     }
 
-    /// Handles a report of marks on a path to the far edge.
     fn reported(&mut self, now: Time, class: ClassIx, path: u16) {
         let Some(at) = self.index.get(class, path) else { return };
         let now_ps = now.as_ps();

@@ -16,7 +16,6 @@ fn arrival(path: u16, tag: u32, marked: bool) -> Arrival {
     Arrival { from: FROM, path, tag, utilisation: 0, marked, one_way: Time::from_us(50) }
 }
 
-/// Delivers a report of marks on `path`.
 fn report(bench: &mut Bench, path: u16) {
     assert_eq!(bench.decapsulate(&packet(9), &arrival(0, pack(path, 0), false)), Delivery::Pass);
 }

@@ -32,7 +32,6 @@ pub struct CongestionFromLeaf {
     noted_ps: Vec<u64>,
     known: PathSets,
     changed: PathSets,
-    /// Path of each class to check next.
     next: Vec<u16>,
     age_ps: u64,
 }

@@ -21,8 +21,7 @@ pub struct Dre {
 }
 
 impl DreRule {
-    /// Makes a rule: every `interval` (at least a nanosecond) the counter loses the share `decay`,
-    /// above 0 and at most 1.
+    /// Makes a rule: every `interval` (at least 1 ns) counters lose the share `decay` in (0, 1].
     pub fn new(interval: Time, decay: f64) -> DreRule {
         let interval_ps = interval.as_ps().max(1000);
         DreRule { interval_ps, keep: 1.0 - decay, tau_s: interval_ps as f64 * 1e-12 / decay }
@@ -43,7 +42,6 @@ impl DreRule {
         }
     }
 
-    /// Returns the rate at `tick`, bit/s.
     #[inline]
     pub fn bits_per_s(&self, dre: &Dre, tick: u64) -> f64 {
         self.bytes(dre, tick) * 8.0 / self.tau_s
@@ -56,8 +54,7 @@ impl DreRule {
     }
 }
 
-/// Raises `base` to a whole power by repeated squaring: the same bits on every platform, unlike a
-/// library function.
+/// Raises `base` to a whole power: the same bits on every platform, unlike library functions.
 #[inline]
 pub fn power(base: f64, exponent: u64) -> f64 {
     let (mut result, mut square, mut rest) = (1.0, base, exponent);

@@ -1,5 +1,4 @@
-//! The flowlet table (mechanisms.md §1.2): the path or link of each flow's current burst, until an
-//! idle gap ends it.
+//! The flowlet table (mechanisms.md §1.2): the path or link of each flow's current burst.
 //!
 //! - `exact`: an entry per flow; a flowlet ends after an idle time longer than the gap T.
 //! - `agebit`: the hardware form of CONGA (SIGCOMM 2014, section 3.4). A fixed number of hashed
@@ -15,25 +14,15 @@ use net::Time;
 
 use crate::dataplane::{PacketView, Scale};
 use crate::hash::{mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
 /// The parameter that selects the form of the table.
-pub const MODE: Param = Param {
-    name: "gap_mode",
-    kind: ParamKind::Choice(&["exact", "agebit"]),
-    default: "agebit",
-    unit: "",
-    doc: "Flowlet table: one exact entry per flow, or hashed entries with an age bit (gaps of 1 to 2 times `gap`).",
-};
+pub const MODE: Param = Param::choice("gap_mode", &["exact", "agebit"], "agebit")
+    .doc("Flowlet table: one exact entry per flow, or hashed entries with an age bit (gaps of 1 to 2 times `gap`).");
 
 /// The parameter for the size of the hashed form.
-pub const ENTRIES: Param = Param {
-    name: "entries",
-    kind: ParamKind::Count { min: 1, max: 1 << 24 },
-    default: "65536",
-    unit: "",
-    doc: "Entries of the hashed flowlet table; only with gap_mode=agebit.",
-};
+pub const ENTRIES: Param = Param::count("entries", 1..=1 << 24, "65536")
+    .doc("Entries of the hashed flowlet table; only with gap_mode=agebit.");
 
 /// The state of the flowlet that a packet would continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +51,7 @@ pub struct Flowlets<T> {
 
 #[derive(Clone, Debug)]
 enum Form<T> {
-    /// By twice the flow number, plus one for packets without data: one switch forwards both
-    /// directions of a flow.
+    /// By twice the flow number, plus one without data: a switch forwards both directions.
     Exact(Vec<Exact<T>>),
     AgeBit(AgeBit<T>),
 }
@@ -126,7 +114,6 @@ impl<T: Copy + Default> Flowlets<T> {
         Slot { index, hash: packet.hash }
     }
 
-    /// Returns the state of an entry at `now`.
     #[inline]
     pub fn look_up(&self, slot: Slot, now: Time) -> Flowlet<T> {
         match &self.form {
@@ -251,8 +238,7 @@ mod tests {
         one.record(slot, Time::ZERO, 9);
         let other = one.slot(&packet(2));
         assert_eq!(one.look_up(other, Time::ZERO), Flowlet::Ongoing(9));
-        // With capacity to spare, 1000 flows in 65536 entries collide about 1000^2 / 2 / 65536 = 8
-        // times.
+        // 1000 flows in 65536 entries collide about 1000^2 / 2 / 65536 = 8 times.
         let mut many = Flowlets::<u16>::agebit(GAP, 65_536);
         let collisions = (0..1000)
             .filter(|flow| {

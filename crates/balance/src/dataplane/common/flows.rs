@@ -6,7 +6,6 @@
 pub(crate) struct FlowTable<T>(Vec<T>);
 
 impl<T: Clone + Default> FlowTable<T> {
-    /// Makes an empty table.
     pub(crate) fn new() -> FlowTable<T> {
         FlowTable(Vec::new())
     }
@@ -21,8 +20,7 @@ impl<T: Clone + Default> FlowTable<T> {
         &mut self.0[index]
     }
 
-    /// Returns a default slot for a flow that begins: state of an earlier flow of this number is
-    /// discarded.
+    /// Returns a default slot for a flow that begins; discards an earlier flow's state.
     pub(crate) fn renew(&mut self, flow: u32) -> &mut T {
         let slot = self.slot(flow);
         *slot = T::default();

@@ -7,7 +7,6 @@ use net::{LinkIx, NodeIx, Topology};
 pub struct Cables(Vec<u64>);
 
 impl Cables {
-    /// Makes the empty set.
     pub fn none(topology: &Topology) -> Cables {
         Cables(vec![0; (topology.links().len() / 2).div_ceil(64)])
     }
@@ -25,7 +24,6 @@ impl Cables {
         self.0.iter().zip(&other.0).map(|(a, b)| (a | b).count_ones()).sum()
     }
 
-    /// Returns the cables that are not in `other`.
     fn without<'a>(&'a self, other: &'a Cables) -> impl Iterator<Item = u32> + 'a {
         self.0.iter().zip(&other.0).zip(0u32..).flat_map(|((word, other), at)| {
             let mut rest = word & !other;
@@ -44,13 +42,11 @@ pub struct Forest {
     parent: Vec<u32>,
     size: Vec<u32>,
     cables: Cables,
-    /// Maximum number of cables without a loop: one less than the nodes that can be on paths, which
-    /// excludes hosts behind one switch.
+    /// Maximum number of cables without a loop: one less than the nodes that can be on paths.
     most: u32,
 }
 
 impl Forest {
-    /// Makes the empty forest.
     pub fn new(topology: &Topology) -> Forest {
         let nodes = topology.nodes().len() as u32;
         let is_on_paths = |node: &u32| {
@@ -71,8 +67,7 @@ impl Forest {
 
     /// Adds all cables, or none if they would make a loop.
     pub fn add(&mut self, topology: &Topology, cables: &Cables) -> bool {
-        // Counting rejects most trees immediately in networks where few can be merged, such as
-        // tori.
+        // Counting rejects most trees immediately in networks such as tori.
         let union = self.cables.union_count(cables);
         if union > self.most {
             return false;

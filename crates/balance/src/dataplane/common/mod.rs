@@ -11,3 +11,13 @@ pub(crate) mod rounds;
 pub mod sensing;
 pub mod vlans;
 pub mod wrr;
+
+pub(crate) use congestion_from_leaf::{CongestionFromLeaf, pack, unpack};
+pub(crate) use dre::{Dre, DreRule, power};
+pub(crate) use flows::FlowTable;
+pub(crate) use path_order::PathCycles;
+pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, is_live};
+pub(crate) use rounds::Rounds;
+pub(crate) use sensing::{ALPHA, T_DRE, sensing};
+pub(crate) use vlans::{Plan, Tagged, Vlans};
+pub(crate) use wrr::{START, SmoothWrr, deck};

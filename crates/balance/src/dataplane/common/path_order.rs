@@ -12,8 +12,7 @@ use net::{NodeIx, Routes, Topology};
 
 use crate::dataplane::{EdgeEnv, Paths};
 
-/// Irregular path sets up to this size are listed; larger ones are strided through, since lists for
-/// tori would exhaust memory.
+/// Irregular path sets up to this size are listed; larger lists (tori) would exhaust memory.
 const LISTED_MAX: u32 = 4096;
 
 /// Maximum repetitions of a path in one weighted round, and entries of such a round.
@@ -23,13 +22,10 @@ const ROUND_MAX: usize = 1 << 16;
 /// Accepted deviation from the weights, as a share, if [`REPETITIONS_MAX`] allows it.
 const PRECISION: f64 = 0.01;
 
-/// An order of the paths from one edge to one class.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum PathOrder {
-    /// Every node at the same distance branches alike: (branches, paths beyond each), first branch
-    /// first.
+    /// Nodes at one distance branch alike: (branches, paths beyond each), first branch first.
     Digits(Box<[(u32, u32)]>),
-    /// A list of path numbers.
     Listed(Box<[u16]>),
     /// Steps of this size, coprime to the number of paths.
     Strided(u32),
@@ -50,7 +46,6 @@ impl PathOrder {
         PathOrder::Strided(golden_step(count))
     }
 
-    /// Returns the path at `place` of a round of `count`.
     #[inline]
     fn at(&self, place: u32, count: u32) -> u16 {
         match self {
@@ -107,8 +102,7 @@ fn interleaved_ranks(topology: &Topology, routes: &Routes, from: NodeIx, to: Cla
     interleave(&lengths).into_iter().filter_map(|branch| branches[branch as usize].next()).collect()
 }
 
-/// Returns item numbers, item `i` repeated `repetitions[i]` times and spread evenly over the round;
-/// ties keep their order.
+/// Returns item numbers, `i` repeated `repetitions[i]` times, evenly spread; ties in order.
 pub(crate) fn interleave(repetitions: &[u32]) -> Vec<u32> {
     let places = repetitions.iter().zip(0u32..).flat_map(|(count, item)| {
         // The j-th of n is at the middle of the j-th n-th of the round.
@@ -119,8 +113,7 @@ pub(crate) fn interleave(repetitions: &[u32]) -> Vec<u32> {
     places.into_iter().map(|(_, item)| item).collect()
 }
 
-/// Returns the smallest repetitions that meet the weights within [`PRECISION`], or as closely as
-/// [`REPETITIONS_MAX`] allows.
+/// Returns the smallest repetitions within [`PRECISION`], or as close as possible.
 fn repetitions(weights: &[u32]) -> Vec<u32> {
     let greatest = f64::from(weights.iter().copied().max().unwrap_or(1).max(1));
     let shares = |most: u32| weights.iter().map(move |weight| f64::from(*weight) / greatest * f64::from(most));
@@ -236,8 +229,7 @@ mod tests {
 
     #[test]
     fn digits_are_the_branchings_on_the_way() {
-        // From an edge switch of a fat-tree: k/2 aggregations, k/2 cores beyond each, then a single
-        // downward path.
+        // An edge switch of a fat-tree: k/2 aggregations, k/2 cores beyond each, one path down.
         let (order, ..) = order("fat-tree:k=8", 31);
         assert_eq!(order, PathOrder::Digits([(4, 4), (4, 1)].into()));
         assert_eq!([0, 1, 2, 3, 4, 5].map(|place| order.at(place, 16)), [0, 4, 8, 12, 1, 5]);

@@ -19,7 +19,6 @@ pub struct PathIndex {
 }
 
 impl PathIndex {
-    /// Makes the index from the number of paths of each class.
     pub fn new(counts: impl IntoIterator<Item = u16>) -> PathIndex {
         let mut first = vec![0u32];
         let mut total = 0u32;
@@ -30,19 +29,16 @@ impl PathIndex {
         PathIndex { first }
     }
 
-    /// Makes the index of the paths from an edge to every class.
     pub fn outward(env: &EdgeEnv<'_>) -> PathIndex {
         PathIndex::new(env.path_counts.iter().copied())
     }
 
-    /// Makes the index of the paths from every class to this edge, as the edges there number them.
     pub fn inward(env: &EdgeEnv<'_>) -> PathIndex {
         let count = |class: u32| env.routes.path_count(env.routes.class_node(ClassIx(class)), env.class);
         let classes = 0..env.path_counts.len() as u32;
         PathIndex::new(classes.map(|class| count(class).min(u32::from(u16::MAX) - 1) as u16))
     }
 
-    /// Returns the number of classes.
     pub fn class_count(&self) -> usize {
         self.first.len() - 1
     }
@@ -52,21 +48,18 @@ impl PathIndex {
         self.first[self.class_count()] as usize
     }
 
-    /// Returns the number of paths of a class.
     #[inline]
     pub fn count(&self, class: ClassIx) -> usize {
         self.range(class).len()
     }
 
-    /// Returns the numbers of the paths of a class.
     #[inline]
     pub fn range(&self, class: ClassIx) -> std::ops::Range<usize> {
         let class = class.0 as usize;
         self.first[class] as usize..self.first[class + 1] as usize
     }
 
-    /// Returns the number of a path, or `None` if the class has no such path; use it for input from
-    /// other edges.
+    /// Returns the number of a path from another edge, or `None` if it does not exist.
     #[inline]
     pub fn get(&self, class: ClassIx, path: u16) -> Option<usize> {
         if class.0 as usize >= self.class_count() {
@@ -77,7 +70,6 @@ impl PathIndex {
     }
 }
 
-/// The links of every path from an edge.
 #[derive(Clone, Debug)]
 pub struct PathLinks {
     /// Start index of the paths to each class, and the number of links of each of these paths.
@@ -101,7 +93,6 @@ impl PathLinks {
         all
     }
 
-    /// Returns the links of an existing path.
     #[inline]
     pub fn of(&self, class: ClassIx, path: u16) -> &[LinkIx] {
         let (start, length) = self.classes[class.0 as usize];
@@ -110,7 +101,6 @@ impl PathLinks {
     }
 }
 
-/// A set of paths for every class.
 #[derive(Clone, Debug)]
 pub struct PathSets {
     /// First word of each class, and the end as a last element.
@@ -119,7 +109,6 @@ pub struct PathSets {
 }
 
 impl PathSets {
-    /// Makes empty sets.
     pub fn new(index: &PathIndex) -> PathSets {
         let mut first = vec![0u32];
         for class in 0..index.class_count() as u32 {
@@ -130,21 +119,18 @@ impl PathSets {
         PathSets { first, words }
     }
 
-    /// Adds a path of the class.
     #[inline]
     pub fn insert(&mut self, class: ClassIx, path: u16) {
         let word = self.word(class, path);
         self.words[word] |= 1 << (path % 64);
     }
 
-    /// Removes a path of the class.
     #[inline]
     pub fn remove(&mut self, class: ClassIx, path: u16) {
         let word = self.word(class, path);
         self.words[word] &= !(1 << (path % 64));
     }
 
-    /// Returns whether the set of the class contains the path.
     #[inline]
     pub fn contains(&self, class: ClassIx, path: u16) -> bool {
         self.words[self.word(class, path)] & (1 << (path % 64)) != 0
@@ -172,8 +158,7 @@ impl PathSets {
     }
 }
 
-/// The live paths of every class as of the last packet, for calls without this information: timers,
-/// packets from other edges.
+/// The live paths of every class as of the last packet, for timers and other edges' packets.
 #[derive(Clone, Debug)]
 pub struct KnownLive {
     /// Empty while all paths are live.
@@ -182,7 +167,6 @@ pub struct KnownLive {
 }
 
 impl KnownLive {
-    /// Starts with all paths live.
     pub fn new(index: &PathIndex) -> KnownLive {
         let most = (0..index.class_count() as u32).map(|class| index.count(ClassIx(class))).max().unwrap_or(0);
         KnownLive { lists: vec![Vec::new(); index.class_count()], all: (0..most as u16).collect() }

@@ -3,22 +3,18 @@
 
 use crate::dataplane::HostFeedback;
 
-/// The current round of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rounds {
-    /// The round ends when everything before this packet is acknowledged; 0 while nothing is
-    /// outstanding.
+    /// The round ends when all before this packet is acknowledged; 0 with nothing outstanding.
     end: u32,
     acked: u32,
     marked: u32,
 }
 
-/// The result of a completed round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
     /// Packets acknowledged in it, at least 1.
     pub(crate) acked: u32,
-    /// Packets acknowledged by marked acknowledgements.
     pub(crate) marked: u32,
 }
 
@@ -27,8 +23,7 @@ impl Rounds {
     /// with the first acknowledgement, which counts in it: that packet alone could only give 0 or
     /// 100 %.
     ///
-    /// Duplicates acknowledge nothing and count nothing, as in Linux' DCTCP, which counts delivered
-    /// bytes.
+    /// Duplicates acknowledge and count nothing, as in Linux' DCTCP, which counts bytes.
     #[inline]
     pub(crate) fn count(&mut self, feedback: &HostFeedback) -> Option<Round> {
         if self.end == 0 {
@@ -42,8 +37,7 @@ impl Rounds {
             return None;
         }
         let round = Round { acked: self.acked, marked: self.marked };
-        // With nothing outstanding the next round, like the first, begins with the next
-        // acknowledgement.
+        // With nothing outstanding the next round begins with the next acknowledgement.
         let end = if feedback.una == feedback.next { 0 } else { feedback.next };
         *self = Rounds { end, acked: 0, marked: 0 };
         Some(round)

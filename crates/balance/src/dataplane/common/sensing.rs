@@ -3,25 +3,15 @@
 use net::Time;
 
 use crate::dataplane::{Scale, Sensing};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
 /// The time between two decays.
-pub const T_DRE: Param = Param {
-    name: "t_dre",
-    kind: ParamKind::Scaled,
-    default: "0.4rtt",
-    unit: "",
-    doc: "Time between two decays of the rate estimators; CONGA: t_dre / alpha = 160us at a base RTT of 80 us.",
-};
+pub const T_DRE: Param = Param::scaled("t_dre", "0.4rtt")
+    .doc("Time between two decays of the rate estimators; CONGA: t_dre / alpha = 160us at a base RTT of 80 us.");
 
 /// The share forgotten at each decay.
-pub const ALPHA: Param = Param {
-    name: "alpha",
-    kind: ParamKind::Number { min: 0.001, max: 1.0 },
-    default: "0.2",
-    unit: "",
-    doc: "Share the rate estimators forget at each decay.",
-};
+pub const ALPHA: Param =
+    Param::number("alpha", 0.001..=1.0, "0.2").doc("Share the rate estimators forget at each decay.");
 
 /// Returns the estimators of [`T_DRE`] and [`ALPHA`], read with `bits` bits.
 pub fn sensing(scale: &Scale, params: &Params, bits: u8) -> Sensing {

@@ -7,7 +7,7 @@ use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, RandomStream, Routes, Topology};
 
 use crate::dataplane::common::forest::{Cables, Forest};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 
 /// Limits of the computation of [`Vlans`].
 #[derive(Clone, Copy, Debug)]
@@ -21,32 +21,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Parameter for [`Plan::paths_max`].
-    pub const K: Param = Param {
-        name: "k",
-        kind: ParamKind::Count { min: 1, max: 256 },
-        default: "16",
-        unit: "paths",
-        doc: "Maximum number of paths per pair of edges.",
-    };
-    /// Parameter for [`Plan::vlans_max`].
-    pub const VLANS: Param = Param {
-        name: "vlans",
-        kind: ParamKind::Count { min: 1, max: 4094 },
-        default: "4094",
-        unit: "VLANs",
-        doc: "Maximum number of VLANs; tags distinguish 4094.",
-    };
-    /// Parameter for [`Plan::trials`].
-    pub const TRIALS: Param = Param {
-        name: "trials",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "4",
-        unit: "",
-        doc: "Number of orders in which paths are packed into trees; the smallest packing is kept.",
-    };
+    pub const K: Param =
+        Param::count("k", 1..=256, "16").unit("paths").doc("Maximum number of paths per pair of edges.");
+    pub const VLANS: Param =
+        Param::count("vlans", 1..=4094, "4094").unit("VLANs").doc("Maximum number of VLANs; tags distinguish 4094.");
+    pub const TRIALS: Param = Param::count("trials", 1..=1000, "4")
+        .doc("Number of orders in which paths are packed into trees; the smallest packing is kept.");
 
-    /// Reads the three parameters.
     pub fn from_params(params: &Params) -> Plan {
         let count = |param: Param| params.count(param.name) as u32;
         Plan { paths_max: count(Plan::K), vlans_max: count(Plan::VLANS), trials: count(Plan::TRIALS) }
@@ -62,13 +43,14 @@ pub struct Tagged {
     pub vlan: u16,
 }
 
-/// The VLANs of a network.
 #[derive(Clone, Debug)]
 pub struct Vlans {
     class_count: usize,
     /// Start index in `tagged` of the paths of (from, to), and the end of the last.
     first: Vec<u32>,
     tagged: Vec<Tagged>,
+    /// Number of VLANs that all paths would need without a limit.
+    #[cfg(test)]
     needed: u32,
 }
 
@@ -107,8 +89,7 @@ impl Vlans {
             }
             trees.extend(pack(topology, to, &chosen, plan.trials, &mut rng).into_iter().enumerate());
         }
-        // The first trees of all destinations precede the second ones: the limit must not exclude
-        // whole destinations.
+        // First trees of all destinations come first: the limit must not exclude destinations.
         trees.sort_by_key(|(nth, tree)| (*nth, tree.to));
         let trees: Vec<Tree> = trees.into_iter().map(|(_, tree)| tree).collect();
         let vlan_of_tree = merge(topology, &trees);
@@ -125,6 +106,7 @@ impl Vlans {
             class_count,
             first: vec![0],
             tagged: Vec::new(),
+            #[cfg(test)]
             needed: vlan_of_tree.iter().copied().max().map_or(0, |last| last + 1),
         };
         for mut tagged in of_pair {
@@ -135,20 +117,13 @@ impl Vlans {
         vlans
     }
 
-    /// Returns the number of VLANs that all paths would need without a limit.
-    pub fn needed(&self) -> u32 {
-        self.needed
-    }
-
-    /// Returns the paths of a pair, in the order of their numbers.
     #[inline]
     pub fn paths(&self, from: ClassIx, to: ClassIx) -> &[Tagged] {
         let pair = from.0 as usize * self.class_count + to.0 as usize;
         &self.tagged[self.first[pair] as usize..self.first[pair + 1] as usize]
     }
 
-    /// Returns the start of a pair's paths among those of `from`; with `to` = the number of
-    /// classes, the number of these.
+    /// Returns the start of a pair's paths among those of `from`; their number at the last `to`.
     pub fn offset(&self, from: ClassIx, to: ClassIx) -> usize {
         let row = from.0 as usize * self.class_count;
         (self.first[row + to.0 as usize] - self.first[row]) as usize
@@ -391,7 +366,7 @@ mod tests {
                     cables.entry(tagged.vlan).or_default().extend(links.iter().map(|link| link.0 / 2));
                 }
             }
-            assert_eq!(cables.len() as u32, vlans.needed(), "{family}");
+            assert_eq!(cables.len() as u32, vlans.needed, "{family}");
             for (vlan, cables) in cables {
                 assert!(!has_loop(&topology, cables), "{family}: VLAN {vlan} has a loop");
             }
@@ -410,7 +385,7 @@ mod tests {
     #[test]
     fn clos_networks_need_one_vlan_per_core() {
         for (family, cores) in [("fat-tree:k=4", 4), ("fat-tree:k=8", 16), ("leaf-spine:leaves=4,spines=6", 6)] {
-            assert_eq!(vlans(family, &PLAN).2.needed(), cores, "{family}");
+            assert_eq!(vlans(family, &PLAN).2.needed, cores, "{family}");
         }
     }
 
@@ -442,7 +417,7 @@ mod tests {
     #[test]
     fn paths_beyond_the_limit_are_left_out() {
         let (_, routes, vlans) = vlans("fat-tree:k=4", &Plan { vlans_max: 3, ..PLAN });
-        assert_eq!(vlans.needed(), 4);
+        assert_eq!(vlans.needed, 4);
         let across = vlans.paths(ClassIx(0), ClassIx(7));
         assert_eq!(across.len(), 3);
         assert!(across.iter().all(|tagged| tagged.vlan < 3));

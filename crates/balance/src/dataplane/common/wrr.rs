@@ -6,22 +6,15 @@ use net::RandomStream;
 
 use super::paths::PathIndex;
 use crate::dataplane::{Cx, PacketView};
-use crate::params::{Param, ParamKind};
+use crate::params::Param;
 
-/// The parameter for the first turn.
-pub const START: Param = Param {
-    name: "start",
-    kind: ParamKind::Choice(&["random", "first"]),
-    default: "random",
-    unit: "",
-    doc: "First turn: at random, or the first path (then all edges begin alike).",
-};
+pub const START: Param = Param::choice("start", &["random", "first"], "random")
+    .doc("First turn: at random, or the first path (then all edges begin alike).");
 
 /// Picks an element of `live`. `credits` holds the credit of each path, by path number; `weight`
 /// returns the weight of the element at a position of `live`. Ties are won by the first.
 ///
-/// Weights may differ from call to call, and paths may be added and removed: they keep their
-/// credit.
+/// Weights may differ from call to call; added and removed paths keep their credit.
 pub fn pick(live: &[u16], credits: &mut [f64], weight: impl Fn(usize) -> f64) -> u16 {
     let (mut total, mut best) = (0.0, live[0]);
     for (position, path) in live.iter().enumerate() {
@@ -52,8 +45,7 @@ pub fn deck(packet: &PacketView) -> usize {
     2 * packet.to.0 as usize + usize::from(!packet.is_data)
 }
 
-/// Credits of a smooth weighted round robin for each class, separately for data and for
-/// acknowledgements.
+/// Credits of smooth weighted round robin by class, separate for data and acknowledgements.
 pub struct SmoothWrr {
     starts_anywhere: bool,
     has_started: Vec<bool>,

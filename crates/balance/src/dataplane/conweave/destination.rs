@@ -1,13 +1,11 @@
-//! The destination edge: packets that arrive early on the new path wait for those still on the old
-//! one.
+//! The destination edge: early packets on the new path wait for those still on the old one.
 
 use net::Time;
 
 use super::tag::{Age, Epoch, FlowEpoch, Kind, Message, Tag, Ticks, identity};
-use crate::dataplane::common::flows::FlowTable;
+use crate::dataplane::common::FlowTable;
 use crate::dataplane::{Cx, Delivery, PacketView};
 
-/// Parameters and flow state of the destination edge.
 pub(super) struct Destination {
     pub(super) ticks: Ticks,
     /// Margin added to every estimate of the TAIL's arrival.
@@ -19,7 +17,6 @@ pub(super) struct Destination {
     pub(super) flows: FlowTable<Flow>,
 }
 
-/// State of a flow at the destination edge.
 #[derive(Clone)]
 pub(super) struct Flow {
     hash: u64,
@@ -28,9 +25,7 @@ pub(super) struct Flow {
     phase0: Option<(u32, Time)>,
     /// Departure time of the TAIL, from phase-1 packets.
     tail_time: u32,
-    /// Time at which held packets continue.
     flush_at: Time,
-    /// Time of the next timer.
     armed: Time,
     epoch: Epoch,
     /// Whether the TAIL came or its wait timed out: phase-1 packets pass.
@@ -102,8 +97,7 @@ impl Destination {
             if flow.is_holding && !(is_same_flow && tag.is_rerouted) {
                 flow.is_holding = false;
                 cx.release(packet.flow);
-                // Append it to the queue that is being released; otherwise it would overtake that
-                // queue.
+                // Append it to the queue being released; otherwise it would overtake that queue.
                 delivery = if is_same_flow { Delivery::Hold } else { Delivery::Pass };
             }
             flow.begin(tag.epoch);
@@ -155,7 +149,6 @@ impl Destination {
         Delivery::Hold
     }
 
-    /// Handles a timer of this flow.
     pub(super) fn on_timer(&mut self, cx: &mut Cx<'_>, number: u32) {
         let flow = self.flows.slot(number);
         if flow.armed <= cx.now {
@@ -174,8 +167,7 @@ impl Destination {
 }
 
 impl Flow {
-    /// Returns the expected arrival of the TAIL: as long after the last phase-0 packet as it left
-    /// after that packet.
+    /// Returns the expected arrival of the TAIL: as long after the last phase-0 packet as it left.
     fn tail_arrival(&self, ticks: Ticks, now: Time, default_wait: Time) -> Time {
         match self.phase0 {
             Some((left, arrived)) => arrived.saturating_add(ticks.between(left, self.tail_time)),

@@ -39,13 +39,13 @@
 //! - Hurts: where requests queue behind the flow's own burst and cause needless reroutes; where its
 //!   control packets are lost.
 
-use crate::dataplane::common::flows::FlowTable;
+use crate::dataplane::common::FlowTable;
 use crate::dataplane::{
-    Arrival, Control, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, NO_NEEDS, PacketView, Paths,
+    Arrival, Control, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths,
 };
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
@@ -59,70 +59,36 @@ mod tag;
 #[cfg(test)]
 mod tests;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "conweave",
-    title: "ConWeave",
-    summary: "Edges reroute flows whose path replies late, and hold packets of the new path back until the old one is empty.",
-    source: "P27; ConWeave, SIGCOMM 2023",
-    granularity: Granularity::MovableFlow,
-    reorders: Reorders::AtMoves,
-    senses: "round trips between edges, ECN marks at the far edge",
-    platforms: &[Platform::Simulator],
-    params: &[
-        Param {
-            name: "extra",
-            kind: ParamKind::Scaled,
-            default: "0.5rtt",
-            unit: "",
-            doc: "A reply is timely within the round trip between the edges and this; published: 4us, where hosts have a base RTT of 8 us (and a queue at its marking threshold takes 8 us too: `0.5hop` is the other reading).",
-        },
-        Param {
-            name: "pause",
-            kind: ParamKind::Scaled,
-            default: "2rtt",
-            unit: "",
-            doc: "Time for which a path is not picked after a NOTIFY; published: 16us.",
-        },
-        Param {
-            name: "flush_extra",
-            kind: ParamKind::Scaled,
-            default: "2rtt",
-            unit: "",
-            doc: "Grace beyond the estimated arrival of the TAIL; published: 16us, and 64us for lossless fat-trees.",
-        },
-        Param {
-            name: "wait",
-            kind: ParamKind::Scaled,
-            default: "25rtt",
-            unit: "",
-            doc: "Wait for a TAIL without an estimate; published: 200us in two tiers, 300us and 600us in three.",
-        },
-        Param {
-            name: "expiry",
-            kind: ParamKind::Scaled,
-            default: "37.5rtt",
-            unit: "",
-            doc: "A flow idle for longer may change path freely; published: 300us in two tiers, 1000us in three.",
-        },
-        Param {
-            name: "aging",
-            kind: ParamKind::Scaled,
-            default: "250rtt",
-            unit: "",
-            doc: "Idle time after which the far edge forgets a flow; published: 2ms.",
-        },
-    ],
-    example: "conweave:pause=1rtt",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(ConWeave::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("conweave", "ConWeave")
+    .summary(
+        "Edges reroute flows whose path replies late, and hold packets of the new path back until the old \
+         one is empty.",
+    )
+    .source("P27; ConWeave, SIGCOMM 2023")
+    .granularity(Granularity::MovableFlow)
+    .senses("round trips between edges, ECN marks at the far edge")
+    .params(&[
+        Param::scaled("extra", "0.5rtt").doc(
+            "A reply is timely within the round trip between the edges and this; published: 4us, where hosts \
+             have a base RTT of 8 us (and a queue at its marking threshold takes 8 us too: `0.5hop` is the other \
+             reading).",
+        ),
+        Param::scaled("pause", "2rtt").doc("Time for which a path is not picked after a NOTIFY; published: 16us."),
+        Param::scaled("flush_extra", "2rtt")
+            .doc("Grace beyond the estimated arrival of the TAIL; published: 16us, and 64us for lossless fat-trees."),
+        Param::scaled("wait", "25rtt")
+            .doc("Wait for a TAIL without an estimate; published: 200us in two tiers, 300us and 600us in three."),
+        Param::scaled("expiry", "37.5rtt")
+            .doc("A flow idle for longer may change path freely; published: 300us in two tiers, 1000us in three."),
+        Param::scaled("aging", "250rtt").doc("Idle time after which the far edge forgets a flow; published: 2ms."),
+    ])
+    .example("conweave:pause=1rtt")
+    .edge(|env, params| Box::new(ConWeave::new(env, params)));
 
 /// Size of a control packet on the wire, bytes.
 const CONTROL_BYTES: u16 = 64;
 
-/// Returns the round trip of a request to the edge of `to` and its reply in an empty network, on
-/// the first path.
+/// Returns the round trip of a request to the edge of `to` in an empty network, first path.
 fn request_rtt(env: &EdgeEnv<'_>, to: ClassIx) -> Time {
     let one_way = |link: LinkIx, bytes: u32| {
         let link = env.topology.link(link);

@@ -3,10 +3,9 @@
 use net::{RandomStream, Time};
 
 use super::tag::{Epoch, FlowEpoch, Kind, Tag, Ticks, identity};
-use crate::dataplane::common::flows::FlowTable;
+use crate::dataplane::common::FlowTable;
 use crate::dataplane::{PacketView, Paths};
 
-/// Parameters and flow state of the source edge.
 pub(super) struct Source {
     pub(super) ticks: Ticks,
     /// Time after a request within which its reply is timely, per class.
@@ -19,14 +18,12 @@ pub(super) struct Source {
     pub(super) flows: FlowTable<Flow>,
 }
 
-/// State of a flow at the source edge.
 #[derive(Clone, Default)]
 pub(super) struct Flow {
     hash: u64,
     last_sent: Time,
     /// Deadline of a timely reply to the epoch's request; [`Time::MAX`] once it is irrelevant.
     deadline: Time,
-    /// Departure time of the epoch's TAIL.
     tail_time: u32,
     path: u16,
     epoch: Epoch,
@@ -72,8 +69,7 @@ impl Pauses {
         self.slot(class, path).is_some_and(|until| now < *until)
     }
 
-    /// Draws two random paths; returns the first one not paused, else `current`, else the first one
-    /// drawn.
+    /// Draws two random paths; returns the first not paused, else `current`, else the first.
     fn pick(&mut self, class: usize, live: &[u16], current: Option<u16>, now: Time, rng: &mut RandomStream) -> u16 {
         let mut draw = || live[rng.next_below(live.len() as u64) as usize];
         let drawn = [draw(), draw()];
@@ -130,7 +126,6 @@ impl Source {
         (path, tag)
     }
 
-    /// Handles the reply to a request.
     pub(super) fn on_reply(&mut self, now: Time, of: FlowEpoch) {
         let flow = self.flows.slot(of.flow);
         if flow.is(of) && !flow.is_rerouted && now < flow.deadline && flow.deadline != Time::MAX {
@@ -139,7 +134,6 @@ impl Source {
         }
     }
 
-    /// Handles a mark of a packet on a path to `class`.
     pub(super) fn on_notify(&mut self, now: Time, class: usize, path: u16) {
         self.pauses.pause(class, path, now.saturating_add(self.pause));
     }

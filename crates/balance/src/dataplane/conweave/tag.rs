@@ -55,13 +55,11 @@ impl Epoch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
-    /// Requests an RTT_REPLY.
     Request,
     /// The last packet on the old path.
     Tail,
 }
 
-/// The overlay header, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
     pub(super) kind: Kind,
@@ -121,7 +119,6 @@ impl Ticks {
     }
 }
 
-/// A control message between edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// The RTT_REQUEST of an epoch arrived.
@@ -132,7 +129,6 @@ pub(super) enum Message {
     Notify(u16),
 }
 
-/// A flow at one of its epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowEpoch {
     pub(super) flow: u32,
@@ -147,7 +143,6 @@ pub(super) fn identity(hash: u64) -> u32 {
 }
 
 impl Message {
-    /// Packs the message into word and tag of a control packet.
     pub(super) fn pack(self) -> (u32, u32) {
         let about = |kind: u32, of: FlowEpoch| (of.flow, kind | (u32::from(of.epoch.0) << 2) | (of.identity << 8));
         match self {

@@ -1,17 +1,14 @@
-//! Blackholes of single (source, destination) pairs: timeouts on a path without any
-//! acknowledgement.
+//! Blackholes of single (source, destination) pairs: timeouts without any acknowledgement.
 
 use net::{HostIx, Time};
 
 use crate::dataplane::EdgeEnv;
 
-/// Suspicions, by pair of a host of this edge and any host. A pair without any takes one lookup of
-/// an empty list.
+/// Suspicions by pair of a host here and any host. A pair without any takes one lookup.
 pub(super) struct Holes {
     /// Number of each host among those of this edge; [`ELSEWHERE`] for others.
     local: Vec<u16>,
-    /// First suspicion of each pair, by local number × number of hosts + destination; [`NONE`]
-    /// without one.
+    /// First suspicion of a pair, by local number × number of hosts + destination, or [`NONE`].
     first: Vec<u32>,
     suspicions: Vec<Suspicion>,
     /// First entry of the list of unused suspicions.
@@ -31,8 +28,7 @@ struct Suspicion {
 }
 
 const ELSEWHERE: u16 = u16::MAX;
-/// Zero, so that the table of pairs uses memory only for pairs with suspicions; suspicions are
-/// numbered from 1.
+/// Zero, so that pairs without suspicions use no memory; suspicions are numbered from 1.
 const NONE: u32 = 0;
 
 impl Holes {
@@ -66,14 +62,12 @@ impl Holes {
         Some((usize::from(local) * self.local.len() + dst.ix()) as u32)
     }
 
-    /// Returns whether the pair avoids the path.
     #[inline]
     pub(super) fn is_hole(&self, pair: u32, path: u16, now: Time) -> bool {
         self.in_use > 0
             && self.find(pair, path).is_some_and(|(_, at)| now.as_ps() < self.suspicions[at as usize - 1].hole_until)
     }
 
-    /// Records a timeout of a flow of the pair on the path.
     pub(super) fn timed_out(&mut self, pair: u32, path: u16, now: Time) {
         let at = self.find(pair, path).map_or_else(|| self.add(pair, path), |(_, at)| at);
         let suspicion = &mut self.suspicions[at as usize - 1];
@@ -83,7 +77,6 @@ impl Holes {
         }
     }
 
-    /// Records an acknowledgement for a packet of the pair that took the path.
     #[inline]
     pub(super) fn acknowledged(&mut self, pair: u32, path: u16) {
         if self.in_use == 0 {
@@ -113,7 +106,6 @@ impl Holes {
         *first
     }
 
-    /// Returns the suspicion of a path and its predecessor in the list of the pair.
     fn find(&self, pair: u32, path: u16) -> Option<(u32, u32)> {
         let (mut before, mut at) = (NONE, self.first[pair as usize]);
         while at != NONE {

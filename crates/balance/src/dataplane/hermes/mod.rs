@@ -56,32 +56,23 @@ use self::failures::Holes;
 use self::one_way::OneWay;
 use self::path::{Condition, PathState, Rules};
 use self::probes::{Agent, Answer};
-use crate::dataplane::common::dre::{Dre, DreRule};
-use crate::dataplane::common::paths::{KnownLive, PathIndex};
+use crate::dataplane::common::{Dre, DreRule, KnownLive, PathIndex};
 use crate::dataplane::{
-    Arrival, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, NO_NEEDS, PacketView,
-    PathFeedback, PathLoss, Paths,
+    Arrival, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, PacketView, PathFeedback,
+    PathLoss, Paths,
 };
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
+use crate::entry::{Entry, Granularity};
 use crate::params::Params;
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "hermes",
-    title: "Hermes",
-    summary: "Senses paths by RTT, ECN, losses and probes, and moves flows off bad paths if another is notably better.",
-    source: "P13.1; Hermes, SIGCOMM 2017",
-    granularity: Granularity::CautiousPacket,
-    reorders: Reorders::AtMoves,
-    senses: "round-trip times, ECN marks, timeouts, retransmissions, probes",
-    platforms: &[Platform::Simulator],
-    params: params::PARAMS,
-    example: "hermes:ecn=auto",
-    needs: NO_NEEDS,
-    build: Build::Edge(|env, params| Box::new(Hermes::new(env, params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("hermes", "Hermes")
+    .summary("Senses paths by RTT, ECN, losses and probes, and moves flows off bad paths if another is notably better.")
+    .source("P13.1; Hermes, SIGCOMM 2017")
+    .granularity(Granularity::CautiousPacket)
+    .senses("round-trip times, ECN marks, timeouts, retransmissions, probes")
+    .params(params::PARAMS)
+    .example("hermes:ecn=auto")
+    .edge(|env, params| Box::new(Hermes::new(env, params)));
 
-/// State of a flow at its edge.
 #[derive(Clone, Copy, Default)]
 struct FlowState {
     /// Number of its (source, destination) pair in [`Holes`]; `None` if it starts elsewhere.
@@ -104,7 +95,6 @@ struct Hermes {
     counts_duplicates: bool,
     dre: DreRule,
     index: PathIndex,
-    /// State of each path, by number.
     paths: Vec<PathState>,
     flows: Vec<FlowState>,
     holes: Holes,
@@ -135,7 +125,6 @@ impl Hermes {
         }
     }
 
-    /// Returns the condition of a path for the flows of `pair`.
     #[inline]
     fn condition(&self, now: Time, to: ClassIx, path: u16, pair: Option<u32>) -> Condition {
         if pair.is_some_and(|pair| self.holes.is_hole(pair, path, now)) {
@@ -175,7 +164,6 @@ impl Hermes {
         self.dre.bytes(&state.rate, self.dre.tick(now))
     }
 
-    /// Returns the next path of a flow on `current`.
     fn reconsider(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], current: u16) -> u16 {
         let flow = self.flows[packet.flow as usize];
         let (to, pair, now_ps) = (packet.to, flow.pair, cx.now.as_ps());
@@ -248,8 +236,7 @@ fn least(cx: &mut Cx<'_>, candidates: impl Iterator<Item = (u8, f64, u16)>) -> O
         if order.is_lt() {
             (best, ties) = (Some((rank, rate, path)), 1);
         } else if order.is_eq() {
-            // The n-th of equals replaces the current one with probability 1/n, so all are equally
-            // likely.
+            // The n-th of equals replaces the current one with probability 1/n: all are equal.
             ties += 1;
             if cx.rng.next_below(ties) == 0 {
                 best = Some((rank, rate, path));
@@ -269,8 +256,7 @@ impl EdgeBalancer for Hermes {
         let path = match paths.current {
             Some(current) => self.reconsider(cx, packet, paths.live, current),
             None => {
-                // A new flow, perhaps with the number of one that has ended, or a flow whose path
-                // is down.
+                // A new flow, perhaps with a reused number, or a flow whose path is down.
                 let pair = self.holes.pair(packet.src, packet.dst);
                 self.flows[flow] = FlowState { pair, ..FlowState::default() };
                 self.place(cx, packet.to, paths.live, pair)

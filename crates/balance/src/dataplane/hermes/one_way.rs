@@ -4,10 +4,9 @@ use net::Time;
 use net::routes::ClassIx;
 
 use crate::dataplane::EdgeEnv;
-use crate::dataplane::common::congestion_from_leaf::CongestionFromLeaf;
+use crate::dataplane::common::CongestionFromLeaf;
 
-/// One-way delays: measured where packets leave the fabric, and returned to the edge where they
-/// entered.
+/// One-way delays: measured where packets leave the fabric, returned to where they entered.
 pub(super) struct OneWay {
     /// Delay of an empty path from each class to here: propagation, ps, and ps per byte.
     empty: Vec<(u64, f64)>,
@@ -41,7 +40,6 @@ impl OneWay {
         (one_way.as_ps().saturating_sub(empty_ps) / self.step_ps).min(u64::from(u16::MAX)) as u16
     }
 
-    /// Converts steps to picoseconds.
     pub(super) fn read(&self, queueing: u16) -> u64 {
         u64::from(queueing) * self.step_ps
     }

@@ -1,31 +1,21 @@
 //! Parameters of Hermes, with the values of the paper and of the authors' code.
 
-use crate::params::{Param, ParamKind};
+use crate::params::Param;
 
 const fn time(name: &'static str, default: &'static str, doc: &'static str) -> Param {
-    Param { name, kind: ParamKind::Scaled, default, unit: "", doc }
+    Param::scaled(name, default).doc(doc)
 }
 
 const fn share(name: &'static str, default: &'static str, unit: &'static str, doc: &'static str) -> Param {
-    Param { name, kind: ParamKind::Number { min: 0.0, max: 1.0 }, default, unit, doc }
+    Param::number(name, 0.0..=1.0, default).unit(unit).doc(doc)
 }
 
 /// All parameters, in the order of `anabranch list`.
 pub(super) const PARAMS: &[Param] = &[
-    Param {
-        name: "signal",
-        kind: ParamKind::Choice(&["rtt", "one-way"]),
-        default: "rtt",
-        unit: "",
-        doc: "The measured quantity: round trips, or one-way delays by perfect clocks.",
-    },
-    Param {
-        name: "ecn",
-        kind: ParamKind::Choice(&["auto", "on", "off"]),
-        default: "auto",
-        unit: "",
-        doc: "Whether marks count: always, never, or from the first one seen.",
-    },
+    Param::choice("signal", &["rtt", "one-way"], "rtt")
+        .doc("The measured quantity: round trips, or one-way delays by perfect clocks."),
+    Param::choice("ecn", &["auto", "on", "off"], "auto")
+        .doc("Whether marks count: always, never, or from the first one seen."),
     time("good", "0.5hop", "A path is good below the base RTT plus this; published: 20-40us at a hop delay of 80 us."),
     time("congested", "1.5hop", "And congested above the base RTT plus this; published: 1.5 hop delays, 120us."),
     time("better", "1hop", "RTT by which a notably better path is faster (D_rtt); published: one hop delay, 80us."),
@@ -36,13 +26,9 @@ pub(super) const PARAMS: &[Param] = &[
         "",
         "Share of marks by which a notably better path has fewer (D_ecn); published: 3-10 %.",
     ),
-    Param {
-        name: "min_sent",
-        kind: ParamKind::Count { min: 0, max: 1 << 40 },
-        default: "600000",
-        unit: "bytes",
-        doc: "Bytes a flow must have sent before it may leave a congested path (S); published: 100-800 KB.",
-    },
+    Param::count("min_sent", 0..=1 << 40, "600000")
+        .unit("bytes")
+        .doc("Bytes a flow must have sent before it may leave a congested path (S); published: 100-800 KB."),
     share(
         "max_rate",
         "0.3",
@@ -54,54 +40,23 @@ pub(super) const PARAMS: &[Param] = &[
         "0.375rtt",
         "Time between two decays of the rate estimators; published: 30us at a base RTT of 80 us.",
     ),
-    Param {
-        name: "alpha",
-        kind: ParamKind::Number { min: 0.001, max: 1.0 },
-        default: "0.2",
-        unit: "",
-        doc: "Share the rate estimators forget at each decay.",
-    },
+    Param::number("alpha", 0.001..=1.0, "0.2").doc("Share the rate estimators forget at each decay."),
     time("probe", "6.25rtt", "Interval of probes to each edge; published: 100-500us at a base RTT of 80 us."),
-    Param {
-        name: "probes",
-        kind: ParamKind::Count { min: 0, max: 8 },
-        default: "2",
-        unit: "",
-        doc: "Random paths probed each interval, in addition to the best one so far; 0 for no probing.",
-    },
-    Param {
-        name: "probe_bytes",
-        kind: ParamKind::Count { min: 40, max: 1500 },
-        default: "64",
-        unit: "bytes",
-        doc: "Size of a probe and of its reply.",
-    },
+    Param::count("probes", 0..=8, "2")
+        .doc("Random paths probed each interval, in addition to the best one so far; 0 for no probing."),
+    Param::count("probe_bytes", 40..=1500, "64").unit("bytes").doc("Size of a probe and of its reply."),
     time(
         "probe_timeout",
         "25rtt",
         "A probe without a reply within this time is lost; 2ms at a base RTT of 80 us (not published).",
     ),
-    Param {
-        name: "timeouts",
-        kind: ParamKind::Count { min: 0, max: 1000 },
-        default: "3",
-        unit: "",
-        doc: "A path is a blackhole for a pair after more than this number of timeouts without any acknowledgement.",
-    },
-    Param {
-        name: "duplicates",
-        kind: ParamKind::Choice(&["count", "ignore"]),
-        default: "count",
-        unit: "",
-        doc: "Whether data that arrives twice counts as a timeout of the path of its acknowledgements (not published).",
-    },
-    Param {
-        name: "retx",
-        kind: ParamKind::Number { min: 1e-4, max: 1.0 },
-        default: "0.01",
-        unit: "",
-        doc: "Share of retransmitted packets above which an uncongested path is considered to drop at random.",
-    },
+    Param::count("timeouts", 0..=1000, "3")
+        .doc("A path is a blackhole for a pair after more than this number of timeouts without any acknowledgement."),
+    Param::choice("duplicates", &["count", "ignore"], "count").doc(
+        "Whether data that arrives twice counts as a timeout of the path of its acknowledgements (not published).",
+    ),
+    Param::number("retx", 1e-4..=1.0, "0.01")
+        .doc("Share of retransmitted packets above which an uncongested path is considered to drop at random."),
     time("retx_window", "125rtt", "Time over which that share is taken; published: 10ms at a base RTT of 80 us."),
     time("failed_for", "12500rtt", "How long a failed path is avoided; 1 s at a base RTT of 80 us (not published)."),
     time(
@@ -119,7 +74,7 @@ pub(super) const PARAMS: &[Param] = &[
         "drift",
         "0.01",
         "",
-        "Share of the difference by which averages of an idle path drift back each tick; authors' code: 1 %, 0 for never.",
+        "Share of the difference by which averages of an idle path drift back each tick; authors' code: 1 %; 0: never.",
     ),
     time("drift_tick", "0.75rtt", "Time between two such ticks; authors' code: 60us at a base RTT of 80 us."),
 ];

@@ -4,7 +4,7 @@ use net::Time;
 use net::routes::ClassIx;
 
 use crate::dataplane::EdgeEnv;
-use crate::dataplane::common::dre::{Dre, power};
+use crate::dataplane::common::{Dre, power};
 use crate::params::Params;
 
 /// The condition of a path; better conditions compare as less.
@@ -16,14 +16,11 @@ pub(super) enum Condition {
     Failed,
 }
 
-/// Measurements of one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PathState {
     /// Average RTT, ps; 0 without a measurement.
     rtt_ps: f64,
-    /// Average share of marked packets.
     marked: f64,
-    /// Time of the last measurement.
     measured_ps: u64,
     /// Rate of this edge's traffic on the path.
     pub(super) rate: Dre,
@@ -43,7 +40,6 @@ struct Window {
     was_congested: bool,
 }
 
-/// Whether marks count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Marks {
     Count,
@@ -52,7 +48,6 @@ enum Marks {
     NoneYet,
 }
 
-/// Weight of the newest RTT in the average.
 const RTT_GAIN: f64 = 1.0 / 8.0;
 /// Weight of the newest packet in the share of marks.
 const MARK_GAIN: f64 = 1.0 / 16.0;
@@ -142,7 +137,6 @@ impl Rules {
         }
     }
 
-    /// Returns whether `path` is notably better than `current`.
     pub(super) fn is_better(&self, path: &PathState, current: &PathState, to: ClassIx, now: Time) -> bool {
         if path.rtt_ps == 0.0 || current.rtt_ps == 0.0 {
             return false;
@@ -160,7 +154,6 @@ impl Rules {
         path.measured_ps = now.as_ps();
     }
 
-    /// Records a measured RTT.
     pub(super) fn note_rtt(&self, path: &mut PathState, to: ClassIx, rtt_ps: u64, now: Time) {
         self.settle(path, to, now);
         let sample = rtt_ps.max(1) as f64;
@@ -168,7 +161,6 @@ impl Rules {
         path.window.was_congested |= self.congestion(path, to, now) == Condition::Congested;
     }
 
-    /// Records a delivered packet and whether it was marked.
     pub(super) fn note_mark(&mut self, path: &mut PathState, to: ClassIx, is_marked: bool, now: Time) {
         if is_marked && self.marks == Marks::NoneYet {
             self.marks = Marks::Count;

@@ -3,14 +3,13 @@
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
-use crate::dataplane::common::paths::{KnownLive, PathIndex};
+use crate::dataplane::common::{KnownLive, PathIndex};
 use crate::dataplane::{Control, ControlArrival, Cx, EdgeEnv};
 use crate::params::Params;
 
 /// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Answer {
-    /// Path of the probe.
     pub(super) path: u16,
     /// Round trip, plus the additional time of a data packet, picoseconds.
     pub(super) rtt_ps: u64,
@@ -20,7 +19,6 @@ pub(super) struct Answer {
     pub(super) queueing: u16,
 }
 
-/// A probe in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     is_out: bool,
@@ -52,8 +50,7 @@ pub(super) struct Agent {
     /// By class, round and number in the round.
     probes: Vec<Probe>,
     memories: Vec<Memory>,
-    /// Additional time of a full-size packet to a host of each class, compared with a probe, both
-    /// directions, ps.
+    /// Additional time of a full-size packet to each class over a probe, both ways, ps.
     longer_ps: Vec<u64>,
     /// Reverse path of every path that leads here, by path of `inward`.
     back: Vec<u16>,
@@ -180,7 +177,6 @@ impl Agent {
         })
     }
 
-    /// Updates the best path of this interval.
     pub(super) fn remember(&mut self, to: ClassIx, path: u16, rtt_ps: u64) {
         let best = &mut self.memories[to.0 as usize].best;
         if best.is_none_or(|(least, _)| rtt_ps < least) {
@@ -195,7 +191,6 @@ impl Agent {
         cx.send(Control { to, path, bytes: self.bytes, is_ecn_capable: true, word, tag: 0 });
     }
 
-    /// Returns whether one of the first `count` probes of the round is on `path`.
     fn is_probed(&self, first: usize, count: usize, path: u16) -> bool {
         self.probes[first..first + count].iter().any(|probe| probe.is_out && probe.path == path)
     }
@@ -218,8 +213,7 @@ fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u64) -> u64 {
     env.base_rtt[class].as_ps().saturating_sub(probe_ps)
 }
 
-/// Returns, for every path that leads here, the number of the path from here that crosses the same
-/// cables.
+/// Returns, for every path that leads here, the number of the path from here over its cables.
 fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
     let mut back = Vec::with_capacity(inward.total());
     for class in (0..inward.class_count() as u32).map(ClassIx) {
@@ -234,7 +228,6 @@ fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
     back
 }
 
-/// Returns the number of the path over these links.
 fn rank(env: &EdgeEnv<'_>, to: ClassIx, links: &[LinkIx]) -> Option<u16> {
     let (mut at, mut rank) = (env.edge, 0u32);
     for link in links {

@@ -102,8 +102,7 @@ fn a_flow_leaves_a_congested_path_only_after_it_has_sent_enough() {
     measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
     assert_eq!([next(&mut bench, 1), next(&mut bench, 1)], [0, 0], "1500 and 3000 bytes are not more than 3000");
     assert_eq!(next(&mut bench, 1), 1);
-    // The number goes to a new flow, which has to send enough itself; the path is congested for it
-    // too.
+    // The number goes to a new flow, which must send enough itself; its path is congested too.
     measure(&mut bench, [1.0, 0.0, 0.0, 0.0]);
     bench.choose_path(&packet(1), None);
     (0..60).for_each(|_| measure(&mut bench, [2.6, 0.0, 0.0, 0.0]));
@@ -115,8 +114,7 @@ fn a_fast_flow_stays() {
     let mut bench = Bench::edge(RULE, 4);
     settled(&mut bench, 1, 100);
     measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
-    // 100 packets at once look like 6.4 Gb/s with a time constant of 187.5 us; 3 Gb/s are the
-    // limit.
+    // 100 packets at once look like 6.4 Gb/s (time constant 187.5 us); 3 Gb/s are the limit.
     assert_eq!(next(&mut bench, 1), 0);
     bench.wait(Time::from_us(200));
     assert_eq!(next(&mut bench, 1), 1);
@@ -218,8 +216,7 @@ fn a_pair_avoids_its_blackhole_and_others_do_not() {
     assert_eq!(placed(&mut bench, 40..44), [4, 0, 0, 0]);
 }
 
-/// Sends 199 packets of flow 1 on path 0, `resent` of them retransmissions, and one more that ends
-/// the window.
+/// Sends 199 packets of flow 1 on path 0, `resent` of them again, and one to end the window.
 fn window(bench: &mut Bench, resent: u32) {
     settled(bench, 1, 199 - resent);
     for _ in 0..resent {
@@ -273,7 +270,6 @@ fn paths_may_vanish_and_return() {
     assert_eq!(placed(&mut bench, 10..12), [2, 0, 0, 0]);
 }
 
-/// Returns the probes of one turn of the agent.
 fn probes(bench: &mut Bench) -> Vec<crate::dataplane::Control> {
     bench.commands = Default::default();
     bench.timer(0);
@@ -329,8 +325,7 @@ fn an_empty_path_probes_as_good_and_a_queue_does_not() {
     for (queueing, is_good) in [(0, true), (39, true), (41, false)] {
         let mut bench = Bench::edge("hermes:drift=0", 4);
         let sent = probes(&mut bench);
-        // A probe is shorter and turns round before the host; paths must not look faster because of
-        // this.
+        // A probe is shorter and turns before the host; paths must not look faster for that.
         answer(&mut bench, &sent[0], Time::from_us(queueing), false);
         let hits = placed(&mut bench, 0..20);
         assert_eq!(hits[usize::from(sent[0].path)] == 20, is_good, "{queueing} us: {hits:?}");
@@ -344,8 +339,7 @@ fn lost_probe_fails_path_until_next_delivery() {
     let first = probes(&mut bench);
     let lost: Vec<u16> = first.iter().map(|probe| probe.path).collect();
     let placed = |bench: &mut Bench| {
-        let mut hits = [0; 8];
-        (0..200).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
+        let hits: [u32; 8] = bench.hits((0..200).map(packet));
         hits
     };
     // The timeout is 25 base RTTs, four intervals.

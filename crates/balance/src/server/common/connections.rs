@@ -9,12 +9,10 @@ use super::server_first::{Picker, ServerFirst};
 use crate::params::Params;
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
-/// Connections of the members of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct Connections(BTreeMap<MemberId, u32>);
 
 impl Connections {
-    /// Returns the number of connections of a member.
     pub fn of(&self, member: MemberId) -> u32 {
         self.0.get(&member).copied().unwrap_or(0)
     }
@@ -25,20 +23,17 @@ impl Connections {
         (f64::from(self.of(member.id)) + 1.0) / f64::from(member.weight)
     }
 
-    /// Counts a placed connection.
     pub fn placed(&mut self, member: MemberId) {
         let count = self.0.entry(member).or_insert(0);
         *count = count.saturating_add(1);
     }
 
-    /// Counts an ended connection.
     pub fn ended(&mut self, member: MemberId) {
         if let Some(count) = self.0.get_mut(&member) {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// Replaces the count by the member's report.
     pub fn reported(&mut self, member: &Member) {
         if let Some(connections) = member.stats.connections {
             self.0.insert(member.id, connections);
@@ -60,14 +55,12 @@ pub trait ByConnections: Send {
     fn choose(&self, cx: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize;
 }
 
-/// Such a rule with its connection counts.
 pub struct Counting<R> {
     rule: R,
     connections: Connections,
 }
 
 impl<R: ByConnections + 'static> Counting<R> {
-    /// Makes the rule with the path picker of its parameters.
     pub fn boxed(rule: R, params: &Params) -> Box<dyn ServerBalancer> {
         ServerFirst::boxed(Counting { rule, connections: Connections::default() }, params)
     }

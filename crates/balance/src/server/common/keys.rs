@@ -1,26 +1,19 @@
 //! Keys of consistent hashing, and the members that take part.
 
 use crate::hash;
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 use crate::server::{Member, MemberId, Pool, Request};
 
 /// The hashed part of a request.
-pub const KEY: Param = Param {
-    name: "key",
-    kind: ParamKind::Choice(&["tuple", "client"]),
-    default: "tuple",
-    unit: "",
-    doc: "Hashed key: the five-tuple, or the client's address (all its connections go to one member).",
-};
+pub const KEY: Param = Param::choice("key", &["tuple", "client"], "tuple")
+    .doc("Hashed key: the five-tuple, or the client's address (all its connections go to one member).");
 
-/// The value of the parameter [`KEY`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     is_client: bool,
 }
 
 impl Key {
-    /// Reads the parameter.
     pub fn new(params: &Params) -> Key {
         Key { is_client: params.text(KEY.name) == "client" }
     }
@@ -39,12 +32,10 @@ impl Key {
 /// a client is not considered, since one table serves all clients.
 pub type Shares = Vec<(MemberId, u32)>;
 
-/// Returns the shares of a pool.
 pub fn shares(pool: &Pool) -> impl Iterator<Item = (MemberId, u32)> {
     pool.members().iter().filter(|member| member.accepts_connections()).map(|member| (member.id, member.weight))
 }
 
-/// Returns the position of a member among candidates.
 pub fn position(candidates: &[&Member], member: MemberId) -> Option<usize> {
     candidates.binary_search_by_key(&member, |candidate| candidate.id).ok()
 }

@@ -5,3 +5,9 @@ pub mod keys;
 pub mod path;
 pub mod server_first;
 pub mod smooth_wrr;
+
+pub(crate) use connections::{ByConnections, Connections, Counting};
+pub(crate) use keys::{KEY, Key, Shares, position, shares};
+pub(crate) use path::{DIRECTION, HTP, PATH, Throughput};
+pub(crate) use server_first::{Picker, ServerFirst, least};
+pub(crate) use smooth_wrr::SmoothWrr;

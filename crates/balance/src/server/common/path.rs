@@ -14,37 +14,22 @@ use net::paths::Metric;
 use net::{Bandwidth, LinkIx};
 
 use crate::central::{NetworkView, Path};
-use crate::params::{Param, ParamKind, Params};
+use crate::params::{Param, Params};
 use crate::server::{Member, MemberRoute, Request, ServerNeeds, available};
 
-/// The parameter for the path picker.
-pub const PATH: Param = Param {
-    name: "path",
-    kind: ParamKind::Choice(&["base", "sph", "spl", "htp"]),
-    default: "base",
-    unit: "",
-    doc: "Path to the member: the default routes, fewest hops, lowest latency, or highest throughput of its narrowest link.",
-};
+pub const PATH: Param = Param::choice("path", &["default", "sph", "spl", "htp"], "default").doc(
+    "Path to the member: the default routes, fewest hops, lowest latency, or highest throughput of its \
+     narrowest link.",
+);
 
 /// The parameter for the throughput of a link.
-pub const HTP: Param = Param {
-    name: "htp",
-    kind: ParamKind::Choice(&["available", "capacity"]),
-    default: "available",
-    unit: "",
-    doc: "Throughput of a link: its capacity less its load, or its capacity.",
-};
+pub const HTP: Param = Param::choice("htp", &["available", "capacity"], "available")
+    .doc("Throughput of a link: its capacity less its load, or its capacity.");
 
 /// The parameter for the direction whose throughput counts.
-pub const DIRECTION: Param = Param {
-    name: "direction",
-    kind: ParamKind::Choice(&["request", "reply"]),
-    default: "request",
-    unit: "",
-    doc: "Direction whose throughput counts: from client to member, or back.",
-};
+pub const DIRECTION: Param = Param::choice("direction", &["request", "reply"], "request")
+    .doc("Direction whose throughput counts: from client to member, or back.");
 
-/// The throughput of links by the parameters [`HTP`] and [`DIRECTION`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throughput {
     is_available: bool,
@@ -52,7 +37,6 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// Reads the parameters.
     pub fn new(params: &Params) -> Throughput {
         Throughput {
             is_available: params.text(HTP.name) == "available",
@@ -65,7 +49,6 @@ impl Throughput {
         if self.is_reply { link.reverse() } else { link }
     }
 
-    /// Returns the throughput of a link towards a member.
     pub fn of(&self, view: &NetworkView<'_>, link: LinkIx) -> Bandwidth {
         let link = self.loaded(link);
         if self.is_available { available(view, link) } else { view.topology.link(link).rate }
@@ -79,7 +62,7 @@ impl Throughput {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    Base,
+    Default,
     Sph,
     Spl,
     Htp,
@@ -93,20 +76,18 @@ pub struct PathPicker {
 }
 
 impl PathPicker {
-    /// Reads [`PATH`], [`HTP`] and [`DIRECTION`].
     pub fn new(params: &Params) -> PathPicker {
         let rule = match params.text(PATH.name) {
             "sph" => Rule::Sph,
             "spl" => Rule::Spl,
             "htp" => Rule::Htp,
-            _ => Rule::Base,
+            _ => Rule::Default,
         };
         PathPicker { rule, throughput: Throughput::new(params) }
     }
 
-    /// Returns whether requests use the default routes.
-    pub fn is_base(&self) -> bool {
-        self.rule == Rule::Base
+    pub fn is_default(&self) -> bool {
+        self.rule == Rule::Default
     }
 
     /// Returns the path to a member; `None` for the default routes. Default routes do not lead over
@@ -114,8 +95,8 @@ impl PathPicker {
     pub fn pick(&self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
         let route = MemberRoute::to(view, request.edge, member.place)?;
         let path = match self.rule {
-            Rule::Base if route.tail.is_none() => return None,
-            Rule::Base | Rule::Sph => route.shortest(Metric::Hops, |_| true),
+            Rule::Default if route.tail.is_none() => return None,
+            Rule::Default | Rule::Sph => route.shortest(Metric::Hops, |_| true),
             Rule::Spl => route.shortest(Metric::Delay, |_| true),
             Rule::Htp => route.widest(|link| self.throughput.of(view, link)).map(|(path, _)| path),
         };
@@ -125,7 +106,7 @@ impl PathPicker {
     /// Returns the network data it reads.
     pub fn needs(&self) -> ServerNeeds {
         match self.rule {
-            Rule::Base | Rule::Sph => ServerNeeds::default(),
+            Rule::Default | Rule::Sph => ServerNeeds::default(),
             Rule::Spl => ServerNeeds { latency: true, ..ServerNeeds::default() },
             Rule::Htp => self.throughput.needs(),
         }

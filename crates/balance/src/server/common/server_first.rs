@@ -5,7 +5,6 @@ use crate::central::{NetworkView, Path};
 use crate::params::Params;
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
-/// The rule that picks a server.
 pub trait Picker: Send {
     /// Returns the data the rule reads.
     const NEEDS: ServerNeeds;
@@ -17,13 +16,11 @@ pub trait Picker: Send {
     /// Counts a placed connection, picked by this rule or by another component.
     fn placed(&mut self, _request: &Request, _choice: &Choice) {}
 
-    /// Counts an ended connection.
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
     /// Handles a new report of a member, or the expiry of its last one.
     fn reported(&mut self, _member: &Member) {}
 
-    /// Handles new counters of a member's rules.
     fn counted(&mut self, _member: &Member) {}
 
     /// Handles changes of members, weights, or availability.
@@ -42,7 +39,6 @@ pub struct ServerFirst<P> {
 }
 
 impl<P: Picker + 'static> ServerFirst<P> {
-    /// Makes the rule with the path picker of its parameters.
     pub fn boxed(picker: P, params: &Params) -> Box<dyn ServerBalancer> {
         Box::new(ServerFirst { picker, path: PathPicker::new(params) })
     }
@@ -95,7 +91,7 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
     }
 
     fn assign_slots(&self, shares: &[(MemberId, u32)], slots: usize) -> Option<Vec<MemberId>> {
-        if self.path.is_base() { self.picker.divide(shares, slots) } else { None }
+        if self.path.is_default() { self.picker.divide(shares, slots) } else { None }
     }
 }
 

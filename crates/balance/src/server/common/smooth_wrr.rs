@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use crate::server::{Member, MemberId, Pool};
 
-/// Credit of each member.
 #[derive(Clone, Debug, Default)]
 pub struct SmoothWrr(BTreeMap<MemberId, f64>);
 

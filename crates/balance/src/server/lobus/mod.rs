@@ -13,8 +13,7 @@
 //! `size` is a download, so `direction` is `reply`. `choose=disjoint` takes the server of the
 //! lowest wait, then the path of the lowest cost to it.
 //!
-//! Pitfall: with `htp=capacity` there are no counters, and only ended connections free a path
-//! again.
+//! Pitfall: with `htp=capacity`, without counters, only ended connections free a path.
 //!
 //! - Helps: where both server and path matter: latency, transfer and waiting are one sum.
 //! - Hurts: where sizes of responses differ much from `size`; with `htp=capacity`, which ignores
@@ -26,74 +25,36 @@ use std::sync::Arc;
 use net::{FiveTuple, LinkIx, NodeIx, Time, paths};
 
 use crate::central::{NetworkView, Path};
-use crate::dataplane::NO_NEEDS;
-use crate::entry::{Build, Entry, Granularity, Platform, Reorders};
-use crate::params::{Param, ParamKind, Params};
-use crate::server::common::connections::Connections;
-use crate::server::common::path::{DIRECTION, HTP, Throughput};
-use crate::server::common::server_first::least;
+use crate::entry::Entry;
+use crate::params::{Param, Params};
+use crate::server::common::{Connections, DIRECTION, HTP, Throughput, least};
 use crate::server::{
     Choice, Ended, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds,
 };
 
-const PATHS: Param = Param {
-    name: "paths",
-    kind: ParamKind::Count { min: 1, max: 64 },
-    default: "4",
-    unit: "",
-    doc: "Number of shortest paths by latency considered per member.",
-};
+const PATHS: Param =
+    Param::count("paths", 1..=64, "4").doc("Number of shortest paths by latency considered per member.");
 
-const SIZE: Param = Param {
-    name: "size",
-    kind: ParamKind::Count { min: 0, max: 1_000_000_000_000 },
-    default: "100000",
-    unit: "B",
-    doc: "Bytes expected of a request of unknown size.",
-};
+const SIZE: Param =
+    Param::count("size", 0..=1_000_000_000_000, "100000").unit("B").doc("Bytes expected of a request of unknown size.");
 
-const SERVICE: Param = Param {
-    name: "service",
-    kind: ParamKind::Duration,
-    default: "10ms",
-    unit: "",
-    doc: "Service time of an idle member without a report.",
-};
+const SERVICE: Param = Param::duration("service", "10ms").doc("Service time of an idle member without a report.");
 
-const GAIN: Param = Param {
-    name: "gain",
-    kind: ParamKind::Number { min: 0.0, max: 1.0 },
-    default: "0.125",
-    unit: "",
-    doc: "Weight of a newly reported response time in the average.",
-};
+const GAIN: Param =
+    Param::number("gain", 0.0..=1.0, "0.125").doc("Weight of a newly reported response time in the average.");
 
-const CHOOSE: Param = Param {
-    name: "choose",
-    kind: ParamKind::Choice(&["joint", "disjoint"]),
-    default: "joint",
-    unit: "",
-    doc: "Server and path together, or the server first.",
-};
+const CHOOSE: Param =
+    Param::choice("choose", &["joint", "disjoint"], "joint").doc("Server and path together, or the server first.");
 
 /// A download loads the return direction.
 const REPLY: Param = Param { default: "reply", ..DIRECTION };
 
-/// Registry entry, listed in [`crate::registry`].
-pub static ENTRY: Entry = Entry {
-    name: "lobus",
-    title: "LOBUS",
-    summary: "Picks the server and path with the least expected response time: latency, transfer and waiting together.",
-    source: "S02; Plug-n-Serve, Aster*x (LOBUS)",
-    granularity: Granularity::Flow,
-    reorders: Reorders::Never,
-    senses: "latencies, capacities and load of links; reported response times, connections and cores",
-    platforms: &[Platform::Simulator, Platform::OpenFlow],
-    params: &[PATHS, SIZE, SERVICE, GAIN, CHOOSE, HTP, REPLY],
-    example: "lobus",
-    needs: NO_NEEDS,
-    build: Build::Server(|_, params| Box::new(Lobus::new(params))),
-};
+pub(crate) static ENTRY: Entry = Entry::declare("lobus", "LOBUS")
+    .summary("Picks the server and path with the least expected response time: latency, transfer and waiting together.")
+    .source("S02; Plug-n-Serve, Aster*x (LOBUS)")
+    .senses("latencies, capacities and load of links; reported response times, connections and cores")
+    .params(&[PATHS, SIZE, SERVICE, GAIN, CHOOSE, HTP, REPLY])
+    .server(|_, params| Box::new(Lobus::new(params)));
 
 /// Minimum share of a link's capacity that a new connection is assumed to get.
 const LEAST_SHARE: f64 = 0.01;
@@ -148,7 +109,6 @@ struct Recent {
 /// A request on at least one link whose counters do not include it yet.
 struct Placed {
     at: Time,
-    /// The links of its path.
     links: Path,
     /// Number of links on which it still counts.
     left: usize,
@@ -234,7 +194,6 @@ impl Lobus {
         2.0 * paths::delay(view.topology, path).as_s_f64() + bits / rate
     }
 
-    /// Returns the best candidate for one member.
     fn best_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Offer> {
         let route = MemberRoute::to(view, request.edge, member.place)?;
         let found = self.known.of(&route, self.path_count);

@@ -40,8 +40,7 @@ fn small_requests_go_near_and_large_ones_to_free_capacity() {
     let mut bench = two_servers("lobus", &NEAR_AND_WIDE);
     // 14 ms + size/10 Mb/s against 28 ms + size/60 Mb/s: equal at 168 kbit = 21 kB.
     assert_eq!([1_000, 20_900, 21_100, 1_000_000].map(|size| alone(&mut bench, size)), [1, 1, 2, 2]);
-    // Half of the return direction from the second is used; the forward direction is irrelevant.
-    // Equal at 210 kbit = 26.25 kB.
+    // Half of the second return direction is used. Equal at 210 kbit = 26.25 kB.
     let back = bench.network.topology.out_links(bench.edge)[2].reverse();
     let half = LinkLoad { rate: Some(Bandwidth::from_mbps(30)), at: Time::ZERO };
     bench.network.load[back.ix()] = half;
@@ -60,8 +59,7 @@ fn waiting_counts_cores_connections_and_reported_times() {
     bench.report(1, |stats| stats.cores = Some(4));
     // 10 ms x (1 + n/4) against 10 ms x 2.
     assert_eq!(bench.picks(4), [1, 1, 1, 1], "12.5, 15, 17.5 and 20 ms, a tie with the second");
-    // Averages of 40 and 40 stay; then 40 and 20 are 30, with 5 of 4 connections 67.5 ms against
-    // 80.
+    // Averages of 40 and 40 stay; 40 and 20 are 30, with 5 of 4 connections 67.5 ms against 80.
     bench.report(1, |stats| stats.response = Some(Time::from_ms(40)));
     bench.report(2, |stats| stats.response = Some(Time::from_ms(40)));
     bench.report(1, |stats| stats.response = Some(Time::from_ms(20)));
@@ -122,8 +120,7 @@ fn a_full_link_still_gives_a_hundredth() {
 
 #[test]
 fn path_placed_elsewhere_counts_once_when_reported_repeatedly() {
-    // Two equal paths to the only server; one connection is reported three times, as after a
-    // restart.
+    // Two equal paths to the only server; one connection is reported thrice, as after a restart.
     let cables = [(0, 3, 10, 1), (3, 1, 10, 1), (0, 2, 10, 1), (2, 1, 10, 1)];
     let mut bench = two_servers("lobus:size=100000", &cables);
     bench.change(2, |member| member.is_accepting = false);

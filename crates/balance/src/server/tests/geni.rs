@@ -34,8 +34,7 @@ pub(super) fn kbps(kilobits: u64) -> Bandwidth {
     Bandwidth::from_bps(kilobits * 1_000)
 }
 
-/// Columns 2 and 3 of the table, and the reply direction below it: server, ms, kbit/s to it and
-/// from it.
+/// Columns 2 and 3 of the table, then the reply direction: server, ms, kbit/s to and from it.
 const JOINT: [(u32, u64, u64, u64); 4] =
     [(1, 15, 57_800, 58_100), (2, 10, 89_700, 83_000), (2, 7, 90_300, 90_400), (3, 2, 91_200, 91_100)];
 
@@ -103,8 +102,7 @@ fn spl_takes_the_shorter_and_narrower_paths_there() {
     }
 }
 
-/// Makes sites, each a switch with one host, and cables: rates in both directions (kbit/s), latency
-/// (ms).
+/// Makes sites, each a switch with a host, and cables: kbit/s both ways, latency (ms).
 fn sites(names: &[&str], cables: &[(usize, usize, u64, u64, u64)]) -> TestNetwork {
     let mut builder = TopologyBuilder::new("sites");
     let switches: Vec<NodeIx> = (0..)

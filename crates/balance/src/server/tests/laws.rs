@@ -63,8 +63,7 @@ fn is_allowed(network: &TestNetwork, member: &Member, from: NodeIx) -> bool {
     seen.contains(&to)
 }
 
-/// Checks that a choice is allowed, and that its path leads to the member over live links without a
-/// repetition.
+/// Checks that a choice is allowed and its path leads to the member, live and simple.
 fn check(bench: &Bench, request: &Request, choice: &Choice) {
     let (network, member) = (&bench.network, bench.pool.get(choice.member).expect("one of the pool"));
     assert!(is_allowed(network, member, request.edge), "{choice:?}");
@@ -81,7 +80,6 @@ fn check(bench: &Bench, request: &Request, choice: &Choice) {
     assert_eq!(Some(at), route, "{choice:?}");
 }
 
-/// Returns the choice for each request.
 fn run(spec: &str, network: TestNetwork, members: u32, events: &[Event]) -> Vec<Option<Choice>> {
     let pool = Pool::new((1..=members).map(|id| server(&network, id, id)).collect::<Vec<_>>());
     let mut bench = Bench::on(spec, network, pool);

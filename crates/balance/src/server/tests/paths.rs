@@ -1,5 +1,4 @@
-//! Path pickers agree with enumeration of all simple paths, on random networks with dead and loaded
-//! links.
+//! Path pickers agree with enumeration of all simple paths on random, partly dead networks.
 
 use net::paths::{self, Limits};
 use net::{Bandwidth, LinkIx, NodeIx, Routes, Time, TopologyBuilder};
@@ -10,14 +9,12 @@ use crate::central::testing::TestNetwork;
 use crate::server::testing::{Bench, server};
 use crate::server::{MemberId, Pool, available};
 
-/// A cable of a random network: its ends, rates in both directions, latency, load towards the
-/// member, and whether it is up.
+/// A cable: its ends, rates in both directions, latency, load towards the member, is it up.
 type Cable = (usize, usize, (u64, u64), u64, Option<u64>, bool);
 
 const SWITCHES: usize = 6;
 
-/// Makes switches with a host each, possibly unconnected. Few different rates and latencies, so
-/// that ties are frequent.
+/// Makes switches with a host each, possibly unconnected; few rates, so ties are frequent.
 pub(super) fn network(cables: &[Cable]) -> TestNetwork {
     let mut builder = TopologyBuilder::new("random");
     let switches: Vec<NodeIx> = (0..SWITCHES as u32)
@@ -65,7 +62,6 @@ fn path(spec: &str, cables: &[Cable]) -> (TestNetwork, Option<Vec<LinkIx>>) {
     (bench.network, choice.map(|choice| choice.path.expect("the parameters request a path").to_vec()))
 }
 
-/// Returns every simple path.
 fn all(network: &TestNetwork) -> Vec<Vec<LinkIx>> {
     let switch = |host: usize| network.topology.link(network.topology.out_links(network.topology.hosts()[host])[0]).to;
     let limits = Limits { max_links: SWITCHES, max_paths: 1_000_000 };

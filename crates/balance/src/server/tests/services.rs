@@ -11,14 +11,12 @@ fn table(text: &str) -> Services {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Returns the member of the next request for a port.
 fn pick(bench: &mut Bench, port: u16) -> u32 {
     bench.port = port;
     bench.pick()
 }
 
-/// Makes a pool in which three algorithms prefer different members: the first is near, the second
-/// wide, the third idle.
+/// Makes a pool whose members suit one algorithm each: near, wide, idle.
 fn bench(spec: &str) -> Bench {
     let mut network = TestNetwork::new("geni-wan");
     network.topology = network.topology.with_links_changed(|_, link| {

@@ -7,8 +7,7 @@ use crate::central::testing::TestNetwork;
 use crate::server::testing::{Bench, uplink};
 use crate::server::{Member, MemberId, Pool};
 
-/// A site of two switches, with two uplinks at the switch without the client and one at the other,
-/// to three connected providers.
+/// A site of two switches, uplinks at the far switch (two) and the near, three providers.
 fn site() -> (TestNetwork, [LinkIx; 3]) {
     let mut b = TopologyBuilder::new("site");
     let (inner, border) = (b.switch("inner", 1, None), b.switch("border", 1, None));

@@ -1,22 +1,18 @@
 //! Measurements of this machine, read from Linux.
 
-use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use procfs::net::{TcpNetEntry, TcpState};
+use procfs::{CpuTime, CurrentSI, KernelStats};
 use testbed::http_client;
-use testbed::traffic::tcp_table::{self, ESTABLISHED, Socket};
+use testbed::processes::{tcp_sockets, tree_cpu_s};
 
 use crate::error::CliError;
 
 /// Timeout of a timed request to the web server.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-fn read(file: &str) -> Result<String, CliError> {
-    fs::read_to_string(file).map_err(|error| CliError::new(format!("cannot read {file}")).caused_by(error))
-}
 
 /// Returns the number of processors of the machine.
 pub(super) fn cores() -> u32 {
@@ -38,12 +34,6 @@ pub(super) struct Cpu {
 struct Used {
     busy: f64,
     all: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Ticks {
-    busy: u64,
-    all: u64,
 }
 
 impl Cpu {
@@ -70,39 +60,31 @@ impl Cpu {
 
     fn used(&self) -> Result<Used, CliError> {
         if self.of.is_empty() {
-            let Ticks { busy, all } = ticks()?;
-            return Ok(Used { busy: busy as f64, all: all as f64 });
+            let stats = KernelStats::current();
+            let stats = stats.map_err(|error| CliError::new("cannot read /proc/stat").caused_by(error))?;
+            return Ok(used_ticks(&stats.total));
         }
-        let busy = self.of.iter().map(|pid| testbed::services::servers::tree_cpu_s(*pid)).sum();
+        let busy = self.of.iter().map(|pid| tree_cpu_s(*pid)).sum();
         Ok(Used { busy, all: testbed::clock::seconds(testbed::clock::now_ns()) * self.processors })
     }
 }
 
-fn ticks() -> Result<Ticks, CliError> {
-    let file = "/proc/stat";
-    parse_ticks(&read(file)?).ok_or_else(|| CliError::new(format!("{file} has no line `cpu` that can be read")))
-}
-
-/// Parses the ticks of all processors: user, nice, system, idle, iowait, two kinds of interrupts,
-/// steal. Guests are part of user.
-fn parse_ticks(text: &str) -> Option<Ticks> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|tick| tick.parse().ok()).collect();
-    let ticks = ticks.filter(|ticks| ticks.len() >= 4)?;
-    let all = ticks.iter().sum();
-    let idle = ticks[3] + ticks.get(4).copied().unwrap_or(0);
-    Some(Ticks { busy: all - idle, all })
+/// Returns the ticks of all processors. Guests are part of user.
+fn used_ticks(time: &CpuTime) -> Used {
+    let interrupted = time.irq.unwrap_or(0) + time.softirq.unwrap_or(0) + time.steal.unwrap_or(0);
+    let busy = time.user + time.nice + time.system + interrupted;
+    let idle = time.idle + time.iowait.unwrap_or(0);
+    Used { busy: busy as f64, all: (busy + idle) as f64 }
 }
 
 /// Returns the number of established TCP connections to a port, over IPv4 and IPv6, in the
 /// namespace of a process or of the agent.
 pub(super) fn connections(of: Option<u32>, port: u16) -> Result<u32, CliError> {
-    let process = of.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-    let folder = Path::new("/proc").join(process).join("net");
-    let sockets = tcp_table::sockets(&folder);
+    let pid = of.unwrap_or_else(std::process::id);
+    let sockets = tcp_sockets(pid);
     let sockets =
-        sockets.map_err(|error| CliError::new(format!("cannot read {}/tcp", folder.display())).caused_by(error))?;
-    let is_one = |socket: &&Socket| socket.local.port() == port && socket.state == ESTABLISHED;
+        sockets.map_err(|error| CliError::new(format!("cannot read /proc/{pid}/net/tcp")).caused_by(error))?;
+    let is_one = |socket: &&TcpNetEntry| socket.local_address.port() == port && socket.state == TcpState::Established;
     Ok(sockets.iter().filter(is_one).count() as u32)
 }
 
@@ -118,13 +100,19 @@ pub(super) fn response_time(port: u16) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use procfs::FromBufReadSI;
+
     use super::*;
 
     #[test]
     fn ticks_are_read() {
-        let text = "cpu  10 20 30 400 50 6 7 8 9 9\ncpu0 1 2 3 4\n";
-        assert_eq!(parse_ticks(text), Some(Ticks { busy: 81, all: 531 }));
-        assert_eq!((parse_ticks("cpu  1 2\n"), parse_ticks("intr 5\n")), (None, None));
+        let read = |first: &str| {
+            let text = format!("{first}\ncpu0 1 2 3 4\nctxt 1\nbtime 1\nprocesses 1\n");
+            let stats = KernelStats::from_buf_read(text.as_bytes(), procfs::current_system_info());
+            stats.ok().map(|stats| used_ticks(&stats.total))
+        };
+        assert_eq!(read("cpu  10 20 30 400 50 6 7 8 9 9"), Some(Used { busy: 81.0, all: 531.0 }));
+        assert_eq!((read("cpu  1 2"), read("intr 5")), (None, None));
     }
 
     #[test]

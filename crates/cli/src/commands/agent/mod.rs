@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "IPV4")]
     address: Option<Ipv4Addr>,
     /// Also report by UDP, through the data plane, to the address health checks come from
-    /// (`checker` of `[services]`)
+    /// (`health_check_address` of `[services]`)
     #[arg(long, value_name = "IPV4")]
     in_band: Option<Ipv4Addr>,
     /// Time between reports
@@ -48,13 +48,13 @@ pub struct Args {
     sampling: Option<Time>,
     /// Measure this process and its descendants instead of the whole machine; may be repeated
     #[arg(long, value_name = "PID")]
-    of: Vec<u32>,
+    pid: Vec<u32>,
     /// Number of processors of the server, if it differs from the machine's
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     cores: Option<u32>,
     /// Share of a processor of this machine that each of --cores has
     #[arg(long, value_name = "SHARE", requires = "cores", value_parser = share)]
-    core: Option<f64>,
+    core_share: Option<f64>,
     /// Count the connections to this TCP port; may be repeated
     #[arg(long, value_name = "PORT")]
     connections: Vec<u16>,
@@ -67,7 +67,7 @@ pub struct Args {
     probe: Vec<Ipv4Addr>,
     /// Time between two rounds of probes
     #[arg(long, value_name = "TIME", default_value = "60s")]
-    probe_every: Time,
+    probe_interval: Time,
     /// End after this number of reports
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Args {
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let interval = above_zero("--interval", args.interval)?;
-    let mut probes = Probes::new(&args.probe, above_zero("--probe-every", args.probe_every)?)?;
+    let mut probes = Probes::new(&args.probe, above_zero("--probe-interval", args.probe_interval)?)?;
     let controller = args.controller.as_deref();
     let controller =
         controller.map(|url| Controller::new(url, args.ca.as_deref(), args.token_file.as_deref(), args.address));
@@ -86,20 +86,20 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         return Err(CliError::new("no controller would receive the reports").with_hint(hint));
     }
     let sampling = args.sampling.map(|time| above_zero("--sampling", time)).transpose()?;
-    let mut cpu = Cpu::new(&args.of, args.cores.map(|cores| f64::from(cores) * args.core.unwrap_or(1.0)))?;
+    let mut cpu = Cpu::new(&args.pid, args.cores.map(|cores| f64::from(cores) * args.core_share.unwrap_or(1.0)))?;
     std::thread::sleep(interval.min(FIRST_AFTER));
     let mut next = Instant::now();
     let mut is_silent = false;
     for _ in 0..args.count.unwrap_or(u64::MAX) {
         let measured = measure(args, &mut cpu, &mut probes)?;
-        let told = tell(controller.as_mut(), args.in_band, &measured)?;
+        let sent = send(controller.as_mut(), args.in_band, &measured)?;
         // Warns once when the controller stops answering and once when it answers again.
-        match (&told, is_silent) {
+        match (&sent, is_silent) {
             (Err(error), false) => eprintln!("warning: the controller cannot be reached: {error}; trying again"),
             (Ok(()), true) => eprintln!("the controller can be reached again"),
             _ => {}
         }
-        is_silent = told.is_err();
+        is_silent = sent.is_err();
         // Reports that took longer than the interval are not made up for.
         next = (next + interval).max(Instant::now());
         if let Some(sampling) = sampling {
@@ -137,7 +137,7 @@ fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, 
     let ports: Vec<u16> =
         if args.connections.is_empty() { args.http.into_iter().collect() } else { args.connections.clone() };
     // The measured processes may be in another namespace, so the sockets of that namespace count.
-    let of = args.of.first().copied();
+    let of = args.pid.first().copied();
     let counts: Vec<u32> = ports.into_iter().map(|port| machine::connections(of, port)).collect::<Result<_, _>>()?;
     Ok(Measured {
         cpu: cpu.share()?,
@@ -149,12 +149,12 @@ fn measure(args: &Args, cpu: &mut Cpu, probes: &mut Probes) -> Result<Measured, 
 }
 
 /// Sends a report to every receiver. Errors that a retry cannot fix end the agent.
-fn tell(
+fn send(
     controller: Option<&mut Controller>,
     in_band: Option<Ipv4Addr>,
     measured: &Measured,
 ) -> Result<Result<(), String>, CliError> {
-    let told = controller.map_or(Ok(Ok(())), |controller| controller.tell(measured))?;
-    let sent = in_band.map_or(Ok(()), |to| report::tell_in_band(to, measured));
-    Ok(told.and(sent.map_err(|error| error.to_string())))
+    let posted = controller.map_or(Ok(Ok(())), |controller| controller.send(measured))?;
+    let sent = in_band.map_or(Ok(()), |to| report::send_in_band(to, measured));
+    Ok(posted.and(sent.map_err(|error| error.to_string())))
 }

@@ -21,9 +21,6 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Starts the probes, if there are hosts to probe.
-    ///
-    /// # Errors
-    /// iperf3 is not installed.
     pub(super) fn new(hosts: &[Ipv4Addr], every: Duration) -> Result<Probes, CliError> {
         let results = Arc::new(Mutex::new(Vec::new()));
         if !hosts.is_empty() {
@@ -33,7 +30,7 @@ impl Probes {
                 failure.with_hint("install iperf3 (Debian: apt-get install iperf3), or leave --probe out")
             })?;
             let (hosts, results) = (hosts.to_owned(), results.clone());
-            thread::spawn(move || go_on(&hosts, every, &results));
+            thread::spawn(move || probe_loop(&hosts, every, &results));
         }
         Ok(Probes { results })
     }
@@ -45,7 +42,7 @@ impl Probes {
 }
 
 /// Probes one host after another: simultaneous probes would share the capacity.
-fn go_on(hosts: &[Ipv4Addr], every: Duration, results: &Mutex<Vec<(Ipv4Addr, u64)>>) {
+fn probe_loop(hosts: &[Ipv4Addr], every: Duration, results: &Mutex<Vec<(Ipv4Addr, u64)>>) {
     loop {
         for host in hosts {
             let found = measure(*host);
@@ -53,7 +50,7 @@ fn go_on(hosts: &[Ipv4Addr], every: Duration, results: &Mutex<Vec<(Ipv4Addr, u64
             results.retain(|(other, _)| other != host);
             match found {
                 Ok(rate) => results.push((*host, rate)),
-                Err(why) => eprintln!("warning: no probe to {host}: {why}"),
+                Err(reason) => eprintln!("warning: no probe to {host}: {reason}"),
             }
         }
         thread::sleep(every);

@@ -51,7 +51,7 @@ impl Measured {
 }
 
 /// Sends a report by UDP.
-pub(super) fn tell_in_band(to: Ipv4Addr, measured: &Measured) -> io::Result<()> {
+pub(super) fn send_in_band(to: Ipv4Addr, measured: &Measured) -> io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.send_to(measured.text().as_bytes(), (to, daemon::REPORT_PORT))?;
     Ok(())
@@ -72,8 +72,6 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// # Errors
-    /// The address, the certificate or the file of the token cannot be used.
     pub(super) fn new(
         url: &str,
         ca: Option<&Path>,
@@ -117,16 +115,13 @@ impl Controller {
     }
 
     /// Sends a report. The inner error is temporary.
-    ///
-    /// # Errors
-    /// The controller rejects reports of this agent.
-    pub(super) fn tell(&mut self, measured: &Measured) -> Result<Result<(), String>, CliError> {
+    pub(super) fn send(&mut self, measured: &Measured) -> Result<Result<(), String>, CliError> {
         let (status, body) = match self.post(measured) {
             Ok(answer) => answer,
             Err(error) => return Ok(Err(error.to_string())),
         };
         let answer: Value = serde_json::from_str(&body).unwrap_or_default();
-        let words = answer["detail"].as_str().unwrap_or(&body).to_owned();
+        let detail = answer["detail"].as_str().unwrap_or(&body).to_owned();
         match status {
             200 => {
                 if answer["is_member"] == false && !self.has_warned {
@@ -138,16 +133,16 @@ impl Controller {
                 Ok(Ok(()))
             }
             400..500 => {
-                let failure = CliError::new(format!("the controller rejects reports ({status}): {words}"));
+                let failure = CliError::new(format!("the controller rejects reports ({status}): {detail}"));
                 Err(failure.with_hint("see --token-file and --address"))
             }
-            _ => Ok(Err(format!("{status}: {words}"))),
+            _ => Ok(Err(format!("{status}: {detail}"))),
         }
     }
 
     fn post(&self, measured: &Measured) -> io::Result<(u16, String)> {
         let own = self.address.map_or_else(|| self.own_address(), Ok)?;
-        let url = format!("{}/v1/agents/{own}/facts", self.base);
+        let url = format!("{}/v1/agents/{own}/stats", self.base);
         let mut request = Request::post(url).header("Content-Type", "application/json");
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
@@ -212,13 +207,13 @@ mod tests {
             let failure = new(url, None).expect_err("no address").to_string();
             assert!(failure.contains("http://192.0.2.1:8080"), "{url}: {failure}");
         }
-        for (url, ca, words) in [
+        for (url, ca, expected) in [
             ("http://x", Some("ca.pem"), "--ca: an address with http:// uses no certificate"),
             ("https://x", None, "https:// needs --ca"),
             ("https://x", Some("/nowhere/ca.pem"), "cannot read the certificate of an authority from /nowhere/ca.pem"),
         ] {
             let failure = new(url, ca).expect_err("the certificate cannot be used").to_string();
-            assert!(failure.contains(words), "{url}: {failure}");
+            assert!(failure.contains(expected), "{url}: {failure}");
         }
         for (url, base, place) in [
             ("http://192.0.2.1:8080", "http://192.0.2.1:8080", "192.0.2.1:8080"),

@@ -28,15 +28,15 @@ const OPENFLOW_PORT: u16 = 6_653;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  anabranch bench controller --controller 127.0.0.1:6653 --window 64\n  anabranch bench \
-                        controller --controller 127.0.0.1:6653 --pid 4242 --answer arp --peer ovs-testcontroller\n  \
-                        anabranch bench controller --peer ovs-testcontroller --rate 1000\n  anabranch bench controller \
-                        --serve ecmp --answer arp --attack silent,flood\nExit code 1 if a packet-in stayed unanswered, a \
-                        connection was lost, a bar was missed, or, under attack, others were not served: the 99th percentile \
-                        of their latency was above twice the usual one and 1 ms."
+                        controller --controller 127.0.0.1:6653 --pid 4242 --response arp --reference ovs-testcontroller\n  \
+                        anabranch bench controller --reference ovs-testcontroller --rate 1000\n  anabranch bench controller \
+                        --serve ecmp --response arp --attack silent,flood\nExit code 1 if a packet-in stayed unanswered, a \
+                        connection was lost, or, under attack, well-behaved switches were not \
+                        served: the 99th percentile of their latency exceeded twice the baseline plus 1 ms."
 )]
 pub struct Args {
-    /// Address of the controller; may be omitted to measure only a peer
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["peer", "serve"])]
+    /// Address of the controller; may be omitted to measure only a reference controller
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["reference", "serve"])]
     controller: Option<String>,
     /// Start the anabranch controller with a balancer, once per load, and measure it
     #[arg(long, value_name = "BALANCER", conflicts_with_all = ["controller", "pid"])]
@@ -45,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.toml", requires = "serve")]
     serve_config: Option<PathBuf>,
     /// Measure well-behaved switches while others attack; several attacks run one after another
-    #[arg(long, value_enum, value_name = "ATTACK", value_delimiter = ',', conflicts_with_all = ["peer", "window"])]
+    #[arg(long, value_enum, value_name = "ATTACK", value_delimiter = ',', conflicts_with_all = ["reference", "window"])]
     attack: Vec<AttackArg>,
     /// Connections of an attack that opens many
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -82,27 +82,27 @@ pub struct Args {
     #[arg(long, value_name = "TOPOLOGY", default_value = "star")]
     topology: String,
     /// Message that counts as a response
-    #[arg(long, value_enum, default_value_t = AnswerArg::PacketOut)]
-    answer: AnswerArg,
-    /// The same for the peer
-    #[arg(long, value_enum, value_name = "ANSWER", default_value_t = AnswerArg::PacketOut)]
-    peer_answer: AnswerArg,
+    #[arg(long, value_enum, default_value_t = ResponseArg::PacketOut)]
+    response: ResponseArg,
+    /// The same for the reference controller
+    #[arg(long, value_enum, value_name = "RESPONSE", default_value_t = ResponseArg::PacketOut)]
+    reference_response: ResponseArg,
     /// Virtual address, for responses of the kind `service`; the connections use its TCP ports 1024
     /// to 1087
     #[arg(long, value_name = "IPV4", default_value = "10.250.0.1")]
     service: Ipv4Addr,
     /// Pause between learning the locations of hosts and the first loop, s
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = positive)]
-    quiet: f64,
+    settle: f64,
     /// Apply flow-mods while measuring, so that statistics include them (always with a topology)
     #[arg(long)]
-    keep_rules: bool,
+    apply_flow_mods: bool,
     /// Reference controller to start and measure in the same run: `ovs-testcontroller`, or a path
     /// to it
-    #[arg(long, value_name = "PROGRAM", value_parser = peer_program)]
-    peer: Option<PathBuf>,
+    #[arg(long, value_name = "PROGRAM", value_parser = reference_program)]
+    reference: Option<PathBuf>,
     /// Pin controllers to core 0 and the generator to core 1, at real-time priority if permitted
-    /// (always with a peer or --serve)
+    /// (always with --reference or --serve)
     #[arg(long)]
     pin: bool,
     /// Leave placement and priority of programs to the operating system
@@ -114,7 +114,7 @@ pub struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, ValueEnum)]
-enum AnswerArg {
+enum ResponseArg {
     /// The packet-out that carries the packet
     PacketOut,
     /// The flow-mod that matches the packet
@@ -126,13 +126,13 @@ enum AnswerArg {
     Service,
 }
 
-impl AnswerArg {
-    fn answer(self, service: Ipv4Addr) -> ResponseCriterion {
+impl ResponseArg {
+    fn criterion(self, service: Ipv4Addr) -> ResponseCriterion {
         match self {
-            AnswerArg::PacketOut => ResponseCriterion::PacketOut,
-            AnswerArg::FlowMod => ResponseCriterion::FlowMod,
-            AnswerArg::Arp => ResponseCriterion::Arp,
-            AnswerArg::Service => ResponseCriterion::Service(service),
+            ResponseArg::PacketOut => ResponseCriterion::PacketOut,
+            ResponseArg::FlowMod => ResponseCriterion::FlowMod,
+            ResponseArg::Arp => ResponseCriterion::Arp,
+            ResponseArg::Service => ResponseCriterion::Service(service),
         }
     }
 }
@@ -165,7 +165,7 @@ fn positive(text: &str) -> Result<f64, String> {
     (value > 0.0 && value <= 1e8).then_some(value).ok_or_else(|| "must be above 0 and at most 100,000,000".to_owned())
 }
 
-fn peer_program(text: &str) -> Result<PathBuf, String> {
+fn reference_program(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     let is_known = path.file_name().is_some_and(|name| name == "ovs-testcontroller");
     is_known.then_some(path).ok_or_else(|| {
@@ -196,8 +196,8 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         None => args.window.iter().map(|window| Load::Window(*window)).collect(),
     };
     let mut placement = place(args);
-    // Each load starts with controllers that have not seen packets of another load: the peer is
-    // restarted.
+    // Each load starts with controllers that have not seen packets of another load: the reference
+    // controller is restarted.
     let mut all = Vec::new();
     for load in loads {
         all.push(measure(args, load, &mut placement)?);
@@ -208,13 +208,13 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
 
 fn place(args: &Args) -> Placement {
     let mut placement = Placement::default();
-    if args.no_pin || !(args.pin || args.peer.is_some() || args.serve.is_some()) {
+    if args.no_pin || !(args.pin || args.reference.is_some() || args.serve.is_some()) {
         placement.notes.push("programs are not pinned to cores".to_owned());
         return placement;
     }
     match process::can_be_realtime() {
         Ok(()) => placement.is_realtime = true,
-        Err(words) => placement.notes.push(format!("no real-time priority: {words}")),
+        Err(reason) => placement.notes.push(format!("no real-time priority: {reason}")),
     }
     placement.is_pinned = true;
     let own = (std::process::id(), GENERATOR_CORE, "the generator");
@@ -222,7 +222,7 @@ fn place(args: &Args) -> Placement {
     for (pid, core, name) in [Some(own), controller].into_iter().flatten() {
         match process::place(pid, core, placement.is_realtime) {
             Ok(placed) => placement.placed.push(placed),
-            Err(words) => placement.notes.push(format!("{name} is not pinned: {words}")),
+            Err(reason) => placement.notes.push(format!("{name} is not pinned: {reason}")),
         }
     }
     if args.controller.is_some() && args.pid.is_none() {
@@ -238,15 +238,15 @@ fn measure(args: &Args, load: Load, placement: &mut Placement) -> Result<Vec<Rep
     let core = placement.is_pinned.then_some(CONTROLLER_CORE);
     let own = serve(args, placement)?;
     targets.extend(target(args, load, own.as_ref())?);
-    let peer = args.peer.as_deref().map(|program| start(program, core, placement.is_realtime)).transpose()?;
-    if let Some(peer) = &peer {
-        let options = options(args, peer.address(), load, args.peer_answer)?;
-        targets.push(Target { name: "ovs-testcontroller".to_owned(), options, pid: Some(peer.pid()) });
+    let reference = args.reference.as_deref().map(|program| start(program, core, placement.is_realtime)).transpose()?;
+    if let Some(reference) = &reference {
+        let options = options(args, reference.address(), load, args.reference_response)?;
+        targets.push(Target { name: "ovs-testcontroller".to_owned(), options, pid: Some(reference.pid()) });
     }
     let duration = Duration::from_secs_f64(args.seconds);
     let schedule = Schedule { loops: args.loops, warm_up: args.warm_up, duration };
-    let mut tell = |words: &str| eprintln!("{words}");
-    ofload::measure(targets, schedule, &mut tell).map_err(failure)
+    let mut progress = |text: &str| eprintln!("{text}");
+    ofload::measure(targets, schedule, &mut progress).map_err(failure)
 }
 
 /// Starts the anabranch controller, if it is measured.
@@ -269,7 +269,7 @@ fn target(args: &Args, load: Load, own: Option<&ReferenceController>) -> Result<
         (None, Some(own)) => ("anabranch".to_owned(), own.address(), Some(own.pid())),
         (None, None) => return Ok(None),
     };
-    let options = options(args, at, load, args.answer)?;
+    let options = options(args, at, load, args.response)?;
     Ok(Some(Target { name, options, pid }))
 }
 
@@ -279,7 +279,7 @@ fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<Referen
 
 fn failure(error: ofload::Error) -> CliError {
     let hint = match &error {
-        ofload::Error::Peer { .. } => "install it (Debian: openvswitch-testcontroller), or give a path to it",
+        ofload::Error::Reference { .. } => "install it (Debian: openvswitch-testcontroller), or give a path to it",
         ofload::Error::Connect { .. } | ofload::Error::Lost { .. } => {
             "is the controller running, and does it listen there? start one with `anabranch serve`"
         }
@@ -306,21 +306,21 @@ fn address(text: &str) -> Result<SocketAddr, CliError> {
     found.into_iter().next().ok_or_else(|| refused("the host name has no IPv4 or IPv6 address".to_owned()))
 }
 
-fn options(args: &Args, controller: SocketAddr, load: Load, answer: AnswerArg) -> Result<Options, CliError> {
+fn options(args: &Args, controller: SocketAddr, load: Load, response: ResponseArg) -> Result<Options, CliError> {
     let shape = if args.topology == "star" {
         Shape::Star { switches: args.switches, hosts: args.hosts }
     } else {
         let topology = net::spec::parse(&args.topology).map_err(|error| CliError::of(&error))?;
         Shape::Fabric(Box::new(topology))
     };
-    let keeps_rules = args.keep_rules || matches!(shape, Shape::Fabric(_));
-    let settle_time = Duration::from_secs_f64(args.quiet);
+    let applies_flow_mods = args.apply_flow_mods || matches!(shape, Shape::Fabric(_));
+    let settle_time = Duration::from_secs_f64(args.settle);
     Ok(Options {
         shape,
         load,
-        answer: answer.answer(args.service),
+        response: response.criterion(args.service),
         settle_time,
-        keeps_rules,
+        applies_flow_mods,
         ..Options::new(controller)
     })
 }
@@ -343,7 +343,7 @@ fn write_json(args: &Args, placement: &Placement, mut value: Value) -> Result<bo
 
 fn show(args: &Args, all: &[Vec<Report>], placement: &Placement) -> Result<(), CliError> {
     let ratios: Vec<Option<f64>> = all.iter().map(|reports| ratio(reports)).collect();
-    if write_json(args, placement, json!({"measurements": all, "ratios_to_peer": ratios}))? {
+    if write_json(args, placement, json!({"measurements": all, "ratios_to_reference": ratios}))? {
         return Ok(());
     }
     let mut out = std::io::stdout().lock();
@@ -351,12 +351,12 @@ fn show(args: &Args, all: &[Vec<Report>], placement: &Placement) -> Result<(), C
     for reports in all {
         for report in reports {
             writeln!(out, "{}, {}: {}", report.name, report.load, report.shape)?;
-            writeln!(out, "  an answer is {}", report.response_description)?;
+            writeln!(out, "  a response is {}", report.response_description)?;
             details(&mut out, report)?;
         }
-        if let (Some(ratio), [ours, peer]) = (ratio(reports), reports.as_slice()) {
-            let note = if ours.answer == peer.answer { "" } else { " (other answers count: see above)" };
-            writeln!(out, "  {}: {ratio:.2} × the rate of {}{note}", ours.name, peer.name)?;
+        if let (Some(ratio), [own, reference]) = (ratio(reports), reports.as_slice()) {
+            let note = if own.response == reference.response { "" } else { " (another response counts: see above)" };
+            writeln!(out, "  {}: {ratio:.2} × the rate of {}{note}", own.name, reference.name)?;
         }
     }
     let realtime = if placement.is_realtime { "at real-time priority" } else { "at ordinary priority" };
@@ -367,10 +367,10 @@ fn show(args: &Args, all: &[Vec<Report>], placement: &Placement) -> Result<(), C
     Ok(())
 }
 
-/// Returns the rate of the controller divided by that of the peer, if both were measured.
+/// Returns the rate of the controller divided by that of the reference controller, if both were measured.
 fn ratio(reports: &[Report]) -> Option<f64> {
-    let [ours, peer] = reports else { return None };
-    (peer.per_s.median > 0.0).then(|| ours.per_s.median / peer.per_s.median)
+    let [own, reference] = reports else { return None };
+    (reference.per_s.median > 0.0).then(|| own.per_s.median / reference.per_s.median)
 }
 
 fn table(all: &[Vec<Report>]) -> Table {
@@ -378,7 +378,7 @@ fn table(all: &[Vec<Report>]) -> Table {
     table.set_header([
         "controller",
         "load",
-        "answers/s (min–max)",
+        "responses/s (min–max)",
         "p50 / p90 / p99 / p99.9 ms",
         "unanswered",
         "CPU µs each",
@@ -407,8 +407,8 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), CliErro
     let counts = &report.counts;
     writeln!(
         out,
-        "  {} packet-ins, {} answered, {} not within 1 s (of these {} later), {} duplicates, {} strays, {} errors; {} \
-         flow-mods ({:.2} per answer), {} packet-outs",
+        "  {} packet-ins, {} answered, {} not within 1 s (of these {} later), {} duplicates, {} unmatched, {} errors; {} \
+         flow-mods ({:.2} per response), {} packet-outs",
         counts.packet_ins,
         counts.answered,
         counts.unanswered,
@@ -423,14 +423,14 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), CliErro
     for (error, count) in &report.refusals {
         writeln!(out, "  the emulated switches rejected {count} requests: {error}")?;
     }
-    if counts.withheld > 0 {
-        writeln!(out, "  {} packet-ins were due and not sent, since too many waited", counts.withheld)?;
+    if counts.not_sent > 0 {
+        writeln!(out, "  {} packet-ins were due but not sent: too many were outstanding", counts.not_sent)?;
     }
     if let Some(carried) = report.carried {
         let ofload::Carried { sent_on, delivered, returned, wrong } = carried;
         writeln!(
             out,
-            "  of {sent_on} connections carried {delivered} reached a member and {returned} answers their clients; {wrong} packets went astray"
+            "  of {sent_on} connections carried {delivered} reached a member and {returned} replies their clients; {wrong} packets went to a wrong host"
         )?;
     }
     if let Some(links) = report.links {
@@ -440,10 +440,10 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), CliErro
             "  discovery found {found} of {directed} directed links, the last one {after:.3} s after the last connection"
         )?;
     }
-    if report.generator_share.is_some_and(|share| share > 0.9) {
+    if report.generator_cpu_share.is_some_and(|share| share > 0.9) {
         writeln!(out, "  the generator used its core fully: it may have been the limit")?;
     }
-    report.lost.iter().try_for_each(|(switch, words)| writeln!(out, "  switch {switch} was lost: {words}"))?;
+    report.lost.iter().try_for_each(|(switch, reason)| writeln!(out, "  switch {switch} was lost: {reason}"))?;
     Ok(())
 }
 
@@ -451,7 +451,7 @@ fn details(out: &mut impl std::io::Write, report: &Report) -> Result<(), CliErro
 fn findings(all: &[Vec<Report>]) -> Result<(), CliError> {
     for report in all.iter().flatten() {
         let counts = &report.counts;
-        let words = if counts.answered == 0 {
+        let message = if counts.answered == 0 {
             format!("{}: no packet-in was answered", report.name)
         } else if counts.unanswered > 0 || counts.connections_lost > 0 {
             let (unanswered, lost) = (counts.unanswered, counts.connections_lost);
@@ -465,8 +465,8 @@ fn findings(all: &[Vec<Report>]) -> Result<(), CliError> {
         } else {
             continue;
         };
-        let hint = "measure controllers that respond in another form with --answer flow-mod or --answer arp";
-        return Err(CliError::new(words).with_hint(hint).found_by_check());
+        let hint = "measure controllers that respond in another form with --response flow-mod or --response arp";
+        return Err(CliError::new(message).with_hint(hint).found_by_check());
     }
     Ok(())
 }

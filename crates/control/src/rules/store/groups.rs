@@ -7,7 +7,6 @@ use openflow::{Action, Bucket, FlowStats, GroupDescription, GroupId, GroupKind};
 use super::{Installer, Rule, RuleKey};
 
 impl Installer {
-    /// Returns whether installed rules use a group.
     pub(crate) fn is_group_used(&self, group: GroupId) -> bool {
         self.uses_installed.get(&group).is_some_and(|uses| *uses > 0)
     }
@@ -134,7 +133,6 @@ impl Installer {
     }
 }
 
-/// Returns the groups a rule sends packets to.
 pub(super) fn groups_of(rule: &FlowStats) -> impl Iterator<Item = GroupId> {
     rule.instructions.apply.iter().chain(&rule.instructions.write).filter_map(|action| match action {
         Action::Group(group) => Some(*group),

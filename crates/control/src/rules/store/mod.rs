@@ -15,8 +15,8 @@ use core::net::Ipv4Addr;
 use net::Time;
 
 use openflow::{
-    Action, Bucket, FlowModFlags, FlowRemoved, FlowStats, GroupDescription, GroupId, Instructions, Match, PortNo,
-    TableId, Xid,
+    Action, Bucket, FlowMod, FlowModFlags, FlowRemoved, FlowStats, GroupDescription, GroupId, Instructions, Match,
+    PortNo, TableId, Xid,
 };
 
 use self::groups::groups_of;
@@ -43,7 +43,28 @@ pub(crate) struct DesiredRule {
     pub(crate) group: Option<Arc<[Bucket]>>,
 }
 
-/// A rule as it is sent.
+/// Returns the flag that makes a switch report the removal of a rule.
+fn send_flow_removed() -> FlowModFlags {
+    FlowModFlags { send_flow_removed: true, ..FlowModFlags::default() }
+}
+
+impl DesiredRule {
+    /// Returns the message that installs the rule as a switch-owned one: the switch reports its
+    /// removal.
+    pub(crate) fn into_switch_owned(self, key: RuleKey) -> FlowMod {
+        let (cookie, idle_timeout_s, flags) = (self.cookie, self.idle_timeout_s, send_flow_removed());
+        let add = FlowMod::add(key.table, key.priority.0, key.match_, self.instructions);
+        FlowMod { cookie, idle_timeout_s, flags, ..add }
+    }
+
+    /// Returns whether a rule on a switch is exactly this one, switch-owned.
+    pub(crate) fn is_switch_owned(&self, key: &RuleKey, rule: &FlowStats) -> bool {
+        (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
+            && (rule.cookie, rule.idle_timeout_s) == (self.cookie, self.idle_timeout_s)
+            && (rule.hard_timeout_s, rule.flags, &rule.instructions) == (0, send_flow_removed(), &self.instructions)
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
     pub(crate) cookie: u64,
@@ -61,31 +82,25 @@ impl Rule {
     }
 }
 
-/// An unconfirmed change, by transaction number.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "nearly all values are of the large variant; a box would add an allocation to each"
 )]
 pub(crate) enum Sent {
-    /// A rule, with what it replaced.
     Rule(RuleKey, Option<Rule>),
-    /// A group, with what it replaced.
     Group(GroupId, Option<Arc<[Bucket]>>),
 }
 
-/// A rejection by the switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
-    /// Rejected rule, if it was one.
     pub(crate) key: Option<RuleKey>,
-    /// Rejected group, if it was one.
     pub(crate) group: Option<GroupId>,
     pub(crate) message: String,
 }
 
 /// Desired and installed state of one switch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Installer {
     owner: u16,
     pub(crate) is_online: bool,
@@ -97,7 +112,6 @@ pub(crate) struct Installer {
     pub(crate) dirty: BTreeSet<RuleKey>,
     /// Rejected desired rules; retried after a deletion.
     pub(crate) refused: BTreeSet<RuleKey>,
-    /// Foreign rules.
     foreign: BTreeSet<RuleKey>,
     pub(crate) groups: BTreeMap<GroupId, Arc<[Bucket]>>,
     by_buckets: BTreeMap<Arc<[Bucket]>, GroupId>,
@@ -131,37 +145,8 @@ pub(crate) struct Installer {
 }
 
 impl Installer {
-    /// Returns the installer of an unknown switch.
     pub(crate) fn new(owner: u16) -> Installer {
-        Installer {
-            owner,
-            is_online: false,
-            is_held: false,
-            desired: BTreeMap::new(),
-            installed: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            foreign: BTreeSet::new(),
-            groups: BTreeMap::new(),
-            by_buckets: BTreeMap::new(),
-            uses: BTreeMap::new(),
-            groups_installed: BTreeMap::new(),
-            uses_installed: BTreeMap::new(),
-            dirty_groups: BTreeSet::new(),
-            new_groups: BTreeSet::new(),
-            refused_groups: BTreeSet::new(),
-            foreign_groups: BTreeSet::new(),
-            sent: BTreeMap::new(),
-            barriers: VecDeque::new(),
-            version: 0,
-            confirmed: 0,
-            reconciled_at: 0,
-            uncertain: Vec::new(),
-            was_empty: false,
-            hashing_method: HashingMethod::default(),
-            takes_tcp_flags: false,
-            divided: BTreeMap::new(),
-        }
+        Installer { owner, ..Installer::default() }
     }
 
     /// Adds a rule to the desired state, or removes it (`None`).
@@ -186,7 +171,6 @@ impl Installer {
         }
     }
 
-    /// Sets the hashing method, and rewrites the rules that depend on it.
     pub(crate) fn set_hashing_method(&mut self, method: HashingMethod) {
         if std::mem::replace(&mut self.hashing_method, method) == method {
             return;
@@ -199,7 +183,6 @@ impl Installer {
             self.set(key, Some(DesiredRule { cookie, idle_timeout_s, instructions, group: Some(buckets) }));
         }
     }
-    /// Returns the hashing method.
     pub(crate) fn hashing_method(&self) -> HashingMethod {
         self.hashing_method
     }
@@ -227,19 +210,15 @@ impl Installer {
     pub(crate) fn is_settled(&self) -> bool {
         !self.is_online || (!self.is_held && self.is_up_to_date())
     }
-    /// Returns whether everything sent is confirmed.
     pub(crate) fn is_idle(&self) -> bool {
         self.sent.is_empty() && self.barriers.is_empty()
     }
-    /// Returns the number of unanswered barriers.
     pub(crate) fn barriers_out(&self) -> usize {
         self.barriers.len()
     }
-    /// Returns whether the switch has rejected a rule.
     pub(crate) fn has_refused(&self, key: &RuleKey) -> bool {
         self.refused.contains(key)
     }
-    /// Returns whether the switch has rejected the group of a rule.
     pub(crate) fn is_blocked(&self, rule: &Rule) -> bool {
         rule.group.is_some_and(|group| self.refused_groups.contains(&group))
     }
@@ -354,7 +333,6 @@ impl Installer {
             false => !self.installed.is_empty(),
         }
     }
-    /// Returns whether a barrier reply is late.
     pub(crate) fn is_late(&self, now: Time) -> bool {
         self.late_from().is_some_and(|late| late <= now)
     }
@@ -362,7 +340,6 @@ impl Installer {
     pub(crate) fn late_from(&self) -> Option<Time> {
         self.barriers.front().map(|(.., sent)| sent.saturating_add(CONFIRM_TIMEOUT))
     }
-    /// Returns whether a rule may be missing on the switch.
     pub(crate) fn may_lack(&self, key: &RuleKey) -> bool {
         let is_new = |sent: &Sent| matches!(sent, Sent::Rule(other, None) if other == key);
         !self.installed.contains_key(key)
@@ -391,7 +368,6 @@ impl Installer {
         rule.instructions.apply.iter().chain(behind).flat_map(output).collect()
     }
 
-    /// Handles the report that a rule is gone.
     pub(crate) fn removed(&mut self, removed: &FlowRemoved) {
         let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
         if removed.cookie >> 48 == u64::from(self.owner) && self.installed.contains_key(&key) {
@@ -449,7 +425,6 @@ impl Installer {
         }
     }
 
-    /// Handles the rejection of the message with this transaction number.
     pub(crate) fn refused(&mut self, xid: Xid) -> Option<Refusal> {
         match self.sent.remove(&xid)? {
             Sent::Rule(key, before) => {
@@ -497,12 +472,10 @@ impl Installer {
         self.foreign.contains(key)
     }
 
-    /// Returns whether there are foreign rules.
     pub(crate) fn has_foreign(&self) -> bool {
         !self.foreign.is_empty()
     }
 
-    /// Records the rule that a switch is known to have.
     pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Rule>) {
         if let Some(group) = rule.as_ref().and_then(|rule| rule.group) {
             *self.uses_installed.entry(group).or_insert(0) += 1;

@@ -22,30 +22,22 @@ const VERSION_1_3: u32 = 1 << 4;
 /// Maximum number of ports per switch that port-status messages may add.
 const PORTS_MAX: usize = 1 << 16;
 
-/// State of a session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum State {
     /// Hello sent, not received yet.
+    #[default]
     Hello,
-    /// Features requested.
     Features,
-    /// Port descriptions requested.
     Ports,
-    /// Group descriptions requested.
     Groups,
-    /// Flow statistics requested.
     Rules,
-    /// In use.
     Ready,
 }
 
-/// Action on a received message.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum SessionAction {
     Nothing,
-    /// Send these messages.
     Send(Vec<Message>),
-    /// Reply with the transaction number of the message.
     Answer(Message),
     /// The switch is ready: its ports, rules and groups are known.
     Ready,
@@ -55,8 +47,7 @@ pub(crate) enum SessionAction {
     Pass,
 }
 
-/// Session of a connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) state: State,
     pub(crate) features: Option<Features>,
@@ -74,7 +65,6 @@ pub(crate) struct Session {
     /// the switch is ready. Zero before and after.
     pub(crate) read_back_bytes: usize,
     owner: u16,
-    /// Whether to request the manufacturer of the switch.
     requests_manufacturer: bool,
     /// Manufacturer, if it was requested and the switch has replied.
     pub(crate) manufacturer: Option<String>,
@@ -94,34 +84,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns the session of a new connection.
     pub(crate) fn new(now: Time, owner: u16, requests_manufacturer: bool) -> Session {
-        Session {
-            owner,
-            requests_manufacturer,
-            manufacturer: None,
-            is_partial: false,
-            is_truncated: false,
-            own_rules_only: false,
-            read_back_bytes: 0,
-            state: State::Hello,
-            features: None,
-            ports: BTreeMap::new(),
-            rules: Vec::new(),
-            groups: Vec::new(),
-            rtt: None,
-            recent: RecentXids::default(),
-            connecting: PendingInstalls::default(),
-            next_xid: 1,
-            awaited: Xid(0),
-            echo: None,
-            echo_count: 0,
-            next_echo: Time::MAX,
-            last_heard: now,
-        }
+        let (next_xid, next_echo, last_heard) = (1, Time::MAX, now);
+        Session { owner, requests_manufacturer, next_xid, next_echo, last_heard, ..Session::default() }
     }
 
-    /// Returns the first message of a session.
     pub(crate) fn hello() -> Message {
         Message::Hello { versions: VERSION_1_3 }
     }
@@ -137,7 +104,6 @@ impl Session {
         Envelope { xid, message }
     }
 
-    /// Returns whether the switch has been silent for the echo timeout.
     pub(crate) fn is_silent(&self, now: Time, echo_timeout: Time) -> bool {
         now >= self.last_heard.saturating_add(echo_timeout)
     }
@@ -147,7 +113,6 @@ impl Session {
         self.next_echo.min(self.last_heard.saturating_add(echo_timeout))
     }
 
-    /// Returns an echo request, if one is due.
     pub(crate) fn echo_due(&mut self, now: Time, interval: Time) -> Option<Message> {
         if self.state != State::Ready || now < self.next_echo {
             return None;
@@ -161,17 +126,10 @@ impl Session {
         Some(Message::EchoRequest(self.echo_count.to_be_bytes().to_vec()))
     }
 
-    /// Handles a received message.
     pub(crate) fn receive(&mut self, now: Time, xid: Xid, message: &Message) -> SessionAction {
-        use MultipartReply as Reply;
         use SessionAction::{Answer, Close, Nothing, Pass, Send};
         self.last_heard = now;
-        if let (State::Ports | State::Groups | State::Rules, Message::MultipartReply { reply, .. }) =
-            (self.state, message)
-            && xid == self.awaited
-        {
-            self.read_back_bytes += memory_of(reply) + openflow::wire_len(message);
-        }
+        let is_awaited = xid == self.awaited;
         match (self.state, message) {
             (State::Hello, Message::Hello { versions }) if versions & VERSION_1_3 != 0 => {
                 self.state = State::Features;
@@ -180,96 +138,23 @@ impl Session {
             (State::Hello, Message::Hello { .. }) => Close(Some(incompatible())),
             // A first message other than hello does not come from an OpenFlow 1.3 switch.
             (State::Hello, _) => Close(None),
-            (_, Message::Hello { .. }) => Nothing,
 
             (_, Message::EchoRequest(data)) => Answer(Message::EchoReply(data.clone())),
             (_, Message::EchoReply(data)) => {
                 self.echo_reply(now, data);
                 Nothing
             }
-
-            (State::Features, Message::FeaturesReply(features)) if xid == self.awaited => {
-                self.features = Some(*features);
-                if features.auxiliary != 0 {
-                    return Close(None); // The controller does not need auxiliary connections.
+            (State::Features, Message::FeaturesReply(features)) if is_awaited => self.features_received(features),
+            (State::Ports | State::Groups | State::Rules, Message::MultipartReply { reply, has_more }) => {
+                if is_awaited {
+                    self.read_back_bytes += memory_of(reply) + openflow::wire_len(message);
                 }
-                self.state = State::Ports;
-                let config = SwitchConfig { flags: 0, miss_send_len: openflow::Action::WHOLE_PACKET };
-                let maker = self.requests_manufacturer.then_some(Message::MultipartRequest(MultipartRequest::Desc));
-                let ports = Message::MultipartRequest(MultipartRequest::PortDesc);
-                Send([Some(Message::SetConfig(config)), maker, Some(ports)].into_iter().flatten().collect())
+                self.read_back(now, is_awaited, reply, *has_more)
             }
-            // Received before the ports; a switch that rejects the request is not asked again.
-            (State::Ports, Message::MultipartReply { reply: Reply::Desc(description), .. })
-                if self.requests_manufacturer =>
-            {
-                self.manufacturer = Some(description.manufacturer.clone());
-                Nothing
-            }
-            (State::Ports, Message::MultipartReply { reply: Reply::PortDesc(ports), has_more })
-                if xid == self.awaited =>
-            {
-                self.ports.extend(ports.iter().map(|port| (port.port, port.clone())));
-                if *has_more {
-                    return Nothing;
-                }
-                self.state = State::Groups;
-                Send(vec![Message::MultipartRequest(MultipartRequest::GroupDesc)])
-            }
-            (State::Groups, Message::MultipartReply { reply: Reply::GroupDesc(groups), has_more })
-                if xid == self.awaited =>
-            {
-                self.groups.extend(groups.iter().cloned());
-                if *has_more {
-                    return Nothing;
-                }
-                self.state = State::Rules;
-                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
-            }
-            // The reply has foreign rules or groups that cannot be decoded, and is dropped. Rules
-            // of this controller can be requested by cookie; groups cannot, so all groups count as
-            // foreign.
-            (State::Groups, Message::MultipartReply { reply: Reply::Other { .. }, has_more })
-                if xid == self.awaited =>
-            {
-                self.is_partial = true;
-                if *has_more {
-                    return Nothing;
-                }
-                self.groups.clear();
-                self.state = State::Rules;
-                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
-            }
-            (State::Rules, Message::MultipartReply { reply: Reply::Other { .. }, has_more }) if xid == self.awaited => {
-                self.is_truncated = true;
-                if *has_more { Nothing } else { self.request_own_rules() }
-            }
-            (State::Rules, Message::MultipartReply { reply: Reply::Flow(rules), has_more }) if xid == self.awaited => {
-                self.rules.extend(rules.iter().cloned());
-                if *has_more {
-                    return Nothing;
-                }
-                if self.is_truncated {
-                    return self.request_own_rules();
-                }
-                self.state = State::Ready;
-                self.next_echo = now;
-                self.read_back_bytes = 0;
-                SessionAction::Ready
-            }
-            // A switch that rejects the table read-back cannot be used; it may reject the
-            // configuration.
-            (State::Features | State::Ports | State::Rules | State::Groups, Message::Error { .. })
-                if xid == self.awaited =>
-            {
-                Close(None)
-            }
-            (State::Features | State::Ports | State::Rules | State::Groups, Message::Error { .. }) => Nothing,
-            (State::Ports | State::Rules | State::Groups, Message::PortStatus { reason, port }) => {
+            (State::Ports | State::Groups | State::Rules | State::Ready, Message::PortStatus { reason, port }) => {
                 self.port_changed(*reason, port);
-                Nothing
+                if self.state == State::Ready { Pass } else { Nothing }
             }
-
             // Between parts of the reply a rule may go that an earlier part has listed.
             (State::Rules, Message::FlowRemoved(gone)) => {
                 let is_gone = |rule: &FlowStats| {
@@ -277,11 +162,6 @@ impl Session {
                 };
                 self.rules.retain(|rule| !is_gone(rule));
                 Nothing
-            }
-
-            (State::Ready, Message::PortStatus { reason, port }) => {
-                self.port_changed(*reason, port);
-                Pass
             }
             (
                 State::Ready,
@@ -291,12 +171,17 @@ impl Session {
                 | Message::MultipartReply { .. }
                 | Message::BarrierReply,
             ) => Pass,
+            // A switch that rejects the table read-back cannot be used; it may reject the
+            // configuration.
+            (_, Message::Error { .. }) if is_awaited => Close(None),
 
             // Before the read-back ends, packets and notifications are ignored: the read-back shows
             // their effect, or they are repeated. Late and repeated replies have no new content.
             (
                 _,
-                Message::PacketIn(_)
+                Message::Hello { .. }
+                | Message::Error { .. }
+                | Message::PacketIn(_)
                 | Message::FlowRemoved(_)
                 | Message::PortStatus { .. }
                 | Message::MultipartReply { .. }
@@ -307,24 +192,62 @@ impl Session {
                 | Message::GetAsyncReply(_),
             ) => Nothing,
             // Requests that only a controller sends, and messages of other specifications.
-            (
-                _,
-                Message::FeaturesRequest
-                | Message::GetConfigRequest
-                | Message::SetConfig(_)
-                | Message::PacketOut(_)
-                | Message::FlowMod(_)
-                | Message::GroupMod(_)
-                | Message::PortMod(_)
-                | Message::TableMod { .. }
-                | Message::MultipartRequest(_)
-                | Message::BarrierRequest
-                | Message::RoleRequest(_)
-                | Message::GetAsyncRequest
-                | Message::SetAsync(_)
-                | Message::Experimenter { .. },
-            ) => Answer(bad_type()),
+            _ => Answer(bad_type()),
         }
+    }
+
+    fn features_received(&mut self, features: &Features) -> SessionAction {
+        self.features = Some(*features);
+        if features.auxiliary != 0 {
+            return SessionAction::Close(None); // The controller does not need auxiliary connections.
+        }
+        self.state = State::Ports;
+        let config = SwitchConfig { flags: 0, miss_send_len: openflow::Action::WHOLE_PACKET };
+        let maker = self.requests_manufacturer.then_some(Message::MultipartRequest(MultipartRequest::Desc));
+        let ports = Message::MultipartRequest(MultipartRequest::PortDesc);
+        SessionAction::Send([Some(Message::SetConfig(config)), maker, Some(ports)].into_iter().flatten().collect())
+    }
+
+    /// Handles a statistics reply before the switch is ready. Only the awaited reply advances the
+    /// table read-back.
+    fn read_back(&mut self, now: Time, is_awaited: bool, reply: &MultipartReply, has_more: bool) -> SessionAction {
+        use MultipartReply as Reply;
+        match (self.state, reply) {
+            // Received before the ports; a switch that rejects the request is not asked again.
+            (State::Ports, Reply::Desc(description)) if self.requests_manufacturer => {
+                self.manufacturer = Some(description.manufacturer.clone());
+                return SessionAction::Nothing;
+            }
+            _ if !is_awaited => return SessionAction::Nothing,
+            (State::Ports, Reply::PortDesc(ports)) => {
+                self.ports.extend(ports.iter().map(|port| (port.port, port.clone())));
+            }
+            (State::Groups, Reply::GroupDesc(groups)) => self.groups.extend(groups.iter().cloned()),
+            (State::Groups, Reply::Other { .. }) => self.is_partial = true,
+            (State::Rules, Reply::Flow(rules)) => self.rules.extend(rules.iter().cloned()),
+            (State::Rules, Reply::Other { .. }) => self.is_truncated = true,
+            _ => return SessionAction::Nothing,
+        }
+        if has_more {
+            return SessionAction::Nothing;
+        }
+        let (next, request) = match self.state {
+            State::Ports => (State::Groups, MultipartRequest::GroupDesc),
+            State::Groups => (State::Rules, MultipartRequest::Flow(FlowSelection::all())),
+            _ if self.is_truncated => return self.request_own_rules(),
+            _ => {
+                (self.state, self.next_echo, self.read_back_bytes) = (State::Ready, now, 0);
+                return SessionAction::Ready;
+            }
+        };
+        // The reply has foreign rules or groups that cannot be decoded, and is dropped. Rules of
+        // this controller can be requested by cookie; groups cannot, so all groups count as
+        // foreign.
+        if matches!(reply, Reply::Other { .. }) {
+            self.groups.clear();
+        }
+        self.state = next;
+        SessionAction::Send(vec![Message::MultipartRequest(request)])
     }
 
     /// Requests the rules of this controller alone, because a part of the reply about all rules

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
 pub mod marked;
+mod replies;
 mod scripted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +12,18 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_control::{Config, Controller, Event, KnownHost, Output};
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
+use core::net::Ipv4Addr;
 use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::frame::flags;
 use openflow::{
-    ConnectionId, DatapathId, Description, FlowStats, FromController, Headers, MacAddr, PortDesc, PortNo, ToController,
-    frame,
+    ConnectionId, DatapathId, Description, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo,
+    ToController, Xid, frame,
 };
+use replies::serve;
 pub use scripted::{Script, Scripted, SplitPaths, node};
-use switch::{HashFields, Select, Switch};
+use switch::Switch;
+pub use switch::testing::{fat_tree, udp};
+use switch::testing::{packet, switches};
 
 enum TestEvent {
     ToController(ToController),
@@ -26,7 +31,6 @@ enum TestEvent {
     Frame { node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32> },
 }
 
-/// Fate of a packet that a test sent.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
     pub visited: Vec<NodeIx>,
@@ -35,7 +39,6 @@ pub struct Packet {
     pub arrived: Option<Headers>,
     /// The reply of the host it was delivered to ([`TestNetwork::answering`]).
     pub answer: Option<u32>,
-    /// Number of deliveries.
     pub deliveries: u32,
     is_answer: bool,
 }
@@ -49,9 +52,7 @@ pub struct TestNetwork {
     pub events: Vec<(Time, Event)>,
     pub packets: Vec<Packet>,
     pub to_hosts: Vec<(HostIx, Vec<u8>)>,
-    /// Every message to a switch, in order.
     pub sent: Vec<(Time, NodeIx, openflow::Message)>,
-    /// Number of the latest message to each switch.
     pub last_xid: BTreeMap<NodeIx, openflow::Xid>,
     pub connections: BTreeMap<NodeIx, ConnectionId>,
     pub link_down: BTreeSet<LinkIx>,
@@ -74,6 +75,23 @@ pub struct TestNetwork {
 pub fn needs(flows: FlowSource, counters: bool) -> CentralNeeds {
     CentralNeeds { flows, counters, period: Some(Time::from_ms(50)) }
 }
+/// Returns the needs of a balancer that runs only when the network changes.
+pub fn quiet() -> CentralNeeds {
+    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
+}
+
+/// Capacity of switches for rules and groups, unless a test is about it.
+pub const AMPLE: (u32, u32) = (100_000, 10_000);
+
+pub fn mac(host: u32) -> MacAddr {
+    MacAddr(address::host_mac(HostIx(host)))
+}
+pub fn ip(host: u32) -> Ipv4Addr {
+    address::host_ipv4(HostIx(host))
+}
+pub fn config_for(topology: &Topology) -> Config {
+    Config { hosts: KnownHost::all_of(topology), ..Config::default() }
+}
 
 impl TestNetwork {
     /// Returns a network of the switches of `topology`, not connected yet.
@@ -82,7 +100,6 @@ impl TestNetwork {
         let balancer = Scripted { script: script.clone(), needs };
         TestNetwork { script, ..TestNetwork::with(topology, config, Box::new(balancer), limits) }
     }
-    /// Returns the same with another balancer.
     pub fn with(
         topology: Topology,
         mut config: Config,
@@ -90,8 +107,7 @@ impl TestNetwork {
         limits: (u32, u32),
     ) -> TestNetwork {
         config.seed = 7;
-        let nodes = (0u32..).map(NodeIx).zip(topology.nodes()).filter(|(_, node)| node.kind == NodeKind::Switch);
-        let switches = nodes.map(|(node, _)| (node, make_switch(&topology, node, limits))).collect();
+        let switches = switches(&topology).map(|node| (node, make_switch(&topology, node, limits))).collect();
         TestNetwork {
             now: Time::ZERO,
             controller: Controller::new(config, balancer),
@@ -117,25 +133,48 @@ impl TestNetwork {
 
     /// Returns a settled network with all hosts configured and all switches connected.
     pub fn up(topology: Topology, needs: CentralNeeds) -> TestNetwork {
-        let config = Config { hosts: KnownHost::all_of(&topology), ..Config::default() };
-        let mut network = TestNetwork::new(topology, config, needs, (100_000, 10_000));
-        network.connect_all();
-        network.settle();
-        network
+        let config = config_for(&topology);
+        TestNetwork::new(topology, config, needs, AMPLE).connected()
     }
 
     /// Returns the same with switches that identify as Open vSwitch, and support its matches.
     pub fn up_with_extensions(topology: Topology, needs: CentralNeeds) -> TestNetwork {
-        let config = Config { hosts: KnownHost::all_of(&topology), uses_extensions: true, ..Config::default() };
-        let mut network = TestNetwork::new(topology, config, needs, (100_000, 10_000));
+        let config = Config { uses_extensions: true, ..config_for(&topology) };
+        let mut network = TestNetwork::new(topology, config, needs, AMPLE);
         for (node, switch) in &mut network.switches {
-            let config = switch_config(&network.topology, *node, (100_000, 10_000), None);
+            let config = switch::testing::config(&network.topology, *node);
             let description = Description { manufacturer: "Nicira, Inc.".into(), ..Description::default() };
             *switch = Switch::new(switch::Config { supports_tcp_flags: true, description, ..config });
         }
+        network.connected()
+    }
+
+    /// Connects all switches and waits until the controller is settled.
+    pub fn connected(mut self) -> TestNetwork {
+        self.connect_all();
+        self.settle();
+        self
+    }
+
+    /// Returns a fat-tree whose hosts are unknown to the controller.
+    pub fn without_hosts(config: Config) -> TestNetwork {
+        let mut network = TestNetwork::new(fat_tree(), config, quiet(), AMPLE);
         network.connect_all();
-        network.settle();
+        network.run_and_settle(Time::from_s(1));
         network
+    }
+
+    /// Replaces the controller by one that knows only its configuration, and disconnects all
+    /// switches.
+    pub fn restart_controller(&mut self, config: Config, needs: CentralNeeds) {
+        self.disconnect_all();
+        let balancer = Scripted { script: self.script.clone(), needs };
+        self.controller = Controller::new(config, Box::new(balancer));
+    }
+
+    /// Replaces a switch by one without rules, which must be disconnected.
+    pub fn lose_power(&mut self, node: NodeIx) {
+        self.switches.insert(node, make_switch(&self.topology, node, AMPLE));
     }
 
     pub fn switch_of(&self, datapath: u64) -> &Switch {
@@ -146,6 +185,18 @@ impl TestNetwork {
     pub fn connect_all(&mut self) {
         let nodes: Vec<NodeIx> = self.switches.keys().copied().collect();
         nodes.into_iter().for_each(|node| self.connect(node));
+    }
+    pub fn disconnect_all(&mut self) {
+        let nodes: Vec<NodeIx> = self.connections.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.disconnect(node));
+    }
+    /// Connects all switches, or one, and waits until the controller has settled.
+    pub fn reconnect(&mut self, node: Option<NodeIx>) {
+        match node {
+            Some(node) => self.connect(node),
+            None => self.connect_all(),
+        }
+        self.run_and_settle(Time::from_ms(1));
     }
     pub fn connect(&mut self, node: NodeIx) {
         let connection = ConnectionId(self.next_connection);
@@ -163,7 +214,6 @@ impl TestNetwork {
         self.drain_controller();
     }
 
-    /// Drops the messages in flight on a closed connection.
     fn forget_messages(&mut self, connection: ConnectionId) {
         self.queue.retain(|_, event| match event {
             TestEvent::ToSwitch(_, other, _) => *other != connection,
@@ -194,29 +244,72 @@ impl TestNetwork {
         self.link_down.extend([link, link.reverse()]);
     }
 
-    /// Returns the cable between two switches.
     pub fn cable(&self, a: NodeIx, b: NodeIx) -> LinkIx {
         let mut out = self.topology.out_links(a).iter().copied();
         out.find(|link| self.topology.link(*link).to == b).expect("a cable between them")
     }
 
-    /// Sends a packet of a flow. Returns its number in `packets`.
-    pub fn send(&mut self, tuple: FiveTuple) -> u32 {
-        let from = address::host_of_ipv4(tuple.src, self.topology.hosts().len()).expect("a host's address");
-        let to = address::host_of_ipv4(tuple.dst, self.topology.hosts().len()).expect("a host's address");
-        let macs = [from, to].map(|host| MacAddr(address::host_mac(host)));
-        let headers = Headers::ipv4(macs, [tuple.src, tuple.dst], tuple.protocol, [tuple.src_port, tuple.dst_port]);
-        let packet = self.packets.len() as u32;
-        self.packets.push(Packet::default());
-        self.transmit(from, frame::build(&headers, 100), Some(packet));
-        packet
-    }
-    pub fn transmit(&mut self, from: HostIx, bytes: Vec<u8>, packet: Option<u32>) {
-        let link = self.topology.out_links(self.topology.host(from))[0];
-        self.travel(link, bytes, packet);
+    pub fn uplink(&self, host: u32) -> LinkIx {
+        self.topology.out_links(self.topology.host(HostIx(host)))[0]
     }
 
-    /// Sends a frame along a link.
+    /// Returns the datapath ids of the shortest path of this rank between the switches of two
+    /// hosts.
+    pub fn path(&self, from: u32, to: u32, rank: u32) -> Vec<u64> {
+        let routes = net::Routes::intact(&self.topology);
+        let start = routes.class_node(routes.class_of(HostIx(from)));
+        let links = routes.path(&self.topology, start, routes.class_of(HostIx(to)), rank);
+        net::paths::nodes(&self.topology, start, &links).into_iter().map(address::datapath_of).collect()
+    }
+
+    /// Sends a packet of a flow. Returns its number in `packets`.
+    pub fn send(&mut self, tuple: FiveTuple) -> u32 {
+        let (from, headers) = packet(&self.topology, &tuple);
+        self.transmit_packet(from, |_| frame::build(&headers, 100))
+    }
+    /// Sends a packet and runs for 5 ms. Returns the host it was delivered to.
+    pub fn deliver(&mut self, tuple: FiveTuple) -> Option<HostIx> {
+        let packet = self.send(tuple);
+        self.run(Time::from_ms(5));
+        self.packets[packet as usize].delivered.map(|(host, _)| host)
+    }
+    /// Sends a packet, whose bytes may contain its number in `packets`. Returns this number.
+    pub fn transmit_packet(&mut self, from: HostIx, bytes: impl FnOnce(u32) -> Vec<u8>) -> u32 {
+        let number = self.packets.len() as u32;
+        self.packets.push(Packet::default());
+        self.transmit(from, bytes(number), Some(number));
+        number
+    }
+    pub fn transmit(&mut self, from: HostIx, bytes: Vec<u8>, packet: Option<u32>) {
+        self.travel(self.uplink(from.0), bytes, packet);
+    }
+    /// Sends a gratuitous ARP request for these addresses from the port of a host.
+    pub fn announce_at(&mut self, at: u32, mac: MacAddr, ip: Ipv4Addr) {
+        self.transmit(HostIx(at), frame::arp_request(mac, ip, ip), None);
+    }
+    pub fn announce(&mut self, host: u32) {
+        self.announce_at(host, mac(host), ip(host));
+    }
+    /// Passes a message to a switch that the controller did not send.
+    pub fn inject(&mut self, node: NodeIx, message: Message) {
+        let (connection, now) = (self.connections[&node], self.now);
+        let switch = self.switches.get_mut(&node).expect("a switch");
+        switch.handle(now, connection, Envelope { xid: Xid(1_000_000), message });
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = FlowStats> {
+        self.switches.values().flat_map(Switch::entries)
+    }
+    pub fn count_events(&self, is_meant: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|(_, event)| is_meant(event)).count()
+    }
+    pub fn rejections(&self) -> usize {
+        self.count_events(|event| matches!(event, Event::SwitchError { .. }))
+    }
+    pub fn dead_links(&self) -> usize {
+        self.controller.alive().iter().filter(|alive| !**alive).count()
+    }
+
     pub fn travel(&mut self, link: LinkIx, bytes: Vec<u8>, packet: Option<u32>) {
         if self.link_down.contains(&link) {
             return;
@@ -277,6 +370,10 @@ impl TestNetwork {
             }
             assert!(self.now < limit, "the controller does not settle");
         }
+    }
+    pub fn run_and_settle(&mut self, time: Time) {
+        self.run(time);
+        self.settle();
     }
     fn is_busy(&self) -> bool {
         self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }))
@@ -339,13 +436,10 @@ impl TestNetwork {
 
     /// Sends a marked packet of a host. Returns its number in `packets`.
     pub fn ask(&mut self, from: HostIx, mac: MacAddr, tuple: FiveTuple) -> u32 {
-        let number = self.packets.len() as u32;
-        self.packets.push(Packet::default());
-        let macs = [MacAddr(address::host_mac(from)), mac];
+        let macs = [self::mac(from.0), mac];
         let flags = if self.opening.is_some() { flags::SYN } else { flags::ACK };
         let seq = self.opening.unwrap_or(1_000_000);
-        self.transmit(from, marked::frame_with(macs, &tuple, (flags, seq), number), Some(number));
-        number
+        self.transmit_packet(from, |number| marked::frame_with(macs, &tuple, (flags, seq), number))
     }
 
     /// Makes a host reply to a marked packet.
@@ -381,19 +475,21 @@ impl TestNetwork {
         }
     }
 
+    fn node_of(&self, connection: ConnectionId) -> Option<NodeIx> {
+        self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node)
+    }
+
     pub fn drain_controller(&mut self) {
         while let Some(output) = self.controller.poll_output() {
             match output {
                 Output::Channel(FromController::Message(connection, envelope)) => {
-                    let node = self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node);
-                    if let Some(node) = node {
+                    if let Some(node) = self.node_of(connection) {
                         let at = self.now + self.channel_delay(node);
                         self.put(at, TestEvent::ToSwitch(node, connection, envelope));
                     }
                 }
                 Output::Channel(FromController::Close(connection)) => {
-                    let node = self.connections.iter().find(|(_, other)| **other == connection).map(|(node, _)| *node);
-                    if let Some(node) = node {
+                    if let Some(node) = self.node_of(connection) {
                         self.connections.remove(&node);
                         self.forget_messages(connection);
                         self.switches.get_mut(&node).expect("a switch").disconnected(self.now, connection);
@@ -419,6 +515,7 @@ impl TestNetwork {
     }
 
     /// Asserts that every switch has exactly the desired rules and groups.
+    #[track_caller]
     pub fn assert_exact(&self) {
         for switch in self.switches.values() {
             let mut entries = switch.entries();
@@ -450,6 +547,22 @@ impl TestNetwork {
         }
     }
 
+    /// Settles. Asserts that every switch has exactly the desired rules and groups.
+    #[track_caller]
+    pub fn assert_settled(&mut self) {
+        self.settle();
+        self.assert_exact();
+    }
+
+    /// Asserts that every switch has exactly the desired rules and groups, and that every host
+    /// reaches every other.
+    #[track_caller]
+    pub fn assert_served(&mut self) {
+        self.assert_exact();
+        let unreached = self.unreached();
+        assert!(unreached.is_empty(), "{unreached:?}");
+    }
+
     /// Sends one packet from every host to every other. Returns those that were lost or looped.
     pub fn unreached(&mut self) -> Vec<(FiveTuple, Packet)> {
         let hosts = self.topology.hosts().len() as u32;
@@ -472,75 +585,6 @@ impl TestNetwork {
     }
 }
 
-/// Returns the response of a stateless HTTP server, if there is one.
-fn serve(bytes: &[u8], status: u16) -> Option<Vec<u8>> {
-    use openflow::frame::{Echo, Segment, echo, flags, icmp_echo, segment, tcp, tcp_reset};
-    let headers = frame::parse(bytes).ok()?;
-    let (macs, addresses) = ([headers.eth_dst, headers.eth_src], [headers.ipv4_dst, headers.ipv4_src]);
-    if let Some(asked) = echo(bytes).filter(|echo| !echo.is_reply) {
-        return Some(icmp_echo(macs, addresses, Echo { is_reply: true, ..asked }));
-    }
-    let got = segment(bytes).ok()??;
-    let ports = [headers.l4_dst, headers.l4_src];
-    let ack = got.seq.wrapping_add(got.sequence_len());
-    let answer =
-        |flags, seq, payload: &[u8]| tcp(macs, addresses, ports, &Segment { flags, seq, ack, window: 9, payload });
-    match (got.has(flags::SYN), got.payload.is_empty()) {
-        (true, _) if status == 0 => tcp_reset(bytes),
-        (true, _) => Some(answer(flags::SYN | flags::ACK, 1_000_000, b"")),
-        (false, false) => {
-            let page = format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n");
-            Some(answer(flags::ACK | flags::PSH, 1_000_001, page.as_bytes()))
-        }
-        (false, true) => None,
-    }
-}
-
-pub fn udp(src: u32, dst: u32, port: u16) -> FiveTuple {
-    let (src, dst) = (address::host_ipv4(HostIx(src)), address::host_ipv4(HostIx(dst)));
-    FiveTuple { src, dst, protocol: 17, src_port: port, dst_port: 7000 }
-}
-
-pub fn fat_tree() -> Topology {
-    net::spec::parse("fat-tree:k=4").expect("a fat-tree")
-}
-
-fn make_switch(topology: &Topology, node: NodeIx, limits: (u32, u32)) -> Switch {
-    make_switch_without(topology, node, limits, None)
-}
-
-/// Returns a switch that may lack one of its ports.
-pub fn make_switch_without(topology: &Topology, node: NodeIx, limits: (u32, u32), without: Option<PortNo>) -> Switch {
-    Switch::new(switch_config(topology, node, limits, without))
-}
-
-/// Returns the configuration of a switch of a topology.
-pub fn switch_config(
-    topology: &Topology,
-    node: NodeIx,
-    (max_entries, max_groups): (u32, u32),
-    without: Option<PortNo>,
-) -> switch::Config {
-    let datapath = DatapathId(address::datapath_of(node));
-    let port = |number: usize| PortDesc {
-        port: PortNo(number as u32 + 1),
-        hw_addr: MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]),
-        name: format!("p{}", number + 1),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 10_000_000,
-    };
-    switch::Config {
-        datapath,
-        ports: (0..topology.out_links(node).len()).map(port).filter(|port| Some(port.port) != without).collect(),
-        tables: 4,
-        max_entries,
-        max_groups,
-        buffers: 0,
-        select: Select { seed: u64::from(node.0), fields: HashFields::FiveTuple },
-        stats_refresh: Time::ZERO,
-        packet_in_per_s: None,
-        supports_tcp_flags: false,
-        description: Description::default(),
-    }
+pub fn make_switch(topology: &Topology, node: NodeIx, (max_entries, max_groups): (u32, u32)) -> Switch {
+    Switch::new(switch::Config { max_entries, max_groups, ..switch::testing::config(topology, node) })
 }

@@ -19,13 +19,9 @@ pub struct Script {
     pub pins: BTreeMap<FiveTuple, Vec<u64>>,
     /// Whether the reverse direction of TCP connections uses the same path.
     pub are_acks_along: bool,
-    /// Traffic splits by datapath ids.
     pub divisions: BTreeMap<(u64, u64), SplitPaths>,
-    /// Triggers of its decisions.
     pub asked: Vec<DecisionTrigger>,
-    /// Rates of flows at its decisions.
     pub rates: Vec<Bandwidth>,
-    /// Bytes of the flow that ended last.
     pub last_bytes: u64,
     /// Largest load of any link at its decisions.
     pub load: Vec<Bandwidth>,
@@ -41,13 +37,8 @@ impl CentralBalancer for Scripted {
     fn needs(&self) -> CentralNeeds {
         self.needs
     }
-    fn decide(
-        &mut self,
-        _: &mut CentralCx<'_>,
-        view: &NetworkView<'_>,
-        why: DecisionTrigger,
-        placements: &mut Placements,
-    ) {
+    fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
+        let view = cx.view;
         let mut script = self.script.lock().expect("no test panics while it holds the script");
         script.asked.push(why);
         script.rates.extend(view.flows.iter().filter_map(|(_, facts)| facts.rate));

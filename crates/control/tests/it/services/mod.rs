@@ -5,13 +5,13 @@
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
-use crate::common::{TestNetwork, fat_tree, needs};
+use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, marked};
+pub use crate::common::{ip, mac, quiet};
+use anabranch_control::Config;
 use anabranch_control::vip::{
     Check, Checker, Established, Member, MemberId, MemberState, Monitor, Pool, PoolId, Protocol, Refusal, Rules,
     Service, ServiceId, Services, mac_of,
 };
-use anabranch_control::{Config, KnownHost};
-use balance::central::{CentralNeeds, FlowSource};
 use net::{FiveTuple, HostIx, NodeIx, Time, address};
 use openflow::frame::{self};
 use openflow::headers::protocol;
@@ -21,12 +21,6 @@ pub const VIP: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 /// Hosts that are servers; the others are clients.
 pub const SERVERS: [u32; 4] = [12, 13, 14, 7];
 
-pub fn quiet() -> CentralNeeds {
-    CentralNeeds { period: None, ..needs(FlowSource::None, false) }
-}
-pub fn ip(host: u32) -> Ipv4Addr {
-    address::host_ipv4(HostIx(host))
-}
 pub fn member(id: u32, host: u32, port: Option<u16>) -> Member {
     Member { id: MemberId(id), address: ip(host), port, weight: 1, is_enabled: true }
 }
@@ -95,7 +89,7 @@ pub fn served(network: &TestNetwork, number: u32, tuple: FiveTuple) -> Option<u3
     let (server, _) = question.delivered?;
     assert_eq!(question.deliveries, 1, "once");
     let at_server = question.arrived.expect("a packet");
-    assert_eq!((at_server.eth_dst, at_server.ipv4_dst), (MacAddr(address::host_mac(server)), ip(server.0)));
+    assert_eq!((at_server.eth_dst, at_server.ipv4_dst), (mac(server.0), ip(server.0)));
     assert_eq!((at_server.ipv4_src, at_server.l4_src), (tuple.src, at_server.l4_src));
     assert!(!question.has_looped && at_server.vlan.is_none());
     let answer = &network.packets[question.answer? as usize];
@@ -124,7 +118,6 @@ pub fn edge_of(network: &TestNetwork, host: u32) -> NodeIx {
 pub fn mods(network: &TestNetwork, from: usize) -> usize {
     network.sent[from..].iter().filter(|(_, _, message)| matches!(message, Message::FlowMod(_))).count()
 }
-/// Returns the number of packets sent through the tables.
 pub fn sent_on(network: &TestNetwork, from: usize) -> usize {
     let to_tables = Action::output(PortNo::TABLE);
     let is_one = |message: &Message| matches!(message, Message::PacketOut(packet) if packet.actions == [to_tables]);
@@ -139,18 +132,93 @@ pub fn received_frames(network: &TestNetwork, host: u32) -> Vec<Vec<u8>> {
 
 pub fn checked(check: Check, pages: BTreeMap<HostIx, u16>) -> TestNetwork {
     let checker = Some(Checker { ipv4: Ipv4Addr::new(10, 250, 0, 250), mac: MacAddr([6, 1, 1, 1, 1, 1]) });
-    let config = Config { hosts: KnownHost::all_of(&fat_tree()), health_check_address: checker, ..Config::default() };
-    let mut network = TestNetwork::new(fat_tree(), config, quiet(), (100_000, 10_000));
-    network.answering = SERVERS.into_iter().map(HostIx).collect();
+    let config = Config { health_check_address: checker, ..config_for(&fat_tree()) };
+    let mut network = TestNetwork::new(fat_tree(), config, quiet(), AMPLE);
     network.pages = pages;
     let mut services = one(all_protocols());
     let (interval, timeout) = (Time::from_s(1), Time::from_ms(300));
     services.pools[0].monitor = Some(Monitor { check, port: None, interval, timeout, rise: 2, fall: 1 });
-    set(&mut network, services);
-    network.connect_all();
-    network.settle();
+    let mut network = connected(network, services);
     network.run(Time::from_s(5));
     network
+}
+pub fn connected(mut network: TestNetwork, services: Services) -> TestNetwork {
+    network.answering = SERVERS.into_iter().map(HostIx).collect();
+    set(&mut network, services);
+    network.connected()
+}
+/// Restarts the controller, with its configured hosts and these services.
+pub fn restart(network: &mut TestNetwork, services: Services) {
+    network.restart_controller(config_for(&network.topology), quiet());
+    set(network, services);
+    network.reconnect(None);
+}
+/// Returns a copy of `pool` 1 of the services by another balancer, with this number of members.
+pub fn by(balancer: &str, members: usize) -> Services {
+    let mut services = one(all_protocols());
+    services.pools[0].balancer = balancer.into();
+    services.pools[0].members.truncate(members);
+    services
+}
+/// Sends a segment of an established connection from host 0, port 5000, and waits.
+pub fn send_data(network: &mut TestNetwork) {
+    let macs = [mac(0), mac_of(VIP)];
+    let data = frame::Segment { flags: frame::flags::ACK, seq: 100, ack: 4242, window: 1000, payload: b"more" };
+    network.to_hosts.clear();
+    network.transmit(HostIx(0), frame::tcp(macs, [ip(0), VIP], [5000, 80], &data), None);
+    network.run(Time::from_ms(20));
+}
+pub type Fault = fn(&mut Services);
+/// Asserts that a configuration that `valid` returns is rejected, with this message, after each
+/// fault, and that nothing changes.
+pub fn assert_rejected(network: &mut TestNetwork, valid: impl Fn() -> Services, faults: &[(&str, Fault)]) {
+    let before = network.controller.services();
+    for (message, fault) in faults {
+        let mut wanted = valid();
+        fault(&mut wanted);
+        let error = network.controller.set_services(network.now, wanted).expect_err(message).to_string();
+        assert!(error.contains(message), "{error}");
+        assert_eq!(network.controller.services(), before, "{message}");
+    }
+}
+/// Moves a member of the connection of host 0, port 5000, to the port of host 2, with another
+/// Ethernet address. Asserts that the connection follows.
+pub fn assert_member_is_followed(network: &mut TestNetwork, member: u32) {
+    let moved = MacAddr([2, 9, 9, 9, 9, 9]);
+    network.announce_at(2, moved, ip(member));
+    network.run_and_settle(Time::from_ms(500));
+    network.answering.insert(HostIx(2));
+    let number = ask(network, tcp(0, 5000));
+    network.run(Time::from_ms(50));
+    let packet = &network.packets[number as usize];
+    assert_eq!(packet.delivered.map(|(host, _)| host.0), Some(2));
+    assert_eq!(packet.arrived.map(|headers| (headers.eth_dst, headers.ipv4_dst)), Some((moved, ip(member))));
+    let answer = &network.packets[packet.answer.expect("answered") as usize];
+    assert_eq!(answer.arrived.map(|headers| (headers.ipv4_src, headers.ipv4_dst)), Some((VIP, ip(0))));
+}
+/// Moves host 0 to the port of host 10. Asserts that a packet from its port there is answered from
+/// the virtual address. Returns the member that received it.
+pub fn assert_client_is_followed(network: &mut TestNetwork, port: u16) -> Option<u32> {
+    network.announce_at(10, mac(0), ip(0));
+    network.run_and_settle(Time::from_ms(500));
+    let packet = |number| marked::frame([mac(0), mac_of(VIP)], &tcp(0, port), false, number);
+    let number = network.transmit_packet(HostIx(10), packet);
+    network.run(Time::from_ms(50));
+    let packet = &network.packets[number as usize];
+    let answer = &network.packets[packet.answer.expect("answered") as usize];
+    assert_eq!(answer.delivered.map(|(host, _)| host.0), Some(10));
+    assert_eq!(answer.arrived.map(|headers| headers.ipv4_src), Some(VIP));
+    packet.delivered.map(|(host, _)| host.0)
+}
+pub fn arp_replies(network: &TestNetwork) -> usize {
+    let is_reply = |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2);
+    network.to_hosts.iter().filter(|(_, bytes)| is_reply(bytes)).count()
+}
+/// Returns the flags, sequence and acknowledgement number of the only frame a host received.
+pub fn only_segment(network: &TestNetwork, host: u32) -> (u8, u32, u32) {
+    let [bytes] = &received_frames(network, host)[..] else { panic!("one frame") };
+    let got = frame::segment(bytes).expect("a valid frame").expect("a segment");
+    (got.flags, got.seq, got.ack)
 }
 pub fn states(network: &TestNetwork) -> Vec<MemberState> {
     network.controller.services()[0].members.iter().map(|member| member.state).collect()

@@ -10,7 +10,6 @@ use super::model::{Balancer, Host, Link, Statistics, Switch};
 use super::vips::{Overview, Pool, Service};
 use crate::engine::Engine;
 
-/// The state of the engine that the page shows.
 pub(super) struct Snapshot {
     switches: Vec<Switch>,
     links: Vec<Link>,
@@ -35,7 +34,7 @@ impl Snapshot {
     pub(super) fn of(engine: &Engine) -> Snapshot {
         let controller = &engine.controller;
         Snapshot {
-            switches: controller.switches().map(|facts| Switch::new(engine, facts)).collect(),
+            switches: controller.switches().map(|info| Switch::new(engine, info)).collect(),
             links: controller.links().map(Link::new).collect(),
             hosts: controller.hosts().map(Host::new).collect(),
             balancer: Balancer::new(&engine.balancer),
@@ -60,12 +59,11 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Renders the page.
 pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
     let mut out = String::from(HEAD);
     let Snapshot { switches, links, hosts, balancer, statistics } = snapshot;
     let connected = switches.iter().filter(|switch| switch.is_connected).count();
-    let alive = links.iter().filter(|link| link.is_alive).count();
+    let up_links = links.iter().filter(|link| link.is_up).count();
     let state = if statistics.is_settled { "settled" } else { "working" };
     let up = Time::from_s_f64(statistics.uptime_s.round());
     let _ = write!(
@@ -83,11 +81,11 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
     );
     let figures = [
         ("switches", format!("{connected} of {}", switches.len())),
-        ("links", format!("{alive} of {}", links.len())),
+        ("links", format!("{up_links} of {}", links.len())),
         ("hosts", hosts.len().to_string()),
         ("switch connections", statistics.connections.to_string()),
-        ("decisions", statistics.decisions.to_string()),
-        ("moves", statistics.moves.to_string()),
+        ("decisions", statistics.balancer_decisions.to_string()),
+        ("flow migrations", statistics.flow_migrations.to_string()),
         ("rule changes", statistics.flow_mods.to_string()),
         ("group changes", statistics.group_mods.to_string()),
         ("packets in", statistics.packet_ins.to_string()),
@@ -99,9 +97,9 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
     }
     // Counters of exceeded limits are shown only if they are not zero.
     let over_limit = [
-        ("flows over limit", statistics.flows_untold),
-        ("packets of hosts over limit", statistics.hosts_refused),
-        ("ARP requests suppressed", statistics.questions_dropped),
+        ("flows over limit", statistics.flows_over_limit),
+        ("packets of hosts over limit", statistics.host_packets_over_limit),
+        ("ARP requests suppressed", statistics.arp_requests_suppressed),
     ];
     for (name, value) in over_limit.into_iter().filter(|(_, value)| *value > 0) {
         let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
@@ -121,17 +119,14 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
 /// Maximum number of rows of a table; the API returns all of them.
 const ROWS: usize = 500;
 
-/// A table without its rows.
 struct Table {
     title: &'static str,
     /// CSS class; with `cards` the rows become cards on narrow screens.
     class: &'static str,
     columns: &'static [Column],
-    /// Text below the table.
     note: &'static str,
 }
 
-/// A column: heading and CSS class of its cells.
 struct Column(&'static str, &'static str);
 
 const fn text(heading: &'static str) -> Column {
@@ -141,7 +136,6 @@ const fn text(heading: &'static str) -> Column {
 const fn number(heading: &'static str) -> Column {
     Column(heading, "number")
 }
-/// A column whose text may wrap.
 const fn long(heading: &'static str) -> Column {
     Column(heading, "long")
 }
@@ -213,7 +207,7 @@ fn time(us: Option<f64>) -> String {
 fn switch_row(switch: &Switch) -> Vec<String> {
     let up = switch.ports.iter().filter(|port| port.is_up).count();
     vec![
-        format!("<code>{}</code>", switch.switch),
+        format!("<code>{}</code>", switch.dpid),
         state(switch.is_connected, "connected", "away"),
         format!("{up} of {}", switch.ports.len()),
         switch.rules.to_string(),
@@ -226,13 +220,13 @@ fn host_row(host: &Host) -> Vec<String> {
     vec![
         host.ipv4.clone(),
         format!("<code>{}</code>", host.mac),
-        format!("<code>{}</code>", host.at.switch),
-        host.at.port.to_string(),
+        format!("<code>{}</code>", host.location.dpid),
+        host.location.port.to_string(),
     ]
 }
 
 fn link_row(link: &Link) -> Vec<String> {
-    let end = |end: &super::model::End| format!("<code>{}</code>&nbsp;:{}", end.switch, end.port);
+    let end = |end: &super::model::SwitchPort| format!("<code>{}</code>&nbsp;:{}", end.dpid, end.port);
     let load = link.load_bps.map_or("–".to_owned(), |load| {
         let share = load as f64 / link.capacity_bps.max(1) as f64 * 100.0;
         format!("{share:.0} %")
@@ -240,7 +234,7 @@ fn link_row(link: &Link) -> Vec<String> {
     vec![
         end(&link.from),
         end(&link.to),
-        state(link.is_alive, "alive", "dead"),
+        state(link.is_up, "up", "down"),
         time(link.latency_us),
         load,
         Bandwidth::from_bps(link.capacity_bps).to_string(),

@@ -1,6 +1,6 @@
 //! Virtual services on the dashboard: services, pools, members.
 
-use super::super::vips::{Member, Pool, Service, State};
+use super::super::vips::{Member, MemberState, Pool, Service};
 use super::{Escaped, ServicesSection, Table, long, number, state, table, text};
 
 static SERVICES: Table = Table {
@@ -16,8 +16,7 @@ static SERVICES: Table = Table {
         number("from clients"),
         number("to clients"),
     ],
-    note: "Bytes are those switches have told of: of connections that are over, and of others where a balancer has them \
-           counted.",
+    note: "Bytes of closed connections, and of open ones if the balancer requests counters.",
 };
 static POOLS: Table = Table {
     title: "Pools",
@@ -42,7 +41,6 @@ static MEMBERS: Table = Table {
     note: "",
 };
 
-/// Writes the tables of virtual services, pools and members, if there are any services or pools.
 pub(super) fn write(out: &mut String, served: &ServicesSection) {
     if served.services.is_empty() && served.pools.is_empty() {
         return;
@@ -56,7 +54,7 @@ pub(super) fn write(out: &mut String, served: &ServicesSection) {
 
 fn up(members: &[Member]) -> String {
     let all = members.iter().filter(|member| member.name.is_some()).count();
-    let up = members.iter().filter(|member| member.state == State::Up && member.is_enabled).count();
+    let up = members.iter().filter(|member| member.state == MemberState::Up && member.is_enabled).count();
     state(up > 0, &format!("{up} of {all}"), &format!("{up} of {all}"))
 }
 
@@ -71,31 +69,36 @@ fn bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
+/// Returns the name of a protocol, such as `TCP`.
+fn upper(protocol: impl std::fmt::Debug) -> String {
+    format!("{protocol:?}").to_uppercase()
+}
+
 fn service_row(service: &Service) -> Vec<String> {
     let place = match service.port {
         0 => service.address.clone(),
         port => format!("{}:{port}", service.address),
     };
-    let load = &service.load;
+    let stats = &service.stats;
     vec![
         format!("<b>{}</b>", Escaped(&service.name.to_string())),
-        format!("{place} {}", service.protocol.word()),
+        format!("{place} {}", upper(service.protocol)),
         service.pool.as_ref().map_or("–".to_owned(), |pool| Escaped(&pool.to_string()).to_string()),
         match service.pool {
             Some(_) => up(&service.members),
             None => "none (refuses clients)".to_owned(),
         },
-        load.connections.to_string(),
-        load.connections_total.to_string(),
-        bytes(load.bytes_in),
-        bytes(load.bytes_out),
+        stats.connections.to_string(),
+        stats.connections_total.to_string(),
+        bytes(stats.bytes_in),
+        bytes(stats.bytes_out),
     ]
 }
 
 fn pool_row(pool: &Pool) -> Vec<String> {
     let serves: Vec<String> = pool.services.iter().map(ToString::to_string).collect();
     let check = pool.monitor.as_ref().map_or("port state only".to_owned(), |monitor| {
-        format!("{} every {} s", monitor.check.word(), monitor.interval_s)
+        format!("{} every {} s", upper(monitor.check), monitor.interval_s)
     });
     vec![
         format!("<b>{}</b>", Escaped(&pool.name.to_string())),
@@ -108,7 +111,7 @@ fn pool_row(pool: &Pool) -> Vec<String> {
 }
 
 fn member_row(pool: &Pool, member: &Member) -> Vec<String> {
-    let name = member.name.as_ref().map_or("leaving".to_owned(), ToString::to_string);
+    let name = member.name.as_ref().map_or("removed".to_owned(), ToString::to_string);
     let address = member.port.map_or(member.address.clone(), |port| format!("{}:{port}", member.address));
     vec![
         format!("<b>{}</b>", Escaped(&name)),
@@ -116,20 +119,20 @@ fn member_row(pool: &Pool, member: &Member) -> Vec<String> {
         address,
         state_of(member),
         member.weight.to_string(),
-        member.load.connections.to_string(),
-        member.load.connections_total.to_string(),
-        bytes(member.load.bytes_in),
-        bytes(member.load.bytes_out),
+        member.stats.connections.to_string(),
+        member.stats.connections_total.to_string(),
+        bytes(member.stats.bytes_in),
+        bytes(member.stats.bytes_out),
     ]
 }
 
 /// Returns the state of a member. A disabled member is shown neither as up nor as failed.
 fn state_of(member: &Member) -> String {
-    let text = Escaped(&member.state_words).to_string();
+    let text = Escaped(&member.state_detail).to_string();
     match (member.state, member.is_enabled) {
-        (State::Unused, _) => text,
-        (State::Up, true) => state(true, &text, ""),
-        (State::Up, false) => "up, disabled".to_owned(),
+        (MemberState::Unused, _) => text,
+        (MemberState::Up, true) => state(true, &text, ""),
+        (MemberState::Up, false) => "up, disabled".to_owned(),
         (_, true) => state(false, "", &text),
         (_, false) => format!("{}; disabled", state(false, "", &text)),
     }

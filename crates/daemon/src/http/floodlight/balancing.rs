@@ -4,28 +4,28 @@ use axum::http::Method;
 
 use super::fields::{Fields, list, object};
 use super::{Answer, Call, monitors};
-use crate::http::vips::{Overview, State};
+use crate::http::vips::{MemberState, Overview};
 use crate::services::floodlight::{self, Algorithm, Floodlight, Member, Pool, Vip, WEIGHT_MAX};
 use crate::services::{FieldError, Name};
 
 pub(super) async fn answer(call: &Call<'_>) -> Result<Answer, Answer> {
     match call.path.as_slice() {
-        ["vips"] => many_vips(call).await,
-        ["vips", id] => one_vip(call, id).await,
-        ["pools"] => many_pools(call).await,
-        ["pools", id] => one_pool(call, id).await,
+        ["vips"] => many::<Vip>(call).await,
+        ["vips", id] => one::<Vip>(call, id).await,
+        ["pools"] => many::<Pool>(call).await,
+        ["pools", id] => one::<Pool>(call, id).await,
         ["pools", id, "members"] => members_of(call, id).await,
         ["pools", id, "members", member] => prefer(call, id, member).await,
         ["pools", id, "stats"] => stats(call, id).await,
         ["pools", id, "health_monitors"] => monitors::of_pool(call, id).await,
         ["pools", id, "health_monitors", monitor] => monitors::detach(call, id, monitor).await,
-        ["members"] => many_members(call).await,
-        ["members", id] => one_member(call, id).await,
+        ["members"] => many::<Member>(call).await,
+        ["members", id] => one::<Member>(call, id).await,
         ["members", id, weight] => weigh(call, id, weight).await,
         // F1's MALOB uses the shorter name.
         ["health_monitors" | "monitors", rest @ ..] => monitors::answer(call, rest).await,
-        ["services"] => many_services(call).await,
-        ["services", name] => one_service(call, name).await,
+        ["services"] => many::<Algorithm>(call).await,
+        ["services", name] => one::<Algorithm>(call, name).await,
         ["clear"] if call.method == Method::DELETE => {
             let clear = |all: &mut Floodlight| {
                 *all = Floodlight::default();
@@ -38,126 +38,201 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Answer, Answer> {
     }
 }
 
-fn show_vip(id: &str, vip: &Vip) -> String {
-    object([
-        ("name", vip.name.clone()),
-        ("id", Some(id.to_owned())),
-        ("address", Some(vip.address.to_string())),
-        ("protocol", Some(vip.protocol.to_string())),
-        ("port", Some(vip.port.to_string())),
-    ])
-}
+/// A kind of object with a list and a path per object.
+pub(super) trait Object: 'static {
+    const WHAT: &'static str;
+    /// Whether POST and PUT are equivalent.
+    const IS_POST_LIKE_PUT: bool = false;
 
-/// Updates the given fields of a virtual address.
-fn put_vip(all: &mut Floodlight, id: &str, fields: &Fields, before: Vip) -> Result<Answer, FieldError> {
-    let mut vip = before;
-    vip.name = fields.text("name")?.or(vip.name);
-    vip.protocol = fields.text("protocol")?.map_or(vip.protocol, |text| floodlight::protocol_of(&text));
-    vip.address = fields.address("address")?.unwrap_or(vip.address);
-    vip.port = fields.short("port")?.unwrap_or(vip.port);
-    let answer = Answer::of(show_vip(id, &vip));
-    all.vips.insert(id.to_owned(), vip);
-    if let Some(pool) = fields.text("pool_id")?
-        && let Some(found) = all.pools.get(&pool).cloned()
-    {
-        all.put_pool(&pool, Pool { vip: Some(id.to_owned()), ..found });
-    }
-    Ok(answer)
-}
-
-async fn many_vips(call: &Call<'_>) -> Result<Answer, Answer> {
-    if call.is_get() {
-        let overview = call.overview().await?;
-        return Ok(Answer::of(list(overview.floodlight().vips.iter().map(|(id, vip)| show_vip(id, vip)))));
-    }
-    if call.method != Method::POST {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
-    call.change(move |all| {
-        let id = fields.id(&all.vips)?;
-        // A new object replaces one with the same identifier, except for its pools.
-        let pools = all.vips.get(&id).map(|vip| vip.pools.clone()).unwrap_or_default();
-        put_vip(all, &id, &fields, Vip { pools, ..Vip::default() })
-    })
-    .await
-}
-
-async fn one_vip(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
-    let id = id.to_owned();
-    match call.method {
-        Method::PUT => {
-            let fields = call.fields()?;
-            call.change(move |all| {
-                let before = all.vips.get(&id).cloned().unwrap_or_default();
-                put_vip(all, &id, &fields, before)
-            })
-            .await
-        }
-        Method::DELETE => call.change(move |all| Ok(Answer::removed("VIP", all.remove_vip(&id)))).await,
-        _ if call.is_get() => {
-            let overview = call.overview().await?;
-            Ok(Answer::one(overview.floodlight().vips.get(&id).map(|vip| show_vip(&id, vip))))
-        }
-        _ => Err(Answer::method()),
+    fn ids(all: &Floodlight) -> Vec<&String>;
+    /// Returns the object as JSON; without `overview` its members count as not checked.
+    fn show(all: &Floodlight, overview: Option<&Overview>, id: &str) -> Option<String>;
+    /// Creates an object, or updates the given fields. Returns false if nothing can be shown.
+    fn put(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<bool, FieldError>;
+    fn remove(all: &mut Floodlight, id: &str) -> bool;
+    fn new_id(all: &Floodlight, fields: &Fields) -> Result<String, FieldError> {
+        fields.id(&Self::ids(all))
     }
 }
 
-fn show_pool(all: &Floodlight, id: &str, pool: &Pool) -> String {
-    let members = all.members_of(id).map(|(member, _)| ("poolMembers", Some(member.clone())));
-    let facts = [
-        ("id", Some(id.to_owned())),
-        ("name", pool.name.clone()),
-        ("vipId", pool.vip.clone()),
-        ("lbMethod", Some(pool.method.as_str().to_owned())),
-    ];
-    object(facts.into_iter().chain(members))
+fn put<T: Object>(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<Answer, FieldError> {
+    let is_shown = T::put(all, id, fields, is_update)?;
+    Ok(T::show(all, None, id).filter(|_| is_shown).map_or_else(Answer::nothing, Answer::of))
 }
 
-fn put_pool(all: &mut Floodlight, id: &str, fields: &Fields, before: Pool) -> Result<Answer, FieldError> {
-    let mut pool = before;
-    pool.name = fields.text("name")?.or(pool.name);
-    pool.method = fields.text("lb_method")?.map_or(pool.method, |text| floodlight::Method::parse(&text));
-    pool.vip = fields.text("vip_id")?.or(pool.vip);
-    all.put_pool(id, pool);
-    Ok(Answer::of(show_pool(all, id, &all.pools[id])))
-}
-
-async fn many_pools(call: &Call<'_>) -> Result<Answer, Answer> {
+pub(super) async fn many<T: Object>(call: &Call<'_>) -> Result<Answer, Answer> {
     if call.is_get() {
         let overview = call.overview().await?;
         let all = overview.floodlight();
-        return Ok(Answer::of(list(all.pools.iter().map(|(id, pool)| show_pool(all, id, pool)))));
+        return Ok(Answer::of(list(T::ids(all).into_iter().filter_map(|id| T::show(all, Some(&overview), id)))));
     }
-    if call.method != Method::POST {
+    if !(call.method == Method::POST || T::IS_POST_LIKE_PUT && call.method == Method::PUT) {
         return Err(Answer::method());
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = fields.id(&all.pools)?;
-        put_pool(all, &id, &fields, Pool::default())
+        let id = T::new_id(all, &fields)?;
+        put::<T>(all, &id, &fields, false)
     })
     .await
 }
 
-async fn one_pool(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
+pub(super) async fn one<T: Object>(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     let id = id.to_owned();
-    match call.method {
-        Method::PUT => {
-            let fields = call.fields()?;
-            call.change(move |all| {
-                let before = all.pools.get(&id).cloned().unwrap_or_default();
-                put_pool(all, &id, &fields, before)
-            })
-            .await
+    if call.method == Method::PUT || T::IS_POST_LIKE_PUT && call.method == Method::POST {
+        let fields = call.fields()?;
+        return call.change(move |all| put::<T>(all, &id, &fields, true)).await;
+    }
+    if call.method == Method::DELETE {
+        return call.change(move |all| Ok(Answer::removed(T::WHAT, T::remove(all, &id)))).await;
+    }
+    if !call.is_get() {
+        return Err(Answer::method());
+    }
+    let overview = call.overview().await?;
+    Ok(Answer::one(T::show(overview.floodlight(), Some(&overview), &id)))
+}
+
+impl Object for Vip {
+    const WHAT: &'static str = "VIP";
+
+    fn ids(all: &Floodlight) -> Vec<&String> {
+        all.vips.keys().collect()
+    }
+    fn show(all: &Floodlight, _: Option<&Overview>, id: &str) -> Option<String> {
+        let vip = all.vips.get(id)?;
+        Some(object([
+            ("name", vip.name.clone()),
+            ("id", Some(id.to_owned())),
+            ("address", Some(vip.address.to_string())),
+            ("protocol", Some(vip.protocol.to_string())),
+            ("port", Some(vip.port.to_string())),
+        ]))
+    }
+    fn put(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<bool, FieldError> {
+        let before = all.vips.get(id).cloned().unwrap_or_default();
+        // A new object replaces one with the same identifier, except for its pools.
+        let mut vip = if is_update { before } else { Vip { pools: before.pools, ..Vip::default() } };
+        vip.name = fields.text("name")?.or(vip.name);
+        vip.protocol = fields.text("protocol")?.map_or(vip.protocol, |text| floodlight::protocol_of(&text));
+        vip.address = fields.address("address")?.unwrap_or(vip.address);
+        vip.port = fields.short("port")?.unwrap_or(vip.port);
+        all.vips.insert(id.to_owned(), vip);
+        if let Some(pool) = fields.text("pool_id")?
+            && let Some(found) = all.pools.get(&pool).cloned()
+        {
+            all.put_pool(&pool, Pool { vip: Some(id.to_owned()), ..found });
         }
-        Method::DELETE => call.change(move |all| Ok(Answer::removed("Pool", all.remove_pool(&id)))).await,
-        _ if call.is_get() => {
-            let overview = call.overview().await?;
-            let all = overview.floodlight();
-            Ok(Answer::one(all.pools.get(&id).map(|pool| show_pool(all, &id, pool))))
+        Ok(true)
+    }
+    fn remove(all: &mut Floodlight, id: &str) -> bool {
+        all.remove_vip(id)
+    }
+}
+
+impl Object for Pool {
+    const WHAT: &'static str = "Pool";
+
+    fn ids(all: &Floodlight) -> Vec<&String> {
+        all.pools.keys().collect()
+    }
+    fn show(all: &Floodlight, _: Option<&Overview>, id: &str) -> Option<String> {
+        let pool = all.pools.get(id)?;
+        let members = all.members_of(id).map(|(member, _)| ("poolMembers", Some(member.clone())));
+        let own = [
+            ("id", Some(id.to_owned())),
+            ("name", pool.name.clone()),
+            ("vipId", pool.vip.clone()),
+            ("lbMethod", Some(pool.method.as_str().to_owned())),
+        ];
+        Some(object(own.into_iter().chain(members)))
+    }
+    fn put(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<bool, FieldError> {
+        let mut pool = all.pools.get(id).filter(|_| is_update).cloned().unwrap_or_default();
+        pool.name = fields.text("name")?.or(pool.name);
+        pool.method = fields.text("lb_method")?.map_or(pool.method, |text| floodlight::Method::parse(&text));
+        pool.vip = fields.text("vip_id")?.or(pool.vip);
+        all.put_pool(id, pool);
+        Ok(true)
+    }
+    fn remove(all: &mut Floodlight, id: &str) -> bool {
+        all.remove_pool(id)
+    }
+}
+
+impl Object for Member {
+    const WHAT: &'static str = "Member";
+
+    fn ids(all: &Floodlight) -> Vec<&String> {
+        all.members.keys().collect()
+    }
+    fn show(all: &Floodlight, overview: Option<&Overview>, id: &str) -> Option<String> {
+        let member = all.members.get(id)?;
+        Some(object([
+            ("id", Some(id.to_owned())),
+            ("address", Some(member.address.to_string())),
+            ("port", Some(member.port.to_string())),
+            ("poolId", Some(member.pool.clone())),
+            ("vipId", all.pools.get(&member.pool).and_then(|pool| pool.vip.clone())),
+            ("weight", Some(member.weight.to_string())),
+            ("status", Some(status_of(overview, id, member).to_owned())),
+        ]))
+    }
+    fn put(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<bool, FieldError> {
+        let before = all.members.get(id).filter(|_| is_update).cloned();
+        let pool = fields.text("pool_id")?.or(before.as_ref().map(|member| member.pool.clone()));
+        let Some(pool) = pool.filter(|pool| all.pools.contains_key(pool)) else { return Ok(false) };
+        let address = fields.address("address")?.or(before.as_ref().map(|member| member.address));
+        let address = address.ok_or_else(|| FieldError::new("address", "is missing"))?;
+        let is_enabled = fields.text("admin_state")?.map(|text| !["0", "false", "down"].contains(&text.as_str()));
+        let weight = fields.number("weight", u32::MAX)?.or(before.as_ref().map(|member| member.weight)).unwrap_or(1);
+        let port = fields.short("port")?.or(before.as_ref().map(|member| member.port)).unwrap_or(0);
+        let is_enabled = is_enabled.or(before.map(|member| member.is_enabled)).unwrap_or(true);
+        all.members.insert(id.to_owned(), Member { address, port, pool, weight, is_enabled });
+        Ok(true)
+    }
+    fn remove(all: &mut Floodlight, id: &str) -> bool {
+        all.members.remove(id).is_some()
+    }
+}
+
+impl Object for Algorithm {
+    const WHAT: &'static str = "Service";
+    const IS_POST_LIKE_PUT: bool = true;
+
+    fn new_id(_: &Floodlight, fields: &Fields) -> Result<String, FieldError> {
+        let name = fields.text("service_name")?.filter(|name| !name.is_empty());
+        name.ok_or_else(|| FieldError::new("service_name", "is missing"))
+    }
+    fn ids(all: &Floodlight) -> Vec<&String> {
+        all.table.services.keys().collect()
+    }
+    fn show(all: &Floodlight, _: Option<&Overview>, name: &str) -> Option<String> {
+        let entry = all.table.services.get(name)?;
+        Some(object([
+            ("service_name", Some(name.to_owned())),
+            ("algorithm", Some(entry.algorithm.clone())),
+            ("port", Some(entry.port.to_string())),
+        ]))
+    }
+    fn put(all: &mut Floodlight, name: &str, fields: &Fields, _: bool) -> Result<bool, FieldError> {
+        let before = all.table.services.get(name);
+        let algorithm = fields.text("algorithm")?.or(before.map(|entry| entry.algorithm.clone()));
+        let algorithm = algorithm.ok_or_else(|| FieldError::new("algorithm", "is missing"))?;
+        if floodlight::balancer_of(&algorithm).is_none() {
+            let message = format!(
+                "`{algorithm}` is not a valid algorithm; use 1 (sl-ps), 2 (ht-ps), 3 (server-cpu), or the name of a \
+                 server balancer"
+            );
+            return Err(FieldError::new("algorithm", message));
         }
-        _ => Err(Answer::method()),
+        let port = fields.short("port")?.or(before.map(|entry| entry.port)).filter(|port| *port > 0);
+        let port = port.ok_or_else(|| FieldError::new("port", "must be from 1 to 65535"))?;
+        all.table.put(name, Algorithm { algorithm, port });
+        Ok(true)
+    }
+    fn remove(all: &mut Floodlight, name: &str) -> bool {
+        all.table.remove(name)
     }
 }
 
@@ -172,81 +247,9 @@ fn status_of(overview: Option<&Overview>, id: &str, member: &Member) -> &'static
         Some(pool.members.into_iter().find(|member| member.name == name)?.state)
     });
     match state {
-        None | Some(State::Unused) => "Alive",
-        Some(State::Up) => "Active",
+        None | Some(MemberState::Unused) => "Alive",
+        Some(MemberState::Up) => "Active",
         Some(_) => "Inactive",
-    }
-}
-
-fn show_member(overview: Option<&Overview>, all: &Floodlight, id: &str, member: &Member) -> String {
-    object([
-        ("id", Some(id.to_owned())),
-        ("address", Some(member.address.to_string())),
-        ("port", Some(member.port.to_string())),
-        ("poolId", Some(member.pool.clone())),
-        ("vipId", all.pools.get(&member.pool).and_then(|pool| pool.vip.clone())),
-        ("weight", Some(member.weight.to_string())),
-        ("status", Some(status_of(overview, id, member).to_owned())),
-    ])
-}
-
-fn put_member(all: &mut Floodlight, id: &str, fields: &Fields, before: Option<Member>) -> Result<Answer, FieldError> {
-    let pool = fields.text("pool_id")?.or(before.as_ref().map(|member| member.pool.clone()));
-    let Some(pool) = pool.filter(|pool| all.pools.contains_key(pool)) else { return Ok(Answer::nothing()) };
-    let address = fields.address("address")?.or(before.as_ref().map(|member| member.address));
-    let address = address.ok_or_else(|| FieldError::new("address", "is missing"))?;
-    let is_enabled = fields.text("admin_state")?.map(|text| !["0", "false", "down"].contains(&text.as_str()));
-    let weight = fields.number("weight", u32::MAX)?.or(before.as_ref().map(|member| member.weight)).unwrap_or(1);
-    let member = Member {
-        address,
-        port: fields.short("port")?.or(before.as_ref().map(|member| member.port)).unwrap_or(0),
-        pool,
-        weight,
-        is_enabled: is_enabled.or(before.map(|member| member.is_enabled)).unwrap_or(true),
-    };
-    let answer = Answer::of(show_member(None, all, id, &member));
-    all.members.insert(id.to_owned(), member);
-    Ok(answer)
-}
-
-async fn many_members(call: &Call<'_>) -> Result<Answer, Answer> {
-    if call.is_get() {
-        let overview = call.overview().await?;
-        let all = overview.floodlight();
-        let members = all.members.iter().map(|(id, member)| show_member(Some(&overview), all, id, member));
-        return Ok(Answer::of(list(members)));
-    }
-    if call.method != Method::POST {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
-    call.change(move |all| {
-        let id = fields.id(&all.members)?;
-        put_member(all, &id, &fields, None)
-    })
-    .await
-}
-
-async fn one_member(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
-    let id = id.to_owned();
-    match call.method {
-        Method::PUT => {
-            let fields = call.fields()?;
-            call.change(move |all| {
-                let before = all.members.get(&id).cloned();
-                put_member(all, &id, &fields, before)
-            })
-            .await
-        }
-        Method::DELETE => {
-            call.change(move |all| Ok(Answer::removed("Member", all.members.remove(&id).is_some()))).await
-        }
-        _ if call.is_get() => {
-            let overview = call.overview().await?;
-            let all = overview.floodlight();
-            Ok(Answer::one(all.members.get(&id).map(|member| show_member(Some(&overview), all, &id, member))))
-        }
-        _ => Err(Answer::method()),
     }
 }
 
@@ -256,7 +259,7 @@ async fn members_of(call: &Call<'_>, pool: &str) -> Result<Answer, Answer> {
     }
     let overview = call.overview().await?;
     let all = overview.floodlight();
-    let members = all.members_of(pool).map(|(id, member)| show_member(Some(&overview), all, id, member));
+    let members = all.members_of(pool).filter_map(|(id, _)| Member::show(all, Some(&overview), id));
     Ok(Answer::of(list(members)))
 }
 
@@ -292,70 +295,12 @@ async fn stats(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     let overview = call.overview().await?;
     let pool = Name::try_from(format!("pool-{id}")).ok().and_then(|name| overview.pool(&name));
     let members = pool.map(|pool| pool.members).unwrap_or_default();
-    let sum = |of: fn(&crate::http::vips::Load) -> u64| members.iter().map(|member| of(&member.load)).sum::<u64>();
+    let sum = |of: fn(&crate::http::vips::ConnectionStats) -> u64| {
+        members.iter().map(|member| of(&member.stats)).sum::<u64>()
+    };
     Ok(Answer::of(object([
-        ("Bytes In", Some(sum(|load| load.bytes_in).to_string())),
-        ("Bytes Out", Some(sum(|load| load.bytes_out).to_string())),
-        ("Active Flows", Some(sum(|load| load.connections).to_string())),
+        ("Bytes In", Some(sum(|stats| stats.bytes_in).to_string())),
+        ("Bytes Out", Some(sum(|stats| stats.bytes_out).to_string())),
+        ("Active Flows", Some(sum(|stats| stats.connections).to_string())),
     ])))
-}
-
-fn show_service(name: &str, entry: &Algorithm) -> String {
-    object([
-        ("service_name", Some(name.to_owned())),
-        ("algorithm", Some(entry.algorithm.clone())),
-        ("port", Some(entry.port.to_string())),
-    ])
-}
-
-fn put_service(all: &mut Floodlight, name: &str, fields: &Fields) -> Result<Answer, FieldError> {
-    let before = all.table.services.get(name);
-    let algorithm = fields.text("algorithm")?.or(before.map(|entry| entry.algorithm.clone()));
-    let algorithm = algorithm.ok_or_else(|| FieldError::new("algorithm", "is missing"))?;
-    if floodlight::balancer_of(&algorithm).is_none() {
-        let message = format!(
-            "`{algorithm}` is not a valid algorithm; use 1 (sl-ps), 2 (ht-ps), 3 (server-cpu), or the name of a server balancer"
-        );
-        return Err(FieldError::new("algorithm", message));
-    }
-    let port = fields.short("port")?.or(before.map(|entry| entry.port)).filter(|port| *port > 0);
-    let port = port.ok_or_else(|| FieldError::new("port", "must be from 1 to 65535"))?;
-    let entry = Algorithm { algorithm, port };
-    let answer = Answer::of(show_service(name, &entry));
-    all.table.put(name, entry);
-    Ok(answer)
-}
-
-async fn many_services(call: &Call<'_>) -> Result<Answer, Answer> {
-    if call.is_get() {
-        let overview = call.overview().await?;
-        let table = &overview.floodlight().table;
-        return Ok(Answer::of(list(table.services.iter().map(|(name, entry)| show_service(name, entry)))));
-    }
-    if !call.is_put_or_post() {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
-    call.change(move |all| {
-        let name = fields.text("service_name")?.filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| FieldError::new("service_name", "is missing"))?;
-        put_service(all, &name, &fields)
-    })
-    .await
-}
-
-async fn one_service(call: &Call<'_>, name: &str) -> Result<Answer, Answer> {
-    let name = name.to_owned();
-    match call.method {
-        Method::PUT | Method::POST => {
-            let fields = call.fields()?;
-            call.change(move |all| put_service(all, &name, &fields)).await
-        }
-        Method::DELETE => call.change(move |all| Ok(Answer::removed("Service", all.table.remove(&name)))).await,
-        _ if call.is_get() => {
-            let overview = call.overview().await?;
-            Ok(Answer::one(overview.floodlight().table.services.get(&name).map(|entry| show_service(&name, entry))))
-        }
-        _ => Err(Answer::method()),
-    }
 }

@@ -1,7 +1,6 @@
 //! Fields as scripts send them: text or numbers, with any content type. Responses contain text
 //! only, in Floodlight's order.
 
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use axum::http::StatusCode;
@@ -11,7 +10,6 @@ use super::Answer;
 use crate::http::strict_json;
 use crate::services::{FieldError, Floodlight};
 
-/// The fields of a request.
 #[derive(Debug)]
 pub(super) struct Fields(Map<String, Value>);
 
@@ -30,7 +28,6 @@ impl Fields {
         }
     }
 
-    /// Returns a field as text.
     pub(super) fn text(&self, field: &str) -> Result<Option<String>, FieldError> {
         match self.0.get(field) {
             None | Some(Value::Null) => Ok(None),
@@ -40,27 +37,19 @@ impl Fields {
             Some(_) => Err(FieldError::new(field, "must be text or a number")),
         }
     }
-
-    /// Returns the identifier of a new object: the given one or an unused one.
-    pub(super) fn id<T>(&self, taken: &BTreeMap<String, T>) -> Result<String, FieldError> {
+    pub(super) fn id(&self, taken: &[&String]) -> Result<String, FieldError> {
         let id = self.text("id")?.filter(|id| !id.is_empty());
         Ok(id.unwrap_or_else(|| Floodlight::free_id(taken)))
     }
-
-    /// Returns a field as a whole number up to a maximum.
     pub(super) fn number(&self, field: &str, max: u32) -> Result<Option<u32>, FieldError> {
         let Some(text) = self.text(field)?.filter(|text| !text.is_empty()) else { return Ok(None) };
         let number = text.parse().ok().filter(|number| *number <= max);
         let invalid = || FieldError::new(field, format!("`{text}` is not a whole number from 0 to {max}"));
         number.map(Some).ok_or_else(invalid)
     }
-
-    /// Returns a field as a 16-bit number, such as a port.
     pub(super) fn short(&self, field: &str) -> Result<Option<u16>, FieldError> {
         Ok(self.number(field, u16::MAX.into())?.map(|number| number as u16))
     }
-
-    /// Returns a field as an address.
     pub(super) fn address(&self, field: &str) -> Result<Option<Ipv4Addr>, FieldError> {
         let Some(text) = self.text(field)?.filter(|text| !text.is_empty()) else { return Ok(None) };
         let invalid = || FieldError::new(field, format!("`{text}` is not an IPv4 address"));
@@ -75,7 +64,6 @@ pub(super) fn object<'a>(fields: impl IntoIterator<Item = (&'a str, Option<Strin
     format!("{{{}}}", fields.join(","))
 }
 
-/// Returns a JSON list of objects.
 pub(super) fn list(items: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", items.into_iter().collect::<Vec<_>>().join(","))
 }

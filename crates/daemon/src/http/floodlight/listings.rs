@@ -53,13 +53,11 @@ fn show(engine: &Engine, path: &str, query: &[(String, String)]) -> Option<Value
     })
 }
 
-/// Returns a datapath id in pairs with colons.
 fn colons(datapath: DatapathId) -> String {
     let pairs: Vec<String> = datapath.0.to_be_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(":")
 }
 
-/// Converts a time of the controller's clock to milliseconds since 1970.
 fn epoch_ms(engine: &Engine, at: net::Time) -> u64 {
     let age = engine.clock.now().saturating_sub(at).as_s_f64() * 1e3;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();

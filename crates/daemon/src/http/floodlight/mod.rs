@@ -29,32 +29,25 @@ struct Answer {
 }
 
 impl Answer {
-    /// Returns a response with an object in Floodlight's handwritten form.
     fn of(body: impl Into<String>) -> Answer {
         Answer { status: StatusCode::OK, body: body.into(), is_by_hand: false }
     }
-    /// Returns a list of one object, or a list of null.
     fn one(item: Option<String>) -> Answer {
         Answer::of(fields::list([item.unwrap_or_else(|| "null".to_owned())]))
     }
-    /// Returns a status as text.
     fn status(text: &str) -> Answer {
         let body = format!("{{\"status\" : {}}}", json!(text));
         Answer { status: StatusCode::OK, body, is_by_hand: true }
     }
-    /// Returns the response to a removal.
     fn removed(what: &str, was_there: bool) -> Answer {
         if was_there { Answer::status("200 OK!") } else { Answer::status(&format!("Error: {what} cannot be deleted!")) }
     }
-    /// Returns `0` for success, `-1` for failure.
     fn number(is_done: bool) -> Answer {
         Answer::of(if is_done { "0" } else { "-1" })
     }
-    /// Returns an empty response.
     fn nothing() -> Answer {
         Answer { status: StatusCode::NO_CONTENT, ..Answer::of("") }
     }
-    /// Returns an error as Floodlight's web server writes it.
     fn error(status: StatusCode, description: &str) -> Answer {
         let section = match status {
             StatusCode::BAD_REQUEST => "10.4.1",
@@ -131,7 +124,6 @@ impl IntoResponse for Answer {
     }
 }
 
-/// A parsed request.
 struct Call<'a> {
     handle: &'a Handle,
     method: Method,
@@ -148,7 +140,6 @@ impl Call<'_> {
     fn is_put_or_post(&self) -> bool {
         self.method == Method::PUT || self.method == Method::POST
     }
-    /// Parses the body as fields, with any content type.
     fn fields(&self) -> Result<Fields, Answer> {
         Fields::read(self.body)
     }
@@ -166,21 +157,19 @@ impl Call<'_> {
     async fn overview(&self) -> Result<Overview, Answer> {
         Ok(Overview::of(self.handle).await?)
     }
-    /// Makes a change completely or not at all.
     async fn change(
         &self,
         edit: impl FnOnce(&mut Floodlight) -> Result<Answer, FieldError> + Send + 'static,
     ) -> Result<Answer, Answer> {
-        let done = ServiceManager::change(self.handle, move |desired, keeper| {
+        let done = ServiceManager::change(self.handle, move |desired, manager| {
             let answer = edit(&mut desired.floodlight)?;
-            desired.follow_floodlight(keeper.checker())?;
+            desired.follow_floodlight(manager.checker())?;
             Ok(answer)
         });
         Ok(done.await?)
     }
 }
 
-/// Handles all requests under `/quantum/v1.0` and `/wm`.
 pub(super) async fn answer(
     State(handle): State<Handle>,
     method: Method,

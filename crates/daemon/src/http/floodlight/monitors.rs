@@ -2,14 +2,16 @@
 
 use axum::http::Method;
 
+use super::balancing::{Object, many, one};
 use super::fields::{Fields, list, object};
 use super::{Answer, Call};
+use crate::http::vips::Overview;
 use crate::services::FieldError;
 use crate::services::floodlight::{self, Floodlight, Monitor};
 
 pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Answer> {
     match rest {
-        [] => many(call).await,
+        [] => many::<Monitor>(call).await,
         ["all", "enable"] => switch(call, true).await,
         ["all", "disable"] => switch(call, false).await,
         ["monitors", "period"] if call.is_get() => {
@@ -17,24 +19,37 @@ pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Ans
             Ok(Answer::status(&format!("Monitors' period is {period_s} seconds ")))
         }
         ["monitors", seconds] if call.is_put_or_post() => set_period(call, seconds).await,
-        [id] => one(call, id).await,
+        [id] => one::<Monitor>(call, id).await,
         _ => Ok(Answer { is_by_hand: true, ..Answer::of("{\"status\":\"ok\"}") }),
     }
 }
 
-fn show(id: &str, monitor: &Monitor) -> String {
-    object([
-        ("id", Some(id.to_owned())),
-        ("address", Some(monitor.address.to_string())),
-        ("name", monitor.name.clone()),
-        ("type", Some(monitor.kind.to_string())),
-        ("poolId", monitor.pool.clone()),
-    ])
+impl Object for Monitor {
+    const WHAT: &'static str = "Monitor";
+
+    fn ids(all: &Floodlight) -> Vec<&String> {
+        all.monitors.keys().collect()
+    }
+    fn show(all: &Floodlight, _: Option<&Overview>, id: &str) -> Option<String> {
+        let monitor = all.monitors.get(id)?;
+        Some(object([
+            ("id", Some(id.to_owned())),
+            ("address", Some(monitor.address.to_string())),
+            ("name", monitor.name.clone()),
+            ("type", Some(monitor.kind.to_string())),
+            ("poolId", monitor.pool.clone()),
+        ]))
+    }
+    fn put(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bool) -> Result<bool, FieldError> {
+        let before = all.monitors.get(id).filter(|_| is_update).cloned().unwrap_or_default();
+        put(all, id, fields, before).map(|()| true)
+    }
+    fn remove(all: &mut Floodlight, id: &str) -> bool {
+        all.monitors.remove(id).is_some()
+    }
 }
 
-/// Updates the given fields of a monitor.
-fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Result<Answer, FieldError> {
-    let mut monitor = before;
+fn put(all: &mut Floodlight, id: &str, fields: &Fields, mut monitor: Monitor) -> Result<(), FieldError> {
     monitor.name = fields.text("name")?.or(monitor.name);
     monitor.kind = fields.text("type")?.map_or(monitor.kind, |text| floodlight::protocol_of(&text));
     monitor.address = fields.address("address")?.unwrap_or(monitor.address);
@@ -44,53 +59,14 @@ fn put(all: &mut Floodlight, id: &str, fields: &Fields, before: Monitor) -> Resu
     monitor.attempts = fields.short("attempts_before_deactivation")?.or(monitor.attempts);
     monitor.pool = fields.text("pool_id")?.filter(|pool| all.pools.contains_key(pool)).or(monitor.pool);
     all.attach(id, monitor);
-    Ok(Answer::of(show(id, &all.monitors[id])))
+    Ok(())
 }
 
-async fn many(call: &Call<'_>) -> Result<Answer, Answer> {
-    if call.is_get() {
-        let overview = call.overview().await?;
-        return Ok(Answer::of(list(overview.floodlight().monitors.iter().map(|(id, monitor)| show(id, monitor)))));
-    }
-    if call.method != Method::POST {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
-    call.change(move |all| {
-        let id = fields.id(&all.monitors)?;
-        put(all, &id, &fields, Monitor::default())
-    })
-    .await
-}
-
-async fn one(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
-    let id = id.to_owned();
-    match call.method {
-        Method::PUT => {
-            let fields = call.fields()?;
-            call.change(move |all| {
-                let before = all.monitors.get(&id).cloned().unwrap_or_default();
-                put(all, &id, &fields, before)
-            })
-            .await
-        }
-        Method::DELETE => {
-            call.change(move |all| Ok(Answer::removed("Monitor", all.monitors.remove(&id).is_some()))).await
-        }
-        _ if call.is_get() => {
-            let overview = call.overview().await?;
-            Ok(Answer::one(overview.floodlight().monitors.get(&id).map(|monitor| show(&id, monitor))))
-        }
-        _ => Err(Answer::method()),
-    }
-}
-
-/// Reads or sets the monitor of a pool.
 pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answer> {
     let pool = pool.to_owned();
     let of = |all: &Floodlight, pool: &str| {
         let monitors = all.monitors.iter().filter(|(_, monitor)| monitor.pool.as_deref() == Some(pool));
-        Answer::of(list(monitors.map(|(id, monitor)| show(id, monitor))))
+        Answer::of(list(monitors.filter_map(|(id, _)| Monitor::show(all, None, id))))
     };
     if call.is_get() {
         return Ok(of(call.overview().await?.floodlight(), &pool));
@@ -100,7 +76,7 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
     }
     let fields = call.fields()?;
     call.change(move |all| {
-        let id = fields.id(&all.monitors)?;
+        let id = Monitor::new_id(all, &fields)?;
         let before = all.monitors.get(&id).cloned().unwrap_or_default();
         if all.pools.contains_key(&pool) {
             put(all, &id, &fields, Monitor { pool: Some(pool.clone()), ..before })?;
@@ -110,7 +86,6 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
     .await
 }
 
-/// Detaches a monitor from a pool.
 pub(super) async fn detach(call: &Call<'_>, pool: &str, id: &str) -> Result<Answer, Answer> {
     if call.method != Method::DELETE {
         return Err(Answer::method());
@@ -129,7 +104,9 @@ async fn switch(call: &Call<'_>, is_on: bool) -> Result<Answer, Answer> {
     }
     call.no_body()?;
     if is_on && call.handle.services.checker().is_none() {
-        tracing::warn!("health checks requested by a Floodlight call are not possible: set `checker` of [services]");
+        tracing::warn!(
+            "health checks requested by a Floodlight call are not possible: set `health_check_address` of [services]"
+        );
     }
     call.change(move |all| {
         all.monitoring.is_on = is_on;

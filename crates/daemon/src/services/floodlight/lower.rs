@@ -6,7 +6,7 @@ use openflow::headers::protocol;
 
 use super::super::monitor::{CheckKind, MonitorSpec};
 use super::super::spec::{
-    Established, MemberSpec, Name, NamedMember, PoolSpec, Protocol, Refusal, Rules, ServiceSpec, buckets,
+    MemberSpec, Name, NamedMember, OnMemberFailure, OnUnavailable, PoolSpec, Protocol, Rules, ServiceSpec, client_slots,
 };
 use super::super::{ConfiguredServices, FieldError};
 use super::{Floodlight, Member, Method, Monitor, Vip};
@@ -16,7 +16,6 @@ const IDLE_TIMEOUT_S: u16 = 400;
 /// Default number of consecutive failed checks after which a member is down.
 const ATTEMPTS: u16 = 2;
 
-/// Returns the name of the service or pool of a Floodlight object.
 pub(crate) fn name(kind: &str, id: &str) -> Result<Name, FieldError> {
     let message = || format!("`{id}` is not a valid identifier: up to 40 letters, digits, `.`, `_` and `-`");
     let is_short = !id.is_empty() && id.len() <= 40;
@@ -26,9 +25,6 @@ pub(crate) fn name(kind: &str, id: &str) -> Result<Name, FieldError> {
 impl Floodlight {
     /// Converts all objects to services and pools, with health checks only if a health-check
     /// address is configured.
-    ///
-    /// # Errors
-    /// Returns an invalid identifier.
     pub(crate) fn lower(&self, checker: Option<Ipv4Addr>) -> Result<ConfiguredServices, FieldError> {
         let mut defined = ConfiguredServices::default();
         for id in self.pools.keys() {
@@ -50,7 +46,7 @@ impl Floodlight {
                     mac: None,
                     idle_timeout_s: IDLE_TIMEOUT_S,
                     rules: Rules::Connection,
-                    buckets: buckets(),
+                    client_slots: client_slots(),
                 };
                 let one = name("vip", id)?;
                 let it = match (is_whole(vip), protocol) {
@@ -64,7 +60,6 @@ impl Floodlight {
         Ok(defined)
     }
 
-    /// Returns the protocols and ports of a VIP.
     fn protocol_ports(&self, vip: &Vip) -> Vec<(Protocol, u16)> {
         let at = |protocol| {
             let ports: Vec<u16> = if vip.port == 0 { self.table.ports().collect() } else { vec![vip.port] };
@@ -103,8 +98,8 @@ impl Floodlight {
             balancer,
             monitor: monitor.map(|monitor| self.monitor(monitor)),
             members: self.members_of(id).map(member).collect::<Result<_, _>>()?,
-            established: Established::Keep,
-            refusal: Refusal::Reset,
+            on_member_failure: OnMemberFailure::Keep,
+            on_unavailable: OnUnavailable::Reset,
         })
     }
 
@@ -118,7 +113,6 @@ impl Floodlight {
     }
 }
 
-/// Returns whether a VIP is a single service.
 fn is_whole(vip: &Vip) -> bool {
     vip.protocol == protocol::ICMP || (vip.protocol != 0 && vip.port != 0)
 }

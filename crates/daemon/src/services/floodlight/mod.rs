@@ -19,7 +19,6 @@ pub(crate) use table::{Algorithm, Table, balancer_of};
 /// Maximum weight of a member (Floodlight).
 pub(crate) const WEIGHT_MAX: u32 = 10;
 
-/// All objects by their identifiers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Floodlight {
@@ -45,7 +44,6 @@ impl Default for Monitoring {
     }
 }
 
-/// A virtual address.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vip {
@@ -64,7 +62,6 @@ impl Default for Vip {
     }
 }
 
-/// Balancing method of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {
@@ -74,7 +71,6 @@ pub(crate) enum Method {
     RoundRobin,
     WeightedRoundRobin,
     Statistics,
-    /// The table of algorithms.
     Malob,
 }
 
@@ -88,7 +84,6 @@ impl Method {
             _ => Method::Unset,
         }
     }
-    /// Returns the name of the method in responses.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Method::Unset => "Invalid Method",
@@ -100,7 +95,6 @@ impl Method {
     }
 }
 
-/// A pool of a virtual address.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pool {
@@ -120,7 +114,6 @@ pub(crate) struct Member {
     pub(crate) is_enabled: bool,
 }
 
-/// A health check of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Monitor {
@@ -142,7 +135,6 @@ impl Default for Monitor {
     }
 }
 
-/// Returns the number of a protocol name; 0 for an unknown one.
 pub(crate) fn protocol_of(text: &str) -> u8 {
     match text.to_ascii_lowercase().as_str() {
         "tcp" | "tls" | "6" => protocol::TCP,
@@ -153,40 +145,34 @@ pub(crate) fn protocol_of(text: &str) -> u8 {
 }
 
 impl Floodlight {
-    /// Returns an unused identifier.
-    pub(crate) fn free_id<T>(taken: &BTreeMap<String, T>) -> String {
-        (1..).map(|number: u32| number.to_string()).find(|id| !taken.contains_key(id)).unwrap_or_default()
+    pub(crate) fn free_id(taken: &[&String]) -> String {
+        (1..).map(|number: u32| number.to_string()).find(|id| !taken.contains(&id)).unwrap_or_default()
     }
 
-    /// Adds or replaces a pool, and adds it to its virtual address if that exists.
     pub(crate) fn put_pool(&mut self, id: &str, mut pool: Pool) {
         pool.vip = pool.vip.filter(|vip| self.vips.contains_key(vip));
-        for (vip, facts) in &mut self.vips {
+        for (vip, known) in &mut self.vips {
             let is_its = pool.vip.as_ref() == Some(vip);
-            let is_there = facts.pools.iter().any(|other| other == id);
+            let is_there = known.pools.iter().any(|other| other == id);
             match (is_its, is_there) {
-                (true, false) => facts.pools.push(id.to_owned()),
-                (false, true) => facts.pools.retain(|other| other != id),
+                (true, false) => known.pools.push(id.to_owned()),
+                (false, true) => known.pools.retain(|other| other != id),
                 _ => {}
             }
         }
         self.pools.insert(id.to_owned(), pool);
     }
 
-    /// Removes a virtual address; its pools stay.
     pub(crate) fn remove_vip(&mut self, id: &str) -> bool {
         self.pools.values_mut().filter(|pool| pool.vip.as_deref() == Some(id)).for_each(|pool| pool.vip = None);
         self.vips.remove(id).is_some()
     }
-
-    /// Removes a pool and its members; its monitors stay without a pool.
     pub(crate) fn remove_pool(&mut self, id: &str) -> bool {
         self.vips.values_mut().for_each(|vip| vip.pools.retain(|pool| pool != id));
         self.members.retain(|_, member| member.pool != id);
         self.monitors.values_mut().filter(|monitor| monitor.pool.as_deref() == Some(id)).for_each(|it| it.pool = None);
         self.pools.remove(id).is_some()
     }
-
     /// Adds or replaces a monitor. It replaces other monitors of its pool, which then check
     /// nothing.
     pub(crate) fn attach(&mut self, id: &str, monitor: Monitor) {
@@ -196,12 +182,9 @@ impl Floodlight {
         }
         self.monitors.insert(id.to_owned(), monitor);
     }
-
-    /// Returns the members of a pool.
     pub(crate) fn members_of(&self, pool: &str) -> impl Iterator<Item = (&String, &Member)> {
         self.members.iter().filter(move |(_, member)| member.pool == pool)
     }
-
     /// Gives a member half of the total weight plus one, and the other members weight one
     /// (Floodlight's priority). Returns whether the member exists.
     pub(crate) fn prefer(&mut self, pool: &str, member: &str) -> bool {
@@ -209,8 +192,8 @@ impl Floodlight {
             return false;
         }
         let preferred = 1 + self.members_of(pool).count() as u32 / 2;
-        for (id, facts) in self.members.iter_mut().filter(|(_, facts)| facts.pool == pool) {
-            facts.weight = if id == member { preferred } else { 1 };
+        for (id, known) in self.members.iter_mut().filter(|(_, known)| known.pool == pool) {
+            known.weight = if id == member { preferred } else { 1 };
         }
         true
     }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 /// Algorithm of ports that the table does not list (F1's 1).
 const DEFAULT: &str = "sl-ps";
 
-/// Entry of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Algorithm {
@@ -16,7 +15,6 @@ pub(crate) struct Algorithm {
     pub(crate) port: u16,
 }
 
-/// The table, by name of the service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
@@ -35,35 +33,27 @@ impl Default for Table {
     }
 }
 
-/// Returns the balancer of an algorithm; `None` if it is unknown.
 pub(crate) fn balancer_of(algorithm: &str) -> Option<String> {
     balance::server::Services::algorithm(algorithm).ok().map(|spec| spec.label())
 }
 
 impl Table {
-    /// Returns the ports of the table.
     pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
         let mut ports: Vec<u16> = self.services.values().map(|entry| entry.port).collect();
         ports.sort_unstable();
         ports.dedup();
         ports.into_iter()
     }
-
-    /// Adds or replaces an entry; another entry of the same port is removed.
     pub(crate) fn put(&mut self, name: &str, entry: Algorithm) {
         self.services.retain(|other, found| other == name || found.port != entry.port);
         self.services.insert(name.to_owned(), entry);
         self.is_written = true;
     }
-
-    /// Removes an entry. Returns whether it existed.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let was_there = self.services.remove(name).is_some();
         self.is_written |= was_there;
         was_there
     }
-
-    /// Returns the specification of the balancer that uses the table.
     pub(super) fn balancer(&self) -> String {
         let by_port: BTreeMap<u16, &Algorithm> = self.services.values().map(|entry| (entry.port, entry)).collect();
         let entries = by_port.values().filter_map(|entry| {

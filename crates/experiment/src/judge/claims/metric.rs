@@ -4,169 +4,294 @@ use super::Window;
 use crate::results::statistics::{fct_mean_up_to_us, small_fct_mean_us};
 use crate::summary::{ClassSummary, CoreBin, RunSummary, Stat};
 
-/// A figure of one run that claims and numbers of documents are about.
+/// A metric; [`METRICS`] describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     FctMean,
     FctP50,
     FctP95,
     FctP99,
-    /// Mean completion time of flows up to 100 KB.
     SmallFctMean,
-    /// Mean completion time of flows up to 1 MB, the small ones included.
     FctMeanTo1Mb,
-    /// Mean completion time of flows up to 10 MB.
     FctMeanTo10Mb,
     SlowdownMean,
-    /// Smallest slowdown of any flow; over several runs the smallest of all.
     SlowdownMin,
-    /// Mean completion time of groups of flows, such as collectives.
     GroupMean,
-    /// Longest completion time of any group.
     GroupMax,
-    /// Flows completed / flows started.
     CompletedShare,
-    /// Mean slowdown of all flows, where an unfinished one counts with the slowdown it had reached.
-    SlowdownBoundMean,
-    /// Delivered bytes / capacity of the host links.
+    SlowdownLowerBoundMean,
     ThroughputShare,
-    /// Smallest of the flows' shares of their ideal rate.
     FlowShareMin,
-    /// Mean of the flows' shares of their ideal rate.
     FlowShareMean,
-    /// Part of the flows with at least half of their ideal rate.
     FlowShareHalf,
-    /// Part of the flows with at least 0.8 of their ideal rate.
     FlowShare80,
-    /// Packets dropped, all causes.
     DroppedPackets,
-    /// Retransmitted packets / packets sent.
     RetransmittedShare,
-    /// Largest distance, in segments, from the highest sequence number received to a packet that
-    /// arrived below it; over several runs the largest.
     ReorderExtent,
-    /// Flow migrations by a controller.
     Moves,
-    /// Maximum / mean load of links into the top tier (CLLBL).
     CoreCllblRx,
-    /// Maximum / mean load of links out of the top tier.
     CoreCllblTx,
-    /// Mean utilisation of links into the top tier (bisection value).
     CoreBbRx,
-    /// Mean utilisation of links out of the top tier.
     CoreBbTx,
-    /// Mean response time of requests, us; of one class with [`class`](super::Claim::class).
     ResponseMean,
     ResponseP10,
     ResponseMedian,
     ResponseP90,
     ResponseP99,
-    /// From the 10th to the 90th percentile.
     ResponseSpread,
-    /// Mean over requests of the bytes downloaded per second of response time.
     DownloadRate,
-    /// Share of pages that [`server`](super::Claim::server) served.
     ServerShare,
 }
 
-impl Metric {
-    /// All metrics, in the order of [`Metric::NAMES`].
-    pub const ALL: [Metric; 34] = [
-        Metric::FctMean,
-        Metric::FctP50,
-        Metric::FctP95,
-        Metric::FctP99,
+type OfRun = fn(&RunSummary) -> Option<f64>;
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Microseconds.
+    Time,
+    /// Part of 1, shown in per cent.
+    Share,
+    /// Bytes per second.
+    BytesPerS,
+    /// A number without unit.
+    Plain,
+}
+
+/// Everything about a metric.
+pub struct MetricInfo {
+    pub metric: Metric,
+    /// Name in experiment files and results.
+    pub name: &'static str,
+    pub unit: Unit,
+    /// Description for users.
+    pub doc: &'static str,
+    /// Value in a run; `None` if no flow completed that it could be computed from.
+    value: OfRun,
+}
+
+const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, value: OfRun) -> MetricInfo {
+    MetricInfo { metric, name, unit, doc, value }
+}
+
+/// Every metric in the order of the enum.
+pub const METRICS: [MetricInfo; 34] = [
+    row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
+        completed(run, run.fct_us.mean)
+    }),
+    row(Metric::FctP50, "fct_p50_us", Unit::Time, "median completion time", |run| completed(run, run.fct_us.p50)),
+    row(Metric::FctP95, "fct_p95_us", Unit::Time, "95th percentile of the completion time", |run| {
+        completed(run, run.fct_us.p95)
+    }),
+    row(Metric::FctP99, "fct_p99_us", Unit::Time, "99th percentile of the completion time", |run| {
+        completed(run, run.fct_us.p99)
+    }),
+    row(
         Metric::SmallFctMean,
-        Metric::FctMeanTo1Mb,
-        Metric::FctMeanTo10Mb,
-        Metric::SlowdownMean,
-        Metric::SlowdownMin,
-        Metric::GroupMean,
-        Metric::GroupMax,
-        Metric::CompletedShare,
-        Metric::SlowdownBoundMean,
-        Metric::ThroughputShare,
-        Metric::FlowShareMin,
-        Metric::FlowShareMean,
-        Metric::FlowShareHalf,
-        Metric::FlowShare80,
-        Metric::DroppedPackets,
-        Metric::RetransmittedShare,
-        Metric::ReorderExtent,
-        Metric::Moves,
-        Metric::CoreCllblRx,
-        Metric::CoreCllblTx,
-        Metric::CoreBbRx,
-        Metric::CoreBbTx,
-        Metric::ResponseMean,
-        Metric::ResponseP10,
-        Metric::ResponseMedian,
-        Metric::ResponseP90,
-        Metric::ResponseP99,
-        Metric::ResponseSpread,
-        Metric::DownloadRate,
-        Metric::ServerShare,
-    ];
-    /// Names in experiment files.
-    pub const NAMES: [&str; 34] = [
-        "fct_mean_us",
-        "fct_p50_us",
-        "fct_p95_us",
-        "fct_p99_us",
         "small_fct_mean_us",
+        Unit::Time,
+        "mean completion time of flows up to 100 KB",
+        small_fct_mean_us,
+    ),
+    row(
+        Metric::FctMeanTo1Mb,
         "fct_mean_to_1mb_us",
-        "fct_mean_to_10mb_us",
-        "slowdown_mean",
-        "slowdown_min",
+        Unit::Time,
+        "mean completion time of flows up to 1 MB, small ones included",
+        |run| fct_mean_up_to_us(run, 1_000_000),
+    ),
+    row(Metric::FctMeanTo10Mb, "fct_mean_to_10mb_us", Unit::Time, "mean completion time of flows up to 10 MB", |run| {
+        fct_mean_up_to_us(run, 10_000_000)
+    }),
+    row(Metric::SlowdownMean, "slowdown_mean", Unit::Plain, "mean slowdown of completed flows", |run| {
+        completed(run, run.slowdown.mean)
+    }),
+    row(Metric::SlowdownMin, "slowdown_min", Unit::Plain, "smallest slowdown of any flow of all runs", |run| {
+        completed(run, run.slowdown_min)
+    }),
+    row(
+        Metric::GroupMean,
         "group_mean_us",
+        Unit::Time,
+        "mean completion time of jobs, coflows or collectives",
+        |run| grouped(run, run.groups.time_us.mean),
+    ),
+    row(
+        Metric::GroupMax,
         "group_max_us",
-        "completed_share",
-        "slowdown_bound_mean",
+        Unit::Time,
+        "largest completion time of a job, coflow or collective",
+        |run| grouped(run, run.groups.time_us.max),
+    ),
+    row(Metric::CompletedShare, "completed_share", Unit::Share, "completed flows as a share of those started", |run| {
+        started(run, run.flows.completed as f64 / run.flows.started as f64)
+    }),
+    row(
+        Metric::SlowdownLowerBoundMean,
+        "slowdown_lower_bound_mean",
+        Unit::Plain,
+        "mean slowdown of all flows; an unfinished flow counts with the slowdown it had reached",
+        |run| started(run, run.slowdown_lower_bound_mean),
+    ),
+    row(
+        Metric::ThroughputShare,
         "throughput_share",
+        Unit::Share,
+        "delivered bytes as a share of the capacity of the host links",
+        |run| started(run, run.throughput_share),
+    ),
+    row(
+        Metric::FlowShareMin,
         "flow_share_min",
+        Unit::Share,
+        "smallest share of its ideal rate that a flow gets",
+        |run| started(run, run.fairness.min),
+    ),
+    row(
+        Metric::FlowShareMean,
         "flow_share_mean",
+        Unit::Share,
+        "mean share of their ideal rates that flows get",
+        |run| started(run, run.fairness.mean),
+    ),
+    row(
+        Metric::FlowShareHalf,
         "flow_share_half",
+        Unit::Share,
+        "share of the flows that get at least half of their ideal rate",
+        |run| started(run, run.fairness.at_least[0]),
+    ),
+    row(
+        Metric::FlowShare80,
         "flow_share_80",
-        "dropped_packets",
+        Unit::Share,
+        "share of the flows that get at least 0.8 of their ideal rate",
+        |run| started(run, run.fairness.at_least[2]),
+    ),
+    row(Metric::DroppedPackets, "dropped_packets", Unit::Plain, "lost packets", |run| {
+        Some(run.packets.dropped.values().sum::<u64>() as f64)
+    }),
+    row(
+        Metric::RetransmittedShare,
         "retransmitted_share",
+        Unit::Share,
+        "retransmitted packets as a share of those sent",
+        |run| started(run, run.loss.retransmitted_share),
+    ),
+    row(
+        Metric::ReorderExtent,
         "reorder_extent",
-        "moves",
+        Unit::Plain,
+        "largest distance, in segments, of a packet below the highest sequence number received before it, of all runs",
+        |run| started(run, f64::from(run.reordering.max_extent)),
+    ),
+    row(Metric::Moves, "moves", Unit::Plain, "flow migrations by a controller", moves),
+    row(
+        Metric::CoreCllblRx,
         "core_cllbl_rx",
-        "core_cllbl_tx",
+        Unit::Plain,
+        "maximum / mean load of links into the top tier (CLLBL)",
+        |run| Some(run.core.cllbl_rx),
+    ),
+    row(Metric::CoreCllblTx, "core_cllbl_tx", Unit::Plain, "maximum / mean load of links out of the top tier", |run| {
+        Some(run.core.cllbl_tx)
+    }),
+    row(
+        Metric::CoreBbRx,
         "core_bb_rx",
-        "core_bb_tx",
-        "response_mean",
-        "response_p10",
-        "response_median",
-        "response_p90",
-        "response_p99",
+        Unit::Plain,
+        "mean utilisation of links into the top tier (bisection value)",
+        |run| Some(run.core.bb_rx),
+    ),
+    row(Metric::CoreBbTx, "core_bb_tx", Unit::Plain, "mean utilisation of links out of the top tier", |run| {
+        Some(run.core.bb_tx)
+    }),
+    row(Metric::ResponseMean, "response_mean", Unit::Time, "mean response time of requests", |run| {
+        of_requests(run, Metric::ResponseMean)
+    }),
+    row(Metric::ResponseP10, "response_p10", Unit::Time, "10th percentile of the response time", |run| {
+        of_requests(run, Metric::ResponseP10)
+    }),
+    row(Metric::ResponseMedian, "response_median", Unit::Time, "median response time", |run| {
+        of_requests(run, Metric::ResponseMedian)
+    }),
+    row(Metric::ResponseP90, "response_p90", Unit::Time, "90th percentile of the response time", |run| {
+        of_requests(run, Metric::ResponseP90)
+    }),
+    row(Metric::ResponseP99, "response_p99", Unit::Time, "99th percentile of the response time", |run| {
+        of_requests(run, Metric::ResponseP99)
+    }),
+    row(
+        Metric::ResponseSpread,
         "response_spread",
-        "download_rate",
-        "server_share",
-    ];
+        Unit::Time,
+        "difference of the 90th and the 10th percentile of the response time",
+        |run| of_requests(run, Metric::ResponseSpread),
+    ),
+    row(
+        Metric::DownloadRate,
+        "download_bytes_per_s",
+        Unit::BytesPerS,
+        "mean over requests of the bytes downloaded per second of response time",
+        |run| of_requests(run, Metric::DownloadRate),
+    ),
+    row(Metric::ServerShare, "server_share", Unit::Share, "share of the pages that one server serves", |_| None),
+];
 
-    /// Returns the metric of a name in [`Metric::NAMES`].
+/// The names of [`METRICS`].
+pub const NAMES: [&str; METRICS.len()] = {
+    let mut names = [""; METRICS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = METRICS[at].name;
+        at += 1;
+    }
+    names
+};
+
+fn started(run: &RunSummary, value: f64) -> Option<f64> {
+    (run.flows.started > 0).then_some(value)
+}
+
+fn completed(run: &RunSummary, value: f64) -> Option<f64> {
+    (run.fct_us.count > 0).then_some(value)
+}
+
+fn grouped(run: &RunSummary, value: f64) -> Option<f64> {
+    (run.groups.time_us.count > 0).then_some(value)
+}
+
+fn of_requests(run: &RunSummary, metric: Metric) -> Option<f64> {
+    metric.of_answered(run.requests.as_ref()?.class(None)?)
+}
+
+fn moves(run: &RunSummary) -> Option<f64> {
+    let of_switches = || Some(run.testbed.as_ref()?.controller.as_ref()?.moves);
+    let moves = run.overhead.control_plane.as_ref().map(|plane| plane.moves).or_else(of_switches);
+    moves.map(|moves| moves as f64)
+}
+
+impl Metric {
     pub fn named(name: &str) -> Option<Metric> {
-        Metric::NAMES.iter().position(|known| *known == name).map(|at| Metric::ALL[at])
+        METRICS.iter().find(|row| row.name == name).map(|row| row.metric)
     }
 
-    /// Returns the name in experiment files.
     pub fn name(self) -> &'static str {
-        let position = Metric::ALL.iter().position(|metric| *metric == self);
-        position.map_or("", |at| Metric::NAMES[at])
+        METRICS[self as usize].name
     }
 
-    /// Returns whether the metric has values for time windows.
+    pub fn unit(self) -> Unit {
+        METRICS[self as usize].unit
+    }
+
     pub fn is_of_core(self) -> bool {
         matches!(self, Metric::CoreCllblRx | Metric::CoreCllblTx | Metric::CoreBbRx | Metric::CoreBbTx)
     }
 
-    /// Returns whether the metric is about requests, which may have several classes.
     pub fn is_of_requests(self) -> bool {
         self.of_class(&ClassSummary::default()).is_some() || self == Metric::ServerShare
     }
 
-    /// Returns the value for a request class; `None` for metrics about flows.
     fn of_class(self, class: &ClassSummary) -> Option<f64> {
         let times = &class.response_us;
         match self {
@@ -176,7 +301,7 @@ impl Metric {
             Metric::ResponseP90 => Some(times.p90),
             Metric::ResponseP99 => Some(times.p99),
             Metric::ResponseSpread => Some(times.p90 - times.p10),
-            Metric::DownloadRate => Some(class.download_rate),
+            Metric::DownloadRate => Some(class.download_bytes_per_s),
             _ => None,
         }
     }
@@ -195,60 +320,14 @@ impl Metric {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// Returns the value in a run; `None` if no flow completed that it could be computed from.
     pub fn of(self, run: &RunSummary) -> Option<f64> {
-        let completed = |value: f64| (run.fct_us.count > 0).then_some(value);
-        let grouped = |value: f64| (run.groups.time_us.count > 0).then_some(value);
-        match self {
-            Metric::FctMean => completed(run.fct_us.mean),
-            Metric::FctP50 => completed(run.fct_us.p50),
-            Metric::FctP95 => completed(run.fct_us.p95),
-            Metric::FctP99 => completed(run.fct_us.p99),
-            Metric::SmallFctMean => small_fct_mean_us(run),
-            Metric::FctMeanTo1Mb => fct_mean_up_to_us(run, 1_000_000),
-            Metric::FctMeanTo10Mb => fct_mean_up_to_us(run, 10_000_000),
-            Metric::SlowdownMean => completed(run.slowdown.mean),
-            Metric::SlowdownMin => completed(run.slowdown_min),
-            Metric::GroupMean => grouped(run.groups.time_us.mean),
-            Metric::GroupMax => grouped(run.groups.time_us.max),
-            Metric::SlowdownBoundMean => (run.flows.started > 0).then_some(run.slowdown_bound_mean),
-            Metric::ThroughputShare => (run.flows.started > 0).then_some(run.throughput_share),
-            Metric::FlowShareMin => (run.flows.started > 0).then_some(run.fairness.min),
-            Metric::FlowShareMean => (run.flows.started > 0).then_some(run.fairness.mean),
-            Metric::FlowShareHalf => (run.flows.started > 0).then_some(run.fairness.at_least[0]),
-            Metric::FlowShare80 => (run.flows.started > 0).then_some(run.fairness.at_least[2]),
-            Metric::DroppedPackets => Some(run.packets.dropped.values().sum::<u64>() as f64),
-            Metric::RetransmittedShare => (run.flows.started > 0).then_some(run.loss.retransmitted_share),
-            Metric::ReorderExtent => (run.flows.started > 0).then_some(f64::from(run.reordering.max_extent)),
-            Metric::Moves => {
-                let of_switches = || Some(run.testbed.as_ref()?.controller.as_ref()?.moves);
-                let moves = run.control.plane.as_ref().map(|plane| plane.moves).or_else(of_switches);
-                moves.map(|moves| moves as f64)
-            }
-            Metric::CoreCllblRx => Some(run.core.cllbl_rx),
-            Metric::CoreCllblTx => Some(run.core.cllbl_tx),
-            Metric::CoreBbRx => Some(run.core.bb_rx),
-            Metric::CoreBbTx => Some(run.core.bb_tx),
-            Metric::ServerShare => None,
-            Metric::ResponseMean
-            | Metric::ResponseP10
-            | Metric::ResponseMedian
-            | Metric::ResponseP90
-            | Metric::ResponseP99
-            | Metric::ResponseSpread
-            | Metric::DownloadRate => self.of_answered(run.requests.as_ref()?.class(None)?),
-            Metric::CompletedShare => {
-                (run.flows.started > 0).then(|| run.flows.completed as f64 / run.flows.started as f64)
-            }
-        }
+        (METRICS[self as usize].value)(run)
     }
 
-    /// As [`Metric::of`], for a class with completed requests.
     pub(super) fn of_answered(self, class: &ClassSummary) -> Option<f64> {
         self.of_class(class).filter(|_| class.response_us.count > 0)
     }
 
-    /// Returns the value over seeds.
     pub(crate) fn over(self, stat: &Stat) -> f64 {
         match self {
             Metric::SlowdownMin => stat.min,
@@ -261,5 +340,17 @@ impl Metric {
     /// interval.
     pub(crate) fn is_extreme(self) -> bool {
         matches!(self, Metric::SlowdownMin | Metric::ReorderExtent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_the_order_of_the_enum_and_names_are_unique() {
+        for (at, MetricInfo { metric, name, .. }) in METRICS.iter().enumerate() {
+            assert_eq!((*metric as usize, Metric::named(name)), (at, Some(*metric)), "{name}");
+        }
     }
 }

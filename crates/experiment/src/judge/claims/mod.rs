@@ -9,21 +9,16 @@ pub(crate) mod sentence;
 use crate::results::statistics::{is_not_clearly_above, stat};
 use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome, RunSummary, Stat};
 
-pub use metric::Metric;
+pub use metric::{METRICS, Metric, MetricInfo, NAMES, Unit};
 
-/// A claim of a document about an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Short name, such as `E3.2`.
     pub id: String,
-    /// The claim in a sentence.
     pub claim: String,
     pub metric: Metric,
-    /// Label of the balancer it is about.
     pub balancer: String,
     pub comparison: Comparison,
-    /// Factor on the other balancer's metric in comparisons of balancers.
-    pub times: f64,
+    pub factor: f64,
     /// Time window of metrics of the core; `None` for all bins.
     pub window: Option<Window>,
     /// Request class; `None` for all.
@@ -32,7 +27,6 @@ pub struct Claim {
     pub server: Option<String>,
     /// Points of the claim: at least one load in all, and at least two of each variant for a rise.
     pub at: Vec<Selection>,
-    /// Reason if the claim is not reproduced.
     pub reason: Option<String>,
 }
 
@@ -41,17 +35,14 @@ pub struct Claim {
 pub struct Window {
     /// Beginning, seconds; a bin that ends here does not count.
     pub from_s: f64,
-    /// End, seconds.
     pub until_s: f64,
 }
 
 impl Claim {
-    /// Returns the value of the claim's metric in a run.
     pub(crate) fn value(&self, run: &RunSummary) -> Option<f64> {
         self.value_of(self.metric, self.window, run)
     }
 
-    /// Returns the value of another metric or time window.
     pub(crate) fn value_of(&self, metric: Metric, window: Option<Window>, run: &RunSummary) -> Option<f64> {
         let class = self.class.as_deref();
         if let (Metric::ServerShare, Some(server)) = (metric, &self.server) {
@@ -70,25 +61,19 @@ impl Claim {
 /// Loads of one variant, ascending.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// Label of the variant.
     pub variant: String,
     pub loads: Vec<Option<f64>>,
 }
 
-/// The statement about the metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Comparison {
-    /// At most the metric of another balancer.
     AtMost(String),
-    /// At least the metric of another balancer.
     AtLeast(String),
     /// In a range, both ends included.
     Within(f64, f64),
-    /// Never falls as load rises.
     RisesWithLoad,
 }
 
-/// Judges each claim.
 pub fn judge(claims: &[Claim], runs: &[RunSummary]) -> Vec<ClaimVerdict> {
     claims.iter().map(|claim| verdict(claim, runs)).collect()
 }
@@ -150,7 +135,7 @@ pub(crate) fn compare_balancers(claim: &Claim, own: &[&RunSummary], other: &[&Ru
     let metric = claim.metric;
     let pair = |run: &&RunSummary| {
         let other = other.iter().find(|other| other.seed == run.seed)?;
-        Some((claim.value(run)?, claim.value(other)? * claim.times))
+        Some((claim.value(run)?, claim.value(other)? * claim.factor))
     };
     let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
     let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();

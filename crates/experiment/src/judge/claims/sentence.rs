@@ -1,10 +1,8 @@
 //! Human-readable verdicts on claims.
 
-use super::{Claim, Comparison, Metric};
+use super::{Claim, Comparison, Metric, Unit};
 use crate::summary::{ClaimPoint, PointOutcome};
 
-/// Returns a sentence such as `holds at 4 of 6 loads; fails at 30 %, 40 %, worst at 40 %: 20.3 ms
-/// against 18.2 ms`.
 pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
     let of = |outcome| points.iter().filter(|point| point.outcome == outcome).collect::<Vec<_>>();
     let (holds, noise, fails) = (of(PointOutcome::Holds), of(PointOutcome::WithinNoise), of(PointOutcome::Fails));
@@ -35,11 +33,10 @@ pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
     parts.join("; ")
 }
 
-/// Returns the points with unfinished flows, unless the claim is about them.
 fn unfinished_points(claim: &Claim, points: &[ClaimPoint]) -> Option<String> {
     let points: Vec<&ClaimPoint> = points.iter().filter(|point| point.unfinished > 0).collect();
     let is_about_all =
-        matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownBoundMean | Metric::DroppedPackets)
+        matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownLowerBoundMean | Metric::DroppedPackets)
             || claim.metric.is_of_core();
     if points.is_empty() || is_about_all {
         return None;
@@ -58,13 +55,11 @@ fn places(claim: &Claim) -> &'static str {
     }
 }
 
-/// Returns ` at 30 %`; empty for a single point without a name.
 fn at(claim: &Claim, point: &ClaimPoint) -> String {
     let place = place(claim, point);
     if place.is_empty() { place } else { format!(" at {place}") }
 }
 
-/// Returns the load, and the variant if there are several.
 fn place(claim: &Claim, point: &ClaimPoint) -> String {
     let load = point.load.map(|load| share(load, 3));
     let variant = Some(point.variant.clone()).filter(|variant| claim.at.len() > 1 && !variant.is_empty());
@@ -74,7 +69,6 @@ fn place(claim: &Claim, point: &ClaimPoint) -> String {
     }
 }
 
-/// Returns the distance of a point from the claim, as a share of the claimed value.
 fn gap(claim: &Claim, point: &ClaimPoint) -> f64 {
     let Some(value) = point.value else { return f64::INFINITY };
     let claimed = match claim.comparison {
@@ -84,7 +78,6 @@ fn gap(claim: &Claim, point: &ClaimPoint) -> f64 {
     claimed.map_or(f64::INFINITY, |claimed| (value - claimed).abs() / claimed.abs().max(f64::MIN_POSITIVE))
 }
 
-/// Returns the values of one point.
 fn numbers(claim: &Claim, point: &ClaimPoint) -> String {
     let Some(value) = point.value else { return "no flow completed that it could be taken from".to_owned() };
     let pair = |a: f64, b: f64| distinct_texts(claim.metric, a, b);
@@ -103,11 +96,11 @@ fn numbers(claim: &Claim, point: &ClaimPoint) -> String {
             format!("{value} after {before}")
         }
         (_, Some(other)) => {
-            let times = claim.times;
-            let of = if times == 1.0 {
+            let factor = claim.factor;
+            let of = if factor == 1.0 {
                 String::new()
             } else {
-                format!(" ({} × {})", significant(times, 3), text(claim.metric, other / times, 3))
+                format!(" ({} × {})", significant(factor, 3), text(claim.metric, other / factor, 3))
             };
             let (value, other) = pair(value, other);
             format!("{value} against {other}{of}")
@@ -115,7 +108,6 @@ fn numbers(claim: &Claim, point: &ClaimPoint) -> String {
     }
 }
 
-/// Returns `: from 51.8 µs to 410 µs` for a rise that holds everywhere.
 fn span(claim: &Claim, points: &[ClaimPoint]) -> String {
     let ends = points.first().and_then(|first| first.against).zip(points.last().and_then(|last| last.value));
     match (&claim.comparison, ends, claim.at.len()) {
@@ -127,13 +119,11 @@ fn span(claim: &Claim, points: &[ClaimPoint]) -> String {
     }
 }
 
-/// Returns two values with enough digits to distinguish them.
 fn distinct_texts(metric: Metric, a: f64, b: f64) -> (String, String) {
     let pair = |digits| (text(metric, a, digits), text(metric, b, digits));
     (3..9).map(pair).find(|(first, second)| first != second || a == b).unwrap_or_else(|| pair(9))
 }
 
-/// Returns a value with its unit, with this number of significant digits.
 pub(crate) fn text(metric: Metric, value: f64, digits: usize) -> String {
     let (size, unit) = unit(metric, value);
     format!("{}{unit}", significant(value / size, digits))
@@ -141,27 +131,11 @@ pub(crate) fn text(metric: Metric, value: f64, digits: usize) -> String {
 
 /// Returns the most readable unit of a value: its size and its suffix.
 pub(crate) fn unit(metric: Metric, value: f64) -> (f64, &'static str) {
-    match metric {
-        Metric::SlowdownMean
-        | Metric::SlowdownMin
-        | Metric::SlowdownBoundMean
-        | Metric::DroppedPackets
-        | Metric::ReorderExtent
-        | Metric::Moves
-        | Metric::CoreCllblRx
-        | Metric::CoreCllblTx
-        | Metric::CoreBbRx
-        | Metric::CoreBbTx => (1.0, ""),
-        Metric::CompletedShare
-        | Metric::ThroughputShare
-        | Metric::FlowShareMin
-        | Metric::FlowShareMean
-        | Metric::ServerShare
-        | Metric::RetransmittedShare
-        | Metric::FlowShareHalf
-        | Metric::FlowShare80 => (0.01, " %"),
-        Metric::DownloadRate => (1e3, " kB/s"),
-        _ => match value.abs() {
+    match metric.unit() {
+        Unit::Plain => (1.0, ""),
+        Unit::Share => (0.01, " %"),
+        Unit::BytesPerS => (1e3, " kB/s"),
+        Unit::Time => match value.abs() {
             us if us >= 999_500.0 => (1e6, " s"),
             us if us >= 999.5 => (1e3, " ms"),
             _ => (1.0, " µs"),
@@ -173,7 +147,6 @@ fn share(value: f64, digits: usize) -> String {
     format!("{} %", significant(value * 100.0, digits))
 }
 
-/// Returns `0.97 ± 0.001 s` from a formatted mean, the half width of its interval and its unit.
 pub(crate) fn spread(mean_text: &str, mean: f64, ci95: f64, (size, unit): (f64, &str)) -> String {
     // A difference in the last bits of a sum is rounding.
     if ci95 > 1e-6 * mean.abs() {
@@ -183,7 +156,6 @@ pub(crate) fn spread(mean_text: &str, mean: f64, ci95: f64, (size, unit): (f64, 
     }
 }
 
-/// Returns a value with this number of significant digits, without trailing zeros.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     // Bands with one end have an infinite one.
     let before = if value == 0.0 || !value.is_finite() { 1 } else { value.abs().log10().floor() as i64 + 1 };

@@ -2,7 +2,6 @@ use super::*;
 use crate::results::statistics::tests::run;
 use crate::summary::CoreBin;
 
-/// Runs of one load: per balancer the mean FCT with each seed.
 fn runs(load: f64, rivals: &[(&str, &[f64])]) -> Vec<RunSummary> {
     let of = |(balancer, values): &(&str, &[f64])| -> Vec<RunSummary> {
         let one = |(value, seed): (&f64, u64)| {
@@ -23,7 +22,7 @@ fn claim(comparison: Comparison, loads: &[f64]) -> Claim {
         metric: Metric::FctMean,
         balancer: "a".to_owned(),
         comparison,
-        times: 1.0,
+        factor: 1.0,
         window: None,
         class: None,
         server: None,
@@ -183,7 +182,7 @@ fn verdicts_serialise_as_text() {
 #[test]
 fn a_margin_multiplies_the_other_side() {
     let runs = runs(0.5, &[("a", &[79.0, 80.0, 81.0]), ("b", &[100.0, 100.0, 100.0])]);
-    let with = |times| judged(Claim { times, ..claim(at_most(), &[0.5]) }, &runs);
+    let with = |factor| judged(Claim { factor, ..claim(at_most(), &[0.5]) }, &runs);
     assert_eq!(with(0.9).verdict, ClaimOutcome::Reproduced);
     assert_eq!(with(0.7).verdict, ClaimOutcome::NotReproduced);
     assert!(with(0.9).sentence.contains("80 µs against 90 µs (0.9 × 100 µs)"), "{}", with(0.9).sentence);

@@ -10,8 +10,6 @@ use crate::claims::{self, Selection, Window};
 use crate::results::statistics::stat;
 use crate::summary::{PointOutcome, RunSummary, Stat, Summary};
 
-/// Judges experiments of a document by the results of its runs, keyed by their positions in the
-/// index.
 pub fn judge(index: &Index, ids: &[String], summaries: &BTreeMap<usize, Summary>) -> DocumentResult {
     let is_selected = |entry: &&Entry| ids.contains(&entry.id);
     let is_drawn = |plan: &&CurvePlan| plan.ids.iter().any(|id| ids.contains(id)) && summaries.contains_key(&plan.run);
@@ -22,10 +20,10 @@ pub fn judge(index: &Index, ids: &[String], summaries: &BTreeMap<usize, Summary>
         entries: index.entries.iter().filter(is_selected).map(|entry| judge_entry(index, entry, summaries)).collect(),
         runs: summaries.iter().map(|(run, summary)| run_result(index, *run, summary)).collect(),
         curves: index.curves.iter().filter(is_drawn).map(|plan| curve(plan, &summaries[&plan.run])).collect(),
-        wrong: index
-            .wrong
+        errata: index
+            .errata
             .iter()
-            .filter(|wrong| wrong.id == index.document || ids.contains(&wrong.id))
+            .filter(|erratum| erratum.id == index.document || ids.contains(&erratum.id))
             .cloned()
             .collect(),
     }
@@ -70,8 +68,8 @@ fn judge_entry(index: &Index, entry: &Entry, summaries: &BTreeMap<usize, Summary
 }
 
 fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summary>) -> NumberResult {
-    let places = measure_points(number, summaries);
-    let verdict = verdict(number, &places);
+    let points = measure_points(number, summaries);
+    let verdict = verdict(number, &points);
     let bound = bound(number, summaries);
     let kind = match &number.other {
         None => "value",
@@ -84,27 +82,25 @@ fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summ
         value: number.value,
         metric: number.claim.metric.name().to_owned(),
         kind: kind.to_owned(),
-        ours: measured_text(number, &places),
+        measured: measured_text(number, &points),
         band: band_text(number),
         bound: bound_text(number, bound),
         verdict,
-        reason: reason(number, verdict, &places),
+        reason: reason(number, verdict, &points),
         figure: number.figure.clone(),
         run: index.runs[number.run].name.clone(),
-        places,
+        points,
     }
 }
 
-/// Returns the runs of a balancer at a variant and load.
 fn of<'a>(summary: Option<&'a Summary>, balancer: &str, variant: &str, load: Option<f64>) -> Vec<&'a RunSummary> {
     let runs = summary.map_or(&[][..], |summary| &summary.runs);
     runs.iter().filter(|run| run.balancer == balancer && run.variant == variant && run.load == load).collect()
 }
 
-/// Measures a number at each of its variants and loads.
 fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<PointResult> {
     let own = |variant: &str, load| of(summaries.get(&number.run), &number.claim.balancer, variant, load);
-    let mut places = Vec::new();
+    let mut points = Vec::new();
     for Selection { variant, loads } in &number.claim.at {
         for (at, load) in loads.iter().enumerate() {
             let runs = own(variant, *load);
@@ -140,13 +136,12 @@ fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<
                 }
                 Check::Rises => before.map(|before| claims::compare_loads(&number.claim, &before, &runs).outcome),
             };
-            places.push(PointResult { variant: variant.clone(), load: *load, measured, outcome });
+            points.push(PointResult { variant: variant.clone(), load: *load, measured, outcome });
         }
     }
-    places
+    points
 }
 
-/// Summarises a metric over seeds; an extreme stays an extreme.
 fn measured_of(number: &Number, stat: &Stat) -> Measured {
     let metric = number.claim.metric;
     if metric.is_extreme() && number.other.is_none() {
@@ -155,7 +150,6 @@ fn measured_of(number: &Number, stat: &Stat) -> Measured {
     Measured::from(stat)
 }
 
-/// Returns the value of a number over seeds.
 fn over_seeds(number: &Number, runs: &[&RunSummary]) -> Option<Stat> {
     let values: Vec<f64> = runs.iter().filter_map(|run| number.of_run(run, number.claim.window)).collect();
     (!values.is_empty()).then(|| stat(&values))
@@ -193,7 +187,6 @@ fn ratio_of_means(pairs: &[(f64, f64)], over_pairs: Stat) -> Option<Stat> {
     ratio.is_finite().then_some(Stat { mean: ratio, sd, ci95, ..over_pairs })
 }
 
-/// Returns the mean of the bound.
 fn bound(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Option<f64> {
     match number.bound.as_ref()? {
         BoundOf::Value(value) => Some(*value),
@@ -221,7 +214,7 @@ fn curve(plan: &CurvePlan, summary: &Summary) -> Curve {
         figure: plan.figure.clone(),
         metric: plan.metric.name().to_owned(),
         over_time: plan.over_time,
-        ours: plan.balancers.iter().map(series).collect(),
+        measured: plan.balancers.iter().map(series).collect(),
         printed: plan.printed.iter().map(printed).collect(),
     }
 }

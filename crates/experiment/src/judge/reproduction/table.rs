@@ -5,7 +5,6 @@ use super::{BoundOf, Check, Number, Verdict};
 use crate::claims::sentence::{significant, spread, text, unit};
 use crate::summary::PointOutcome;
 
-/// Formats a value of the number's kind: with the unit of the metric, or as `1.36 ×`.
 fn value_text(number: &Number, value: f64, digits: usize) -> String {
     match &number.other {
         Some(other) if !other.is_difference => format!("{} ×", significant(value, digits)),
@@ -14,7 +13,6 @@ fn value_text(number: &Number, value: f64, digits: usize) -> String {
     }
 }
 
-/// Returns the number of digits that shows whether a value is outside its band.
 fn digits(number: &Number, value: f64) -> usize {
     let Check::Band(low, high) = number.check else { return 4 };
     let is_apart =
@@ -22,7 +20,6 @@ fn digits(number: &Number, value: f64) -> usize {
     if (low..=high).contains(&value) { 4 } else { (4..9).find(is_apart).unwrap_or(9) }
 }
 
-/// Formats `0.97 ± 0.001`.
 fn spread_text(number: &Number, measured: &Measured) -> String {
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
     let (size, unit) = match (is_ratio, number.per) {
@@ -38,24 +35,22 @@ fn spread_text(number: &Number, measured: &Measured) -> String {
     spread(&mean, measured.mean, measured.ci95, (size, unit))
 }
 
-/// Describes the measured value at one point, or its range over several points with those at which
-/// it fails.
-pub(super) fn measured_text(number: &Number, places: &[PointResult]) -> String {
-    let known: Vec<&Measured> = places.iter().filter_map(|place| place.measured.as_ref()).collect();
+pub(super) fn measured_text(number: &Number, points: &[PointResult]) -> String {
+    let known: Vec<&Measured> = points.iter().filter_map(|point| point.measured.as_ref()).collect();
     let nothing = "nothing that could be measured".to_owned();
-    match (places, known.as_slice()) {
+    match (points, known.as_slice()) {
         (_, []) => nothing,
         ([_], [only]) => spread_text(number, only),
-        (places, known) => {
+        (points, known) => {
             let (low, high) = known.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), measured| {
                 (low.min(measured.mean), high.max(measured.mean))
             });
             let (low, high) = (value_text(number, low, 3), value_text(number, high, 3));
             let range = if low == high { low } else { format!("{low} to {high}") };
-            let judged = places.iter().filter(|place| place.outcome.is_some()).count();
-            let count = |outcome| places.iter().filter(|place| place.outcome == Some(outcome)).count();
+            let judged = points.iter().filter(|point| point.outcome.is_some()).count();
+            let count = |outcome| points.iter().filter(|point| point.outcome == Some(outcome)).count();
             let (noise, fails) = (count(PointOutcome::WithinNoise), count(PointOutcome::Fails));
-            let missing = places.len() - known.len();
+            let missing = points.len() - known.len();
             let mut parts = vec![range];
             if judged > 0 {
                 parts.push(format!("holds at {} of {judged}", count(PointOutcome::Holds)));
@@ -74,7 +69,6 @@ pub(super) fn measured_text(number: &Number, places: &[PointResult]) -> String {
     }
 }
 
-/// Describes the band: `0.95 to 1`, `at least 1.3 ×`.
 pub(super) fn band_text(number: &Number) -> String {
     let value = |value: f64| value_text(number, value, 5);
     let against = number.other.as_ref().map(|other| {
@@ -93,15 +87,14 @@ pub(super) fn band_text(number: &Number) -> String {
         Check::Band(low, high) if low.is_infinite() => format!("at most {}{against}{each}", value(high)),
         Check::Band(low, high) if low == high => format!("{}{against}{each}", value(low)),
         Check::Band(low, high) => format!("{} to {}{against}{each}", value(low), value(high)),
-        Check::AtMost if number.claim.times == 1.0 => format!("at most{against}"),
-        Check::AtLeast if number.claim.times == 1.0 => format!("at least{against}"),
-        Check::AtMost => format!("at most {}{against}", value(number.claim.times)),
-        Check::AtLeast => format!("at least {}{against}", value(number.claim.times)),
+        Check::AtMost if number.claim.factor == 1.0 => format!("at most{against}"),
+        Check::AtLeast if number.claim.factor == 1.0 => format!("at least{against}"),
+        Check::AtMost => format!("at most {}{against}", value(number.claim.factor)),
+        Check::AtLeast => format!("at least {}{against}", value(number.claim.factor)),
         Check::Rises => "rises with load".to_owned(),
     }
 }
 
-/// Describes the best possible value.
 pub(super) fn bound_text(number: &Number, bound: Option<f64>) -> String {
     let Some(bound) = bound else { return String::new() };
     let whose = match &number.bound {
@@ -112,13 +105,12 @@ pub(super) fn bound_text(number: &Number, bound: Option<f64>) -> String {
     format!("{}{whose}", text(number.claim.metric, bound, 4))
 }
 
-/// Returns the table as CSV, one row per number.
 pub fn csv(reproduction: &Reproduction) -> String {
-    let mut out = "document,id,question,number,printed,printed_value,kind,metric,ours,ours_mean,ours_ci95,band,bound,verdict,reason,verdict_of_id,run\n".to_owned();
+    let mut out = "document,id,question,number,printed,printed_value,kind,metric,measured,measured_mean,measured_ci95,band,bound,verdict,reason,verdict_of_id,run\n".to_owned();
     for document in &reproduction.documents {
         for entry in &document.entries {
             for number in &entry.numbers {
-                let only = match number.places.as_slice() {
+                let only = match number.points.as_slice() {
                     [PointResult { measured: Some(measured), .. }] => Some(measured),
                     _ => None,
                 };
@@ -132,7 +124,7 @@ pub fn csv(reproduction: &Reproduction) -> String {
                     real(number.value),
                     number.kind.clone(),
                     number.metric.clone(),
-                    number.ours.clone(),
+                    number.measured.clone(),
                     real(only.map(|measured| measured.mean)),
                     real(only.map(|measured| measured.ci95)),
                     number.band.clone(),
@@ -154,7 +146,6 @@ fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
-/// Returns the table as Markdown: experiments, then their numbers.
 pub fn markdown(reproduction: &Reproduction) -> String {
     let mut out = String::from("# What the founding documents printed, and what comes out here\n\n");
     out += "| id | question | verdict | why |\n| --- | --- | --- | --- |\n";
@@ -166,7 +157,8 @@ pub fn markdown(reproduction: &Reproduction) -> String {
         out += &format!("\n## {}: {}\n\n{}\n", document.document, document.title, document.source);
         for entry in &document.entries {
             out += &format!("\n### {}: {} — {}\n\n", entry.id, entry.question, entry.verdict.as_str());
-            out += "| number | printed | ours | asked | bound | verdict |\n| --- | --- | --- | --- | --- | --- |\n";
+            out +=
+                "| number | printed | measured | expected | bound | verdict |\n| --- | --- | --- | --- | --- | --- |\n";
             entry.numbers.iter().for_each(|number| out += &number_row(number));
         }
         out += "\n| results | file | seeds | runs | flows done |\n| --- | --- | --- | --- | --- |\n";
@@ -186,7 +178,7 @@ fn number_row(number: &NumberResult) -> String {
     let verdict = number.verdict.map_or("–", Verdict::as_str);
     let why = number.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let verdict = format!("{verdict}{why}");
-    let cells = [&number.what, &number.printed, &number.ours, &number.band, &number.bound, &verdict];
+    let cells = [&number.what, &number.printed, &number.measured, &number.band, &number.bound, &verdict];
     format!("| {} |\n", cells.map(|cell| cell_text(cell)).join(" | "))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::verdict::{reason, verdict, verdict_of};
 use super::*;
 use crate::claims::{Claim, Comparison, Metric, Selection};
-use crate::summary::{CoreBin, Measure, PointOutcome, RunSummary, Summary};
+use crate::summary::{CoreBin, PointOutcome, RunSummary, Summary};
 
 fn number(check: Check) -> Number {
     Number {
@@ -15,7 +15,7 @@ fn number(check: Check) -> Number {
             metric: Metric::CoreCllblRx,
             balancer: "ecmp".to_owned(),
             comparison: Comparison::Within(f64::NEG_INFINITY, f64::INFINITY),
-            times: 1.0,
+            factor: 1.0,
             window: None,
             class: None,
             server: None,
@@ -39,15 +39,14 @@ fn number(check: Check) -> Number {
     }
 }
 
-fn ratio(check: Check, times: f64) -> Number {
+fn ratio(check: Check, factor: f64) -> Number {
     let other =
         ComparedFigure { run: 0, balancer: "spt".to_owned(), variant: None, window: None, is_difference: false };
     let mut number = Number { other: Some(other), ..number(check) };
-    number.claim.times = times;
+    number.claim.factor = factor;
     number
 }
 
-/// One point, with its outcome computed for bands.
 fn at(number: &Number, mean: f64, ci95: f64) -> PointResult {
     let outcome = match number.check {
         Check::Band(low, high) if (low..=high).contains(&mean) => Some(PointOutcome::Holds),
@@ -77,8 +76,9 @@ fn exact_is_equal_to_the_closed_form_in_every_seed() {
 #[test]
 fn a_band_has_its_ends() {
     let band = number(Check::Band(1.8, 2.8));
-    for (ours, expected) in [(1.8, Verdict::Reproduced), (2.8, Verdict::Reproduced), (2.81, Verdict::NotReproduced)] {
-        assert_eq!(of(&band, ours, 0.0), Some(expected), "{ours}");
+    for (measured, expected) in [(1.8, Verdict::Reproduced), (2.8, Verdict::Reproduced), (2.81, Verdict::NotReproduced)]
+    {
+        assert_eq!(of(&band, measured, 0.0), Some(expected), "{measured}");
     }
     assert_eq!(of(&number(Check::Unjudged), 1.0, 0.0), None, "without a band nothing is judged");
 }
@@ -95,7 +95,7 @@ fn a_value_outside_its_band_never_looks_as_if_inside() {
 fn direction_is_half_of_the_printed_effect() {
     // Printed: from 4 to 2, required at most 2.5.
     let banded = Number { value: Some(2.0), baseline: Some(4.0), ..number(Check::Band(1.5, 2.5)) };
-    for (ours, ci95, expected) in [
+    for (measured, ci95, expected) in [
         (2.9, 0.1, Verdict::DirectionOnly),
         (3.0, 0.9, Verdict::DirectionOnly),
         (3.01, 0.1, Verdict::NotReproduced),
@@ -103,7 +103,7 @@ fn direction_is_half_of_the_printed_effect() {
         (4.5, 0.1, Verdict::NotReproduced),
         (1.2, 0.1, Verdict::DirectionOnly),
     ] {
-        assert_eq!(of(&banded, ours, ci95), Some(expected), "{ours} ± {ci95}");
+        assert_eq!(of(&banded, measured, ci95), Some(expected), "{measured} ± {ci95}");
     }
     let no_baseline = Number { baseline: None, ..banded.clone() };
     assert_eq!(of(&no_baseline, 2.9, 0.1), Some(Verdict::NotReproduced), "an effect on what?");
@@ -129,7 +129,6 @@ fn ratios_are_effects_on_one() {
     assert_eq!(of(&tie, 0.8, 0.0), Some(Verdict::NotReproduced));
 }
 
-/// Runs of the core over two bins, one per seed: CLLBL of RX in both, and of TX.
 fn core_runs(balancer: &str, runs: &[(f64, f64, f64)]) -> Vec<RunSummary> {
     let one = |(seed, (first, last, tx)): (usize, &(f64, f64, f64))| {
         let bin = |until_s, cllbl_rx| CoreBin { until_s, cllbl_rx, cllbl_tx: *tx, ..CoreBin::default() };
@@ -140,31 +139,18 @@ fn core_runs(balancer: &str, runs: &[(f64, f64, f64)]) -> Vec<RunSummary> {
     runs.iter().enumerate().map(one).collect()
 }
 
-/// Judges a number of an index with these keys, given these runs of ECMP and spraying.
 fn judged(keys: &str, ecmp: &[(f64, f64, f64)], spray: &[(f64, f64, f64)]) -> NumberResult {
     let probes = "\nset = [\"probes.bin=10s\", \"probes.fixed_bins=true\"]\nreason = \"bins\"";
     let text = GOOD.replace("file = \"small.toml\"", &format!("file = \"small.toml\"{probes}"));
     let text = text.replace("metric = \"slowdown_mean\"", "metric = \"core_cllbl_rx\"");
     let text =
-        text.replace("ratio_to = \"ecmp\"\nbelow = 1\n", &format!("from = \"10s\"\nlightest_load = true\n{keys}"));
+        text.replace("ratio_to = \"ecmp\"\nbelow = 1\n", &format!("from = \"10s\"\nlowest_load_only = true\n{keys}"));
     let index = load(&text).unwrap_or_else(|error| panic!("{error}"));
     let mut runs = core_runs("ecmp", ecmp);
     runs.extend(core_runs("spray", spray));
     let at = &index.numbers[0].claim.at[0];
     runs.iter_mut().for_each(|run| (run.variant, run.load) = (at.variant.clone(), at.loads[0]));
-    let summary = Summary {
-        schema: 1,
-        anabranch: String::new(),
-        experiment: String::new(),
-        file: String::new(),
-        measure: Measure::default(),
-        setting: Vec::new(),
-        warnings: Vec::new(),
-        runs,
-        points: Vec::new(),
-        verdicts: Vec::new(),
-        claims: Vec::new(),
-    };
+    let summary = Summary { runs, ..Summary::default() };
     let result = judge(&index, &["E9".to_owned()], &[(0, summary)].into_iter().collect());
     result.entries[0].numbers[0].clone()
 }
@@ -177,7 +163,7 @@ fn every_seed_must_be_in_the_band_if_required() {
     assert_eq!(of("within = [1, 2.5]\nevery_seed = true\n"), Some(Verdict::NotReproduced));
     let result = judged("within = [1, 2.7]\nevery_seed = true\n", &[], &seeds);
     assert_eq!(
-        (result.verdict, result.ours.as_str(), result.band.as_str()),
+        (result.verdict, result.measured.as_str(), result.band.as_str()),
         (Some(Verdict::Reproduced), "2.3, seeds 2 to 2.6", "1 to 2.7, every seed")
     );
 }
@@ -185,11 +171,11 @@ fn every_seed_must_be_in_the_band_if_required() {
 #[test]
 fn metric_is_divided_by_per_and_compared_across_windows() {
     let seeds = [(4.0, 2.0, 4.0), (4.0, 2.0, 4.0)];
-    let ours = |keys: &str| judged(keys, &[(8.0, 8.0, 4.0); 2], &seeds).places[0].measured.expect("measured").mean;
-    assert_eq!(ours("per = \"core_cllbl_tx\"\nwithin = [0, 1]\n"), 0.5);
-    assert_eq!(ours("per = \"core_cllbl_tx\"\nratio_to = \"ecmp\"\nbelow = 1\n"), 0.25);
+    let measured = |keys: &str| judged(keys, &[(8.0, 8.0, 4.0); 2], &seeds).points[0].measured.expect("measured").mean;
+    assert_eq!(measured("per = \"core_cllbl_tx\"\nwithin = [0, 1]\n"), 0.5);
+    assert_eq!(measured("per = \"core_cllbl_tx\"\nratio_to = \"ecmp\"\nbelow = 1\n"), 0.25);
     let times = "ratio_to = \"spray\"\nother_from = \"0s\"\nother_until = \"10s\"\nbelow = 1\n";
-    assert_eq!(ours(times), 0.5);
+    assert_eq!(measured(times), 0.5);
 }
 
 #[test]
@@ -197,7 +183,7 @@ fn order_shows_the_ratio_of_means() {
     let (ecmp, spray) = ([(0.0, 2.0, 0.0), (0.0, 20.0, 0.0)], [(0.0, 4.0, 0.0), (0.0, 10.0, 0.0)]);
     let of = |keys: &str| {
         let result = judged(keys, &ecmp, &spray);
-        (result.verdict, result.places[0].measured.expect("measured"))
+        (result.verdict, result.points[0].measured.expect("measured"))
     };
     let (verdict, order) = of("at_most = \"ecmp\"\n");
     assert_eq!((verdict, order.mean), (Some(Verdict::Reproduced), 14.0 / 22.0), "7 is less than 11");
@@ -221,16 +207,16 @@ fn a_tie_is_an_interval_with_one_in_it() {
 #[test]
 fn contradiction_gives_document_inconsistent() {
     let wrong = Number { inconsistent: Some("1 + 1 is 2".to_owned()), ..number(Check::Unjudged) };
-    let places = [at(&wrong, 5.0, 0.0)];
-    let verdict = verdict(&wrong, &places);
+    let points = [at(&wrong, 5.0, 0.0)];
+    let verdict = verdict(&wrong, &points);
     assert_eq!(verdict, Some(Verdict::DocumentInconsistent));
-    assert_eq!(reason(&wrong, verdict, &places), Some("1 + 1 is 2".to_owned()));
+    assert_eq!(reason(&wrong, verdict, &points), Some("1 + 1 is 2".to_owned()));
 }
 
 #[test]
 fn several_points_hold_if_none_fails_and_most_hold() {
     let order = ratio(Check::AtMost, 1.0);
-    let place = |outcome| PointResult { outcome: Some(outcome), ..at(&order, 1.0, 0.0) };
+    let point = |outcome| PointResult { outcome: Some(outcome), ..at(&order, 1.0, 0.0) };
     use PointOutcome::{Fails, Holds, WithinNoise};
     for (outcomes, expected) in [
         (vec![Holds, Holds, WithinNoise], Verdict::Reproduced),
@@ -238,10 +224,10 @@ fn several_points_hold_if_none_fails_and_most_hold() {
         (vec![Holds, Holds, Holds, Fails], Verdict::NotReproduced),
         (vec![], Verdict::NotReproduced),
     ] {
-        let places: Vec<PointResult> = outcomes.iter().map(|outcome| place(*outcome)).collect();
-        assert_eq!(verdict(&order, &places), Some(expected), "{outcomes:?}");
+        let points: Vec<PointResult> = outcomes.iter().map(|outcome| point(*outcome)).collect();
+        assert_eq!(verdict(&order, &points), Some(expected), "{outcomes:?}");
     }
-    let missing = PointResult { measured: None, ..place(Holds) };
+    let missing = PointResult { measured: None, ..point(Holds) };
     assert_eq!(verdict(&order, &[missing]), Some(Verdict::NotReproduced), "nothing was measured");
 }
 
@@ -249,9 +235,9 @@ fn several_points_hold_if_none_fails_and_most_hold() {
 fn reason_applies_only_in_its_range() {
     let mut number = Number { found: Some((2.1, 2.4)), ..number(Check::Band(1.0, 2.0)) };
     number.claim.reason = Some("one round".to_owned());
-    let reason_at = |ours: f64| {
-        let places = [at(&number, ours, 0.0)];
-        reason(&number, verdict(&number, &places), &places)
+    let reason_at = |measured: f64| {
+        let points = [at(&number, measured, 0.0)];
+        reason(&number, verdict(&number, &points), &points)
     };
     assert_eq!(reason_at(2.2).as_deref(), Some("one round"));
     assert_eq!(reason_at(1.5), None, "what is reproduced needs no reason");
@@ -266,8 +252,8 @@ fn experiment_has_the_verdict_of_its_worst_number() {
         value: None,
         metric: String::new(),
         kind: "value".to_owned(),
-        places: Vec::new(),
-        ours: "2".to_owned(),
+        points: Vec::new(),
+        measured: "2".to_owned(),
         band: "1".to_owned(),
         bound: String::new(),
         verdict,
@@ -283,7 +269,7 @@ fn experiment_has_the_verdict_of_its_worst_number() {
     let (verdict, why) =
         verdict_of(&[result(Some(Verdict::Reproduced)), result(None), result(Some(Verdict::NotReproduced))]);
     assert_eq!(verdict, Verdict::NotReproduced);
-    assert_eq!(why, "1 of 2 hold; a number: ours 2, asked 1; not explained");
+    assert_eq!(why, "1 of 2 hold; a number: measured 2, expected 1; not explained");
     assert_eq!(verdict_of(&[result(None)]).0, Verdict::NotReproduced, "nothing judged is nothing reproduced");
 }
 
@@ -315,7 +301,6 @@ fn every_experiment_of_the_documents_has_an_entry() {
     assert_eq!(found, ids);
 }
 
-/// Loads an index next to a small experiment file.
 fn load(index: &str) -> Result<Index, String> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("small.toml"), crate::testing::SMALL).expect("it can be written");
@@ -324,24 +309,7 @@ fn load(index: &str) -> Result<Index, String> {
     Index::load(&path).map_err(|error| format!("{}\n{:?}", error.headline(), error.hint))
 }
 
-const GOOD: &str = r#"document = "D"
-title = "t"
-source = "s"
-[[experiment]]
-id = "E9"
-question = "q"
-section = "1"
-[[run]]
-file = "small.toml"
-[[number]]
-id = "E9"
-claim = "c"
-printed = "2"
-metric = "slowdown_mean"
-balancer = "spray"
-ratio_to = "ecmp"
-below = 1
-"#;
+const GOOD: &str = include_str!("../../../tests/data/reproduce.toml");
 
 #[test]
 fn errors_show_line_and_key() {
@@ -379,18 +347,7 @@ fn errors_show_line_and_key() {
     }
 }
 
-/// [`GOOD`] with a testbed run that differs.
-const TESTBED: &str = r#"
-[[testbed]]
-file = "small.toml"
-ids = ["E9"]
-seeds = 1
-[[testbed.differs]]
-balancer = "ecmp"
-metric = "core_bb_rx"
-found = [0.1, 0.2]
-reason = "r"
-"#;
+const TESTBED: &str = include_str!("../../../tests/data/reproduce-testbed.toml");
 
 #[test]
 fn explanation_requires_a_compared_figure() {
@@ -400,12 +357,12 @@ fn explanation_requires_a_compared_figure() {
     assert_eq!((run.emulated.seeds.len(), run.simulated.seeds.len()), (1, 2));
     assert_eq!((run.explanations.len(), run.explanations[0].found), (1, (0.1, 0.2)));
     for (from, to, expected) in [
-        ("balancer = \"ecmp\"\nmetric = \"core", "metric = \"core", "differs.0.balancer: is missing"),
+        ("balancer = \"ecmp\"\nmetric = \"core", "metric = \"core", "explanation.0.balancer: is missing"),
         ("balancer = \"ecmp\"", "balancer = \"ecmq\"", "`ecmq` is not among the balancers"),
         ("core_bb_rx", "fct_mean_us", "`fct_mean_us` is not compared"),
-        ("found = [0.1, 0.2]\n", "", "differs.0.found: is missing"),
+        ("found = [0.1, 0.2]\n", "", "explanation.0.found: is missing"),
         ("[0.1, 0.2]", "[0.2, 0.1]", "the low end 0.2 is above the high end 0.1"),
-        ("reason = \"r\"", "", "differs.0.reason: is missing"),
+        ("reason = \"r\"", "", "explanation.0.reason: is missing"),
         ("reason = \"r\"", "reason = \"r\"\nvariant = \"v\"", "unknown variant `v`"),
         ("reason = \"r\"", "raison = \"r\"", "there is no such key"),
         ("seeds = 1", "seeds = 3", "the testbed runs seed 3, but the simulator does not"),

@@ -11,71 +11,50 @@ use crate::summary::{ClaimOutcome, Summary};
 use crate::validation::{ClaimRow, FigureVerdict, Row, Validation};
 use crate::{Error, report};
 
-/// File name.
-pub(super) const WORLDS: &str = "worlds.json";
+pub(super) const VALIDATION_FILE: &str = "validation.json";
 
-/// Comparison of the platforms over the experiments of documents.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ValidationResult {
-    /// [`super::REPRODUCTION_SCHEMA_VERSION`].
     pub schema: u32,
-    /// Version of anabranch.
     pub anabranch: String,
-    /// In the order of the indexes.
     pub rows: Vec<ValidationRow>,
 }
 
-/// One experiment file on both platforms.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ValidationRow {
     pub document: String,
-    /// Experiments of the document it is about.
     pub ids: Vec<String>,
-    /// The file, as the index names it.
     pub file: String,
     /// Folder of the results, below that of the document, with one folder for each platform.
     #[serde(default)]
     pub name: String,
     pub verdict: ValidationVerdict,
-    /// One-line reason.
     pub reason: String,
-    /// Every compared figure, and every claim.
-    pub agreement: Validation,
-    /// Known reasons for differences.
+    pub validation: Validation,
     #[serde(default)]
     pub explained: Vec<Explained>,
 }
 
-/// Why one figure differs between the platforms.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Explained {
-    /// Label of the variant.
     pub variant: String,
-    /// Offered load.
     pub load: Option<f64>,
-    /// Label of the balancer.
     pub balancer: String,
-    /// Name of the metric, as in experiment files.
     pub metric: String,
-    /// The reason, a sentence.
     pub reason: String,
 }
 
 /// Whether both platforms agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValidationVerdict {
-    /// No figure differs, and every claim of the file holds on both.
     #[serde(rename = "reproduced")]
     Reproduced,
     /// No figure differs, but a claim of the file fails on one of the platforms.
-    #[serde(rename = "worlds agree, claims do not hold")]
+    #[serde(rename = "platforms agree, claims do not hold")]
     ClaimsBroken,
-    /// Some figures differ, and the index explains each of them.
-    #[serde(rename = "worlds differ, explained")]
+    #[serde(rename = "platforms differ, explained")]
     Explained,
-    /// A figure differs by more than the tolerance and more than random draws explain, without a
-    /// known reason.
-    #[serde(rename = "worlds differ")]
+    #[serde(rename = "platforms differ")]
     Differ,
     /// No common figures or runs.
     #[serde(rename = "nothing compared")]
@@ -83,46 +62,40 @@ pub enum ValidationVerdict {
 }
 
 impl ValidationResult {
-    /// Creates the result, with the version of this program.
     pub fn new(rows: Vec<ValidationRow>) -> ValidationResult {
         let anabranch = env!("CARGO_PKG_VERSION").to_owned();
         ValidationResult { schema: super::REPRODUCTION_SCHEMA_VERSION, anabranch, rows }
     }
 
-    /// Writes `worlds.json` and `report.html`, and returns the path of the report. If the folder
+    /// Writes `validation.json` and `report.html`, and returns the path of the report. If the folder
     /// has simulator results (`reproduction.json`), the page shows them, too.
-    ///
-    /// # Errors
-    /// The folder cannot be written, or its files are not of this program.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, Error> {
         let store = Store::create(folder)?;
         let reproduction: Option<Reproduction> = store.json(super::result::REPRODUCTION)?;
         let rows: Vec<&ValidationRow> = self.rows.iter().collect();
         store.write("report.html", report::reproduction_html(reproduction.as_ref(), &rows).as_bytes())?;
-        store.write(WORLDS, &pretty(self))?;
+        store.write(VALIDATION_FILE, &pretty(self))?;
         Ok(store.path("report.html"))
     }
 }
 
 impl ValidationVerdict {
-    /// Returns the text in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             ValidationVerdict::Reproduced => "reproduced",
-            ValidationVerdict::ClaimsBroken => "worlds agree, claims do not hold",
-            ValidationVerdict::Explained => "worlds differ, explained",
-            ValidationVerdict::Differ => "worlds differ",
+            ValidationVerdict::ClaimsBroken => "platforms agree, claims do not hold",
+            ValidationVerdict::Explained => "platforms differ, explained",
+            ValidationVerdict::Differ => "platforms differ",
             ValidationVerdict::Nothing => "nothing compared",
         }
     }
 }
 
 impl ValidationRow {
-    /// Compares the results of both platforms.
     pub fn of(document: &str, run: &TestbedRun, simulated: &Summary, emulated: &Summary) -> ValidationRow {
-        let agreement = Validation::of(simulated, emulated, &run.emulated.agree, &run.emulated.claims);
-        let explained = explained(&agreement, &run.explanations);
-        let (verdict, reason) = verdict(&agreement, explained.len());
+        let validation = Validation::of(simulated, emulated, &run.emulated.validation, &run.emulated.claims);
+        let explained = explained(&validation, &run.explanations);
+        let (verdict, reason) = verdict(&validation, explained.len());
         ValidationRow {
             document: document.to_owned(),
             ids: run.ids.clone(),
@@ -130,12 +103,11 @@ impl ValidationRow {
             name: run.name.clone(),
             verdict,
             reason,
-            agreement,
+            validation,
             explained,
         }
     }
 
-    /// Returns the known reason why a figure differs.
     pub fn reason_of(&self, row: &Row) -> Option<&str> {
         let is_of = |known: &&Explained| {
             (&known.variant, known.load, &known.balancer, &known.metric)
@@ -145,8 +117,7 @@ impl ValidationRow {
     }
 }
 
-/// Returns the figures that differ as much as when the reason was written.
-fn explained(agreement: &Validation, explanations: &[Explanation]) -> Vec<Explained> {
+fn explained(validation: &Validation, explanations: &[Explanation]) -> Vec<Explained> {
     let reason = |row: &Row| {
         let fits = |known: &&Explanation| {
             let is_of = (known.balancer.as_str(), known.metric.name()) == (row.balancer.as_str(), row.metric.as_str());
@@ -155,7 +126,7 @@ fn explained(agreement: &Validation, explanations: &[Explanation]) -> Vec<Explai
         };
         explanations.iter().find(fits).map(|known| known.reason.clone())
     };
-    let differing = agreement.rows.iter().filter(|row| row.closeness == FigureVerdict::Differs);
+    let differing = validation.rows.iter().filter(|row| row.verdict == FigureVerdict::Differs);
     differing
         .filter_map(|row| {
             Some(Explained {
@@ -169,16 +140,16 @@ fn explained(agreement: &Validation, explanations: &[Explanation]) -> Vec<Explai
         .collect()
 }
 
-fn verdict(agreement: &Validation, explained: usize) -> (ValidationVerdict, String) {
-    let count = |closeness| agreement.count(closeness);
+fn verdict(validation: &Validation, explained: usize) -> (ValidationVerdict, String) {
+    let count = |verdict| validation.count(verdict);
     let (agree, noise, differ) =
         (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
-    let broken: Vec<&ClaimRow> = agreement.broken_claims().collect();
-    let held = agreement.claims.iter().filter(|claim| {
+    let broken: Vec<&ClaimRow> = validation.broken_claims().collect();
+    let held = validation.claims.iter().filter(|claim| {
         [claim.first, claim.second].into_iter().flatten().all(|outcome| outcome == ClaimOutcome::Reproduced)
     });
     let held = held.count();
-    let mut reason = format!("{agree} of {} figures agree", agreement.rows.len());
+    let mut reason = format!("{agree} of {} figures agree", validation.rows.len());
     if noise > 0 {
         reason += &format!(", {noise} within noise");
     }
@@ -190,8 +161,8 @@ fn verdict(agreement: &Validation, explained: usize) -> (ValidationVerdict, Stri
         };
         reason += &format!(", {differ} differ{known}");
     }
-    if !agreement.claims.is_empty() {
-        reason += &format!("; {held} of {} claims hold in both", agreement.claims.len());
+    if !validation.claims.is_empty() {
+        reason += &format!("; {held} of {} claims hold in both", validation.claims.len());
     }
     if let Some(first) = broken.first() {
         let more = if broken.len() > 1 { format!(" (and {} more)", broken.len() - 1) } else { String::new() };
@@ -200,7 +171,7 @@ fn verdict(agreement: &Validation, explained: usize) -> (ValidationVerdict, Stri
         });
         reason += &format!("; does not hold: {}{shared}{more}", first.claim);
     }
-    let verdict = match (agreement.rows.is_empty(), differ, broken.is_empty()) {
+    let verdict = match (validation.rows.is_empty(), differ, broken.is_empty()) {
         (true, ..) => ValidationVerdict::Nothing,
         (_, 1.., _) if explained == differ => ValidationVerdict::Explained,
         (_, 1.., _) => ValidationVerdict::Differ,
@@ -214,8 +185,8 @@ fn verdict(agreement: &Validation, explained: usize) -> (ValidationVerdict, Stri
 mod tests {
     use super::*;
 
-    fn agreement(closeness: &[FigureVerdict], claims: &[(ClaimOutcome, ClaimOutcome)]) -> Validation {
-        let row = |closeness: &FigureVerdict| crate::validation::Row {
+    fn validation(verdicts: &[FigureVerdict], claims: &[(ClaimOutcome, ClaimOutcome)]) -> Validation {
+        let row = |verdict: &FigureVerdict| crate::validation::Row {
             variant: String::new(),
             load: None,
             balancer: "spt".to_owned(),
@@ -227,7 +198,7 @@ mod tests {
             first_seeds: 1,
             difference: 0.15,
             noise: 0.0,
-            closeness: *closeness,
+            verdict: *verdict,
         };
         let claim = |outcomes: &(ClaimOutcome, ClaimOutcome)| ClaimRow {
             id: "E0.1".to_owned(),
@@ -239,11 +210,11 @@ mod tests {
         };
         Validation {
             experiment: "x".to_owned(),
-            worlds: ["sim".to_owned(), "testbed".to_owned()],
+            platforms: ["sim".to_owned(), "testbed".to_owned()],
             from_s: 0.0,
             until_s: None,
             tolerance: 0.1,
-            rows: closeness.iter().map(row).collect(),
+            rows: verdicts.iter().map(row).collect(),
             claims: claims.iter().map(claim).collect(),
             left_out: Vec::new(),
         }
@@ -253,12 +224,12 @@ mod tests {
     fn the_worse_of_figures_and_claims_decides() {
         use ClaimOutcome::{NotReproduced, Reproduced};
         use FigureVerdict::{Agrees, Differs, WithinNoise};
-        let of = |closeness: &[FigureVerdict], claims: &[_]| verdict(&agreement(closeness, claims), 0).0;
+        let of = |verdicts: &[FigureVerdict], claims: &[_]| verdict(&validation(verdicts, claims), 0).0;
         assert_eq!(of(&[Agrees, WithinNoise], &[(Reproduced, Reproduced)]), ValidationVerdict::Reproduced);
         assert_eq!(of(&[Agrees], &[(Reproduced, NotReproduced)]), ValidationVerdict::ClaimsBroken);
         assert_eq!(of(&[Agrees, Differs], &[(Reproduced, Reproduced)]), ValidationVerdict::Differ);
         assert_eq!(of(&[], &[]), ValidationVerdict::Nothing);
-        let reason = verdict(&agreement(&[Agrees, WithinNoise, Differs], &[(Reproduced, NotReproduced)]), 0).1;
+        let reason = verdict(&validation(&[Agrees, WithinNoise, Differs], &[(Reproduced, NotReproduced)]), 0).1;
         assert_eq!(
             reason,
             "1 of 3 figures agree, 1 within noise, 1 differ; 0 of 1 claims hold in both; does not hold: one path"
@@ -274,7 +245,7 @@ mod tests {
             found: (0.1, 0.2),
             reason: "why".to_owned(),
         };
-        let both = agreement(&[FigureVerdict::Differs, FigureVerdict::Agrees], &[]);
+        let both = validation(&[FigureVerdict::Differs, FigureVerdict::Agrees], &[]);
         let known = explained(&both, std::slice::from_ref(&explanation));
         assert_eq!(known.iter().map(|known| known.reason.as_str()).collect::<Vec<_>>(), ["why"]);
         let (outcome, reason) = verdict(&both, known.len());

@@ -6,16 +6,12 @@ use super::result::{Measured, NumberResult, PointResult};
 use super::{Check, Number};
 use crate::summary::PointOutcome;
 
-/// Whether a printed result was reproduced, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
-    /// Equal to the closed form.
     #[serde(rename = "exact")]
     Exact,
-    /// In the band, or ordered as printed.
     #[serde(rename = "reproduced")]
     Reproduced,
-    /// The document contradicts itself.
     #[serde(rename = "document inconsistent")]
     DocumentInconsistent,
     /// Outside the band, but on the right side.
@@ -26,7 +22,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All verdicts, best first.
     pub const ALL: [Verdict; 5] = [
         Verdict::Exact,
         Verdict::Reproduced,
@@ -35,7 +30,6 @@ impl Verdict {
         Verdict::NotReproduced,
     ];
 
-    /// Returns the text in files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Verdict::Exact => "exact",
@@ -46,14 +40,11 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the printed number is confirmed.
     pub const fn holds(self) -> bool {
         matches!(self, Verdict::Exact | Verdict::Reproduced)
     }
 }
 
-/// Returns the verdict of an experiment, which is that of its worst number, with a reason that
-/// names this number.
 pub(super) fn verdict_of(numbers: &[NumberResult]) -> (Verdict, String) {
     let judged: Vec<(&NumberResult, Verdict)> =
         numbers.iter().filter_map(|number| Some((number, number.verdict?))).collect();
@@ -70,18 +61,19 @@ pub(super) fn verdict_of(numbers: &[NumberResult]) -> (Verdict, String) {
         judged.iter().filter(|(_, verdict)| *verdict == worst).map(|(number, _)| *number).collect();
     let first = bad[0];
     let others = if bad.len() > 1 { format!(" (and {} more)", bad.len() - 1) } else { String::new() };
-    let band = if first.band.is_empty() { String::new() } else { format!(", asked {}", first.band) };
+    let band = if first.band.is_empty() { String::new() } else { format!(", expected {}", first.band) };
     let why = first.reason.as_ref().map_or_else(|| "not explained".to_owned(), Clone::clone);
-    let summary = format!("{held} of {} hold; {}: ours {}{band}{others}; {why}", judged.len(), first.what, first.ours);
+    let summary =
+        format!("{held} of {} hold; {}: measured {}{band}{others}; {why}", judged.len(), first.what, first.measured);
     (worst, summary)
 }
 
-pub(super) fn verdict(number: &Number, places: &[PointResult]) -> Option<Verdict> {
+pub(super) fn verdict(number: &Number, points: &[PointResult]) -> Option<Verdict> {
     if number.inconsistent.is_some() {
         return Some(Verdict::DocumentInconsistent);
     }
-    let measured: Vec<&Measured> = places.iter().filter_map(|place| place.measured.as_ref()).collect();
-    let is_complete = !places.is_empty() && measured.len() == places.len();
+    let measured: Vec<&Measured> = points.iter().filter_map(|point| point.measured.as_ref()).collect();
+    let is_complete = !points.is_empty() && measured.len() == points.len();
     let is_equal = |closed: f64| {
         let near = |value: f64| (value - closed).abs() <= number.tolerance * closed.abs();
         measured.iter().all(|measured| near(measured.min) && near(measured.max))
@@ -92,7 +84,7 @@ pub(super) fn verdict(number: &Number, places: &[PointResult]) -> Option<Verdict
     if number.check == Check::Unjudged {
         return number.equals.map(|_| Verdict::NotReproduced);
     }
-    let outcomes: Vec<PointOutcome> = places.iter().filter_map(|place| place.outcome).collect();
+    let outcomes: Vec<PointOutcome> = points.iter().filter_map(|point| point.outcome).collect();
     let count = |outcome| outcomes.iter().filter(|other| **other == outcome).count();
     let holds = count(PointOutcome::Fails) == 0 && 2 * count(PointOutcome::Holds) > outcomes.len();
     Some(match (is_complete && holds, is_complete && measured.iter().all(|measured| has_direction(number, measured))) {
@@ -102,7 +94,6 @@ pub(super) fn verdict(number: &Number, places: &[PointResult]) -> Option<Verdict
     })
 }
 
-/// Minimum part of the printed effect for the direction to be right.
 const EFFECT: f64 = 0.5;
 
 /// Returns whether a value outside its band has the direction of the document: on the same side of
@@ -111,8 +102,8 @@ const EFFECT: f64 = 0.5;
 fn has_direction(number: &Number, measured: &Measured) -> bool {
     let (low, high) = match number.check {
         Check::Band(low, high) => (low, high),
-        Check::AtMost => (f64::NEG_INFINITY, number.claim.times),
-        Check::AtLeast => (number.claim.times, f64::INFINITY),
+        Check::AtMost => (f64::NEG_INFINITY, number.claim.factor),
+        Check::AtLeast => (number.claim.factor, f64::INFINITY),
         Check::Unjudged | Check::Ties | Check::Rises => return false,
     };
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
@@ -129,7 +120,7 @@ fn has_direction(number: &Number, measured: &Measured) -> bool {
 }
 
 /// Returns the reason if it applies: only to the range it was written for.
-pub(super) fn reason(number: &Number, verdict: Option<Verdict>, places: &[PointResult]) -> Option<String> {
+pub(super) fn reason(number: &Number, verdict: Option<Verdict>, points: &[PointResult]) -> Option<String> {
     let verdict = verdict?;
     if verdict == Verdict::DocumentInconsistent {
         return number.inconsistent.clone();
@@ -138,11 +129,11 @@ pub(super) fn reason(number: &Number, verdict: Option<Verdict>, places: &[PointR
         return None;
     }
     let (reason, (low, high)) = (number.claim.reason.as_ref()?, number.found?);
-    let is_off = |place: &&PointResult| {
-        number.check == Check::Unjudged || place.outcome.is_some_and(|outcome| outcome != PointOutcome::Holds)
+    let is_off = |point: &&PointResult| {
+        number.check == Check::Unjudged || point.outcome.is_some_and(|outcome| outcome != PointOutcome::Holds)
     };
-    let is_known = |place: &PointResult| place.measured.is_some_and(|measured| (low..=high).contains(&measured.mean));
-    if places.iter().filter(is_off).all(is_known) {
+    let is_known = |point: &PointResult| point.measured.is_some_and(|measured| (low..=high).contains(&measured.mean));
+    if points.iter().filter(is_off).all(is_known) {
         return Some(reason.clone());
     }
     Some(format!("not explained: the reason that is known was written for {low} to {high}, and this is something else"))

@@ -15,10 +15,8 @@ use crate::results::statistics::stat;
 use crate::results::student_t::t975;
 use crate::summary::{ClaimOutcome, RunSummary, Stat, Summary};
 
-/// The figures to compare, and the tolerance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidationCriteria {
-    /// Figures of a run.
     pub metrics: Vec<Metric>,
     /// Time window of metrics of the core; `None` for all bins.
     pub window: Option<Window>,
@@ -33,21 +31,17 @@ impl Default for ValidationCriteria {
     }
 }
 
-/// Whether one figure is the same on both platforms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureVerdict {
-    /// Within the tolerance.
     Agrees,
     /// Beyond the tolerance, but explained by random draws with this few runs; more seeds would
     /// decide.
     WithinNoise,
-    /// Beyond both.
     Differs,
 }
 
 impl FigureVerdict {
-    /// Returns human-readable text.
     pub const fn as_str(self) -> &'static str {
         match self {
             FigureVerdict::Agrees => "agrees",
@@ -57,27 +51,18 @@ impl FigureVerdict {
     }
 }
 
-/// One figure of one balancer on both platforms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Label of the variant.
     pub variant: String,
-    /// Offered load.
     pub load: Option<f64>,
-    /// Label of the balancer.
     pub balancer: String,
-    /// Name of the metric, as in experiment files.
     pub metric: String,
-    /// The first platform's value over the common seeds.
     pub first: Stat,
-    /// The second platform's value over the common seeds.
     pub second: Stat,
-    /// Number of common seeds.
     pub seeds: usize,
     /// The first platform's value over all its seeds.
     #[serde(default)]
     pub first_all: Stat,
-    /// Number of seeds of the first platform.
     #[serde(default)]
     pub first_seeds: usize,
     /// Mean of (second − first) / mean of first.
@@ -85,19 +70,14 @@ pub struct Row {
     /// Difference that random draws alone stay below in 95 of 100 such comparisons, estimated from
     /// the spread over all seeds of both platforms.
     pub noise: f64,
-    pub closeness: FigureVerdict,
+    pub verdict: FigureVerdict,
 }
 
-/// The verdicts on a claim of the experiment on both platforms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimRow {
-    /// Short name.
     pub id: String,
-    /// The claim in a sentence.
     pub claim: String,
-    /// On the first platform; `None` if the claim is not judged there.
     pub first: Option<ClaimOutcome>,
-    /// On the second platform.
     pub second: Option<ClaimOutcome>,
     /// On the first platform over the common runs only; `None` if it has no other runs.
     #[serde(default)]
@@ -106,24 +86,16 @@ pub struct ClaimRow {
     pub sentence: String,
 }
 
-/// One experiment on both platforms.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Validation {
-    /// Name of the experiment.
     pub experiment: String,
-    /// Names of the platforms.
-    pub worlds: [String; 2],
-    /// Beginning of the time window, seconds.
+    pub platforms: [String; 2],
     pub from_s: f64,
     /// End of the time window; `None` for the end of the run.
     pub until_s: Option<f64>,
-    /// Largest difference that agrees.
     pub tolerance: f64,
-    /// Ordered by variant, load, balancer as on the first platform, metric.
     pub rows: Vec<Row>,
-    /// Claims of the experiment file.
     pub claims: Vec<ClaimRow>,
-    /// Human-readable list of points and figures that could not be compared.
     pub left_out: Vec<String>,
 }
 
@@ -136,7 +108,6 @@ impl ClaimRow {
 }
 
 impl Validation {
-    /// Compares two results of one experiment with these claims.
     pub fn of(first: &Summary, second: &Summary, criteria: &ValidationCriteria, claims: &[Claim]) -> Validation {
         let mut rows = Vec::new();
         let mut left_out = BTreeSet::new();
@@ -164,7 +135,7 @@ impl Validation {
         let window = criteria.window.unwrap_or(Window { from_s: 0.0, until_s: f64::INFINITY });
         Validation {
             experiment: first.experiment.clone(),
-            worlds: [platform(first), platform(second)],
+            platforms: [platform(first), platform(second)],
             from_s: window.from_s,
             until_s: Some(window.until_s).filter(|until| until.is_finite()),
             tolerance: criteria.tolerance,
@@ -174,19 +145,16 @@ impl Validation {
         }
     }
 
-    /// Returns the number of figures with this verdict.
-    pub fn count(&self, closeness: FigureVerdict) -> usize {
-        self.rows.iter().filter(|row| row.closeness == closeness).count()
+    pub fn count(&self, verdict: FigureVerdict) -> usize {
+        self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// Returns the claims that fail on one of the platforms.
     pub fn broken_claims(&self) -> impl Iterator<Item = &ClaimRow> {
         let is_broken = |outcome: Option<ClaimOutcome>| outcome == Some(ClaimOutcome::NotReproduced);
         self.claims.iter().filter(move |claim| is_broken(claim.first) || is_broken(claim.second))
     }
 }
 
-/// The runs that are compared with each other.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     variant: String,
@@ -213,7 +181,6 @@ fn points(runs: &[RunSummary]) -> Vec<Point> {
     points
 }
 
-/// Returns the runs of a point by seed.
 fn of_point<'a>(runs: &'a [RunSummary], point: &Point) -> BTreeMap<u64, &'a RunSummary> {
     let is_of =
         |run: &&RunSummary| (&run.variant, run.load, &run.balancer) == (&point.variant, point.load, &point.balancer);
@@ -221,7 +188,7 @@ fn of_point<'a>(runs: &'a [RunSummary], point: &Point) -> BTreeMap<u64, &'a RunS
 }
 
 fn platform(summary: &Summary) -> String {
-    summary.runs.first().map_or_else(|| "nothing".to_owned(), |run| run.world.clone())
+    summary.runs.first().map_or_else(|| "nothing".to_owned(), |run| run.platform.clone())
 }
 
 type Runs<'a> = BTreeMap<u64, &'a RunSummary>;
@@ -248,7 +215,7 @@ fn row(
     let base = first.mean.abs().max(f64::MIN_POSITIVE);
     let difference = (second.mean - first.mean) / base;
     let noise = noise(&[&all_first, &all_second], pairs.len()) / base;
-    let closeness = match difference.abs() {
+    let verdict = match difference.abs() {
         off if off <= criteria.tolerance => FigureVerdict::Agrees,
         off if off <= noise => FigureVerdict::WithinNoise,
         // NaN does not agree.
@@ -266,7 +233,7 @@ fn row(
         second,
         difference,
         noise,
-        closeness,
+        verdict,
     })
 }
 
@@ -283,7 +250,6 @@ fn noise(platforms: &[&[f64]; 2], seeds: usize) -> f64 {
     t975(freedom) * (squares / freedom as f64 * 2.0 / seeds as f64).sqrt()
 }
 
-/// Returns the claims of either platform, with the first platform's verdict over the common runs.
 fn claim_rows(first: &Summary, second: &Summary, claims: &[Claim], shared: &[RunSummary]) -> Vec<ClaimRow> {
     let mut rows: Vec<ClaimRow> = Vec::new();
     for (at, summary) in [first, second].into_iter().enumerate() {

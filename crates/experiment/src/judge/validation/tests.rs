@@ -4,7 +4,7 @@ use crate::summary::{ClaimVerdict, CoreBin, SCHEMA_VERSION};
 
 /// A run with two time bins, of which the second counts: CLLBL 9 before it settles, then `settled`;
 /// utilisation a tenth of that.
-fn settled(balancer: &str, seed: u64, world: &str, settled: f64) -> RunSummary {
+fn settled(balancer: &str, seed: u64, platform: &str, settled: f64) -> RunSummary {
     let bin = |until_s: f64, value: f64| CoreBin {
         until_s,
         cllbl_rx: value,
@@ -13,28 +13,20 @@ fn settled(balancer: &str, seed: u64, world: &str, settled: f64) -> RunSummary {
         bb_tx: value / 10.0,
     };
     let mut run = run(balancer, seed, 1.0, 0);
-    run.world = world.to_owned();
+    run.platform = platform.to_owned();
     run.core.bins = vec![bin(10.0, 9.0), bin(20.0, settled)];
     run
 }
 
-/// Results of one platform: a value per seed for each balancer, from seed 1 on.
 fn platform(name: &str, balancers: &[(&str, &[f64])]) -> Summary {
     let of = |(balancer, values): &(&str, &[f64])| -> Vec<RunSummary> {
         values.iter().zip(1..).map(|(value, seed)| settled(balancer, seed, name, *value)).collect()
     };
     Summary {
         schema: SCHEMA_VERSION,
-        anabranch: String::new(),
         experiment: "x".to_owned(),
-        file: String::new(),
-        measure: Default::default(),
-        setting: Vec::new(),
-        warnings: Vec::new(),
         runs: balancers.iter().flat_map(of).collect(),
-        points: Vec::new(),
-        verdicts: Vec::new(),
-        claims: Vec::new(),
+        ..Summary::default()
     }
 }
 
@@ -46,17 +38,17 @@ fn criteria() -> ValidationCriteria {
 fn only_bins_in_the_window_count_and_the_tolerance_is_relative_to_the_first_platform() {
     let (sim, real) =
         (platform("sim", &[("a", &[4.0]), ("b", &[2.0])]), platform("testbed", &[("a", &[4.39]), ("b", &[1.79])]));
-    let agreement = Validation::of(&sim, &real, &criteria(), &[]);
-    assert_eq!(agreement.worlds, ["sim", "testbed"]);
-    assert_eq!((agreement.from_s, agreement.until_s), (10.0, Some(20.0)));
-    let row = &agreement.rows[0];
+    let validation = Validation::of(&sim, &real, &criteria(), &[]);
+    assert_eq!(validation.platforms, ["sim", "testbed"]);
+    assert_eq!((validation.from_s, validation.until_s), (10.0, Some(20.0)));
+    let row = &validation.rows[0];
     assert_eq!((row.metric.as_str(), row.balancer.as_str(), row.seeds), ("core_cllbl_rx", "a", 1));
     assert_eq!((row.first.mean, row.second.mean), (4.0, 4.39));
     assert!((row.difference - 0.0975).abs() < 1e-12);
-    assert_eq!(row.closeness, FigureVerdict::Agrees);
-    let b = &agreement.rows[4];
-    assert_eq!((b.balancer.as_str(), b.closeness), ("b", FigureVerdict::Differs), "10.5 % below");
-    assert_eq!((agreement.count(FigureVerdict::Agrees), agreement.count(FigureVerdict::Differs)), (4, 4));
+    assert_eq!(row.verdict, FigureVerdict::Agrees);
+    let b = &validation.rows[4];
+    assert_eq!((b.balancer.as_str(), b.verdict), ("b", FigureVerdict::Differs), "10.5 % below");
+    assert_eq!((validation.count(FigureVerdict::Agrees), validation.count(FigureVerdict::Differs)), (4, 4));
     // If the earlier time counts too, all figures agree.
     let all = Validation::of(
         &sim,
@@ -77,33 +69,33 @@ fn common_seeds_are_compared_and_all_seeds_give_the_noise() {
     assert_eq!((row.seeds, row.first.mean, row.second.mean), (1, 1.6, 1.9));
     // sd 0.2582 with 3 degrees of freedom: 3.182 * 0.2582 * sqrt(2) / 1.6.
     assert!((row.noise - 0.7263).abs() < 1e-3, "{}", row.noise);
-    assert_eq!(row.closeness, FigureVerdict::WithinNoise);
+    assert_eq!(row.verdict, FigureVerdict::WithinNoise);
     // If the simulator gives the same value with every seed, no difference is noise.
     let row = Validation::of(&platform("sim", &[("a", &[1.6; 4])]), &real, &criteria(), &[]).rows.remove(0);
-    assert_eq!((row.noise, row.closeness), (0.0, FigureVerdict::Differs));
+    assert_eq!((row.noise, row.verdict), (0.0, FigureVerdict::Differs));
 }
 
 #[test]
 fn large_platform_differences_are_not_noise() {
     let (sim, real) = (platform("sim", &[("a", &[1.0, 1.1, 0.9])]), platform("testbed", &[("a", &[3.0, 3.1, 2.9])]));
-    let agreement = Validation::of(&sim, &real, &criteria(), &[]);
-    assert_eq!(agreement.count(FigureVerdict::Differs), 4, "{:?}", agreement.rows[0]);
-    assert_eq!(agreement.rows[0].seeds, 3);
+    let validation = Validation::of(&sim, &real, &criteria(), &[]);
+    assert_eq!(validation.count(FigureVerdict::Differs), 4, "{:?}", validation.rows[0]);
+    assert_eq!(validation.rows[0].seeds, 3);
 }
 
 #[test]
 fn points_missing_on_one_platform_are_listed() {
     let (sim, real) =
         (platform("sim", &[("a", &[1.0]), ("b", &[1.0])]), platform("testbed", &[("a", &[1.0]), ("c", &[1.0])]));
-    let agreement = Validation::of(&sim, &real, &criteria(), &[]);
-    assert_eq!(agreement.rows.len(), 4);
-    assert_eq!(agreement.left_out, ["b, load 0.5: no run of it in testbed", "c, load 0.5: no run of it in sim"]);
+    let validation = Validation::of(&sim, &real, &criteria(), &[]);
+    assert_eq!(validation.rows.len(), 4);
+    assert_eq!(validation.left_out, ["b, load 0.5: no run of it in testbed", "c, load 0.5: no run of it in sim"]);
     // A window without bins leaves no figure to compare.
     let late =
         ValidationCriteria { window: Some(Window { from_s: 50.0, until_s: 60.0 }), ..ValidationCriteria::default() };
-    let agreement = Validation::of(&sim, &sim, &late, &[]);
-    assert!(agreement.rows.is_empty());
-    assert!(agreement.left_out[0].ends_with("core_bb_rx has no value"), "{:?}", agreement.left_out);
+    let validation = Validation::of(&sim, &sim, &late, &[]);
+    assert!(validation.rows.is_empty());
+    assert!(validation.left_out[0].ends_with("core_bb_rx has no value"), "{:?}", validation.left_out);
 }
 
 #[test]
@@ -119,10 +111,10 @@ fn claim_failing_on_one_platform_is_broken() {
     let (mut sim, mut real) = (platform("sim", &[("a", &[1.0])]), platform("testbed", &[("a", &[1.0])]));
     sim.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::Reproduced)];
     real.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::NotReproduced)];
-    let agreement = Validation::of(&sim, &real, &criteria(), &[]);
-    let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.id.as_str()).collect();
-    assert_eq!((agreement.claims.len(), broken), (2, vec!["X2"]));
-    assert_eq!(agreement.claims[1].first, Some(ClaimOutcome::Reproduced));
+    let validation = Validation::of(&sim, &real, &criteria(), &[]);
+    let broken: Vec<&str> = validation.broken_claims().map(|claim| claim.id.as_str()).collect();
+    assert_eq!((validation.claims.len(), broken), (2, vec!["X2"]));
+    assert_eq!(validation.claims[1].first, Some(ClaimOutcome::Reproduced));
 }
 
 #[test]
@@ -134,7 +126,7 @@ fn claim_is_also_judged_over_common_seeds() {
         metric: Metric::CoreCllblRx,
         balancer: "a".to_owned(),
         comparison: claims::Comparison::Within(1.0, 2.0),
-        times: 1.0,
+        factor: 1.0,
         window: criteria().window,
         class: None,
         server: None,

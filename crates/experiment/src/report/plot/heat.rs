@@ -1,7 +1,10 @@
 //! Heat maps: link load over time as small indexed images inside the SVG.
 //!
 //! A fabric has hundreds of links and bins. A rectangle for each would need many megabytes; a pixel
-//! needs half a byte. The image is written uncompressed, which any reader of PNG accepts.
+//! needs at most half a byte.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::{LEFT, RIGHT, Scale, WIDTH, esc, open, put};
 
@@ -12,13 +15,9 @@ const VIRIDIS: [u32; 16] = [
     0x22_a8_84, 0x35_b7_79, 0x54_c5_68, 0x7a_d1_51, 0xa5_db_36, 0xd2_e2_1b, 0xfd_e7_25,
 ];
 
-/// One strip of a heat map.
 pub(in crate::report) struct Raster {
-    /// Content of its rows.
     pub name: String,
-    /// Cells per row.
     pub columns: usize,
-    /// Values, row-major.
     pub values: Vec<f32>,
 }
 
@@ -28,8 +27,6 @@ impl Raster {
     }
 }
 
-/// Draws strips above each other over a common time axis; `top` is the value of the brightest
-/// colour.
 pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[Raster], top: f64) -> String {
     const STRIP: f64 = 92.0;
     const GAP: f64 = 32.0;
@@ -42,7 +39,7 @@ pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[R
         put!(
             out,
             r#"<image x="{left}" y="{y:.1}" width="{width}" height="{STRIP}" preserveAspectRatio="none" href="data:image/png;base64,{}"/>"#,
-            base64(&png(strip, top))
+            BASE64.encode(encode_png(strip, top))
         );
     }
     for tick in x.ticks() {
@@ -60,7 +57,6 @@ pub(in crate::report) fn heat(label: &str, x: &Scale, x_title: &str, strips: &[R
     out
 }
 
-/// Draws the colour scale of [`heat`], from 0 to `top` (a share).
 pub(in crate::report) fn ramp(top: f64) -> String {
     let mut out =
         String::from(r#"<svg class="ramp" viewBox="0 0 320 44" role="img" aria-label="Colour scale: dark violet is "#);
@@ -77,28 +73,19 @@ pub(in crate::report) fn ramp(top: f64) -> String {
 }
 
 /// Encodes an indexed PNG of four bits per pixel.
-fn png(strip: &Raster, top: f64) -> Vec<u8> {
-    let (columns, rows) = (strip.columns, strip.rows());
-    let mut pixels = Vec::with_capacity(rows * (columns / 2 + 2));
-    for row in strip.values.chunks_exact(columns.max(1)) {
-        pixels.push(0); // no filter
-        for pair in row.chunks(2) {
-            let high = level(pair[0], top) << 4;
-            pixels.push(high | pair.get(1).map_or(0, |value| level(*value, top)));
-        }
-    }
-    let mut header = Vec::new();
-    header.extend((columns as u32).to_be_bytes());
-    header.extend((rows as u32).to_be_bytes());
-    header.extend([4, 3, 0, 0, 0]); // four bits, palette, deflate, no filter, not interlaced
+fn encode_png(strip: &Raster, top: f64) -> Vec<u8> {
+    let pair = |pair: &[f32]| level(pair[0], top) << 4 | pair.get(1).map_or(0, |value| level(*value, top));
+    let pixels: Vec<u8> =
+        strip.values.chunks_exact(strip.columns.max(1)).flat_map(|row| row.chunks(2).map(pair)).collect();
     let palette: Vec<u8> = VIRIDIS.iter().flat_map(|colour| colour.to_be_bytes()[1..].to_vec()).collect();
-    let mut out = b"\x89PNG\r\n\x1a\n".to_vec();
-    for (name, data) in
-        [(b"IHDR", header.as_slice()), (b"PLTE", &palette), (b"IDAT", &stored_zlib(&pixels)), (b"IEND", &[])]
-    {
-        chunk(&mut out, name, data);
-    }
-    out
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, strip.columns as u32, strip.rows() as u32);
+    encoder.set_color(png::ColorType::Indexed);
+    encoder.set_depth(png::BitDepth::Four);
+    encoder.set_palette(palette);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&pixels));
+    // A PNG has at least one row and column: a strip without them has no image.
+    written.map_or_else(|_| Vec::new(), |()| out)
 }
 
 fn level(value: f32, top: f64) -> u8 {
@@ -106,72 +93,23 @@ fn level(value: f32, top: f64) -> u8 {
     if share.is_finite() { (share * 16.0).clamp(0.0, 15.0) as u8 } else { 0 }
 }
 
-fn chunk(out: &mut Vec<u8>, name: &[u8; 4], data: &[u8]) {
-    out.extend((data.len() as u32).to_be_bytes());
-    let start = out.len();
-    out.extend(name);
-    out.extend(data);
-    let sum = crc32(&out[start..]);
-    out.extend(sum.to_be_bytes());
-}
-
-/// Encodes a zlib stream of stored blocks.
-fn stored_zlib(data: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x78, 0x01];
-    let blocks = data.len().div_ceil(0xffff).max(1);
-    for index in 0..blocks {
-        let block = &data[index * 0xffff..data.len().min((index + 1) * 0xffff)];
-        let length = block.len() as u16;
-        out.push(u8::from(index + 1 == blocks));
-        out.extend(length.to_le_bytes());
-        out.extend((!length).to_le_bytes());
-        out.extend(block);
-    }
-    let (mut a, mut b) = (1u32, 0u32);
-    for byte in data {
-        a = (a + u32::from(*byte)) % 65521;
-        b = (b + a) % 65521;
-    }
-    out.extend((b << 16 | a).to_be_bytes());
-    out
-}
-
-fn crc32(data: &[u8]) -> u32 {
-    !data.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
-    })
-}
-
-/// Encodes standard base64 with padding.
-pub(in crate::report) fn base64(data: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
-    for triple in data.chunks(3) {
-        let bits = triple.iter().enumerate().fold(0u32, |bits, (i, byte)| bits | u32::from(*byte) << (16 - 8 * i));
-        for position in 0..4 {
-            let symbol = ALPHABET[(bits >> (18 - 6 * position) & 63) as usize];
-            out.push(if position <= triple.len() { symbol as char } else { '=' });
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn checksums_and_base64_are_the_standard_ones() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!(stored_zlib(b"Wikipedia")[14 + 2..], 0x11e6_0398u32.to_be_bytes());
-        assert_eq!([base64(b"a"), base64(b"ab"), base64(b"abc")], ["YQ==", "YWI=", "YWJj"]);
-    }
-
-    #[test]
     fn an_image_has_a_row_per_link_and_two_cells_per_byte() {
         let strip = Raster { name: String::new(), columns: 5, values: vec![0.5; 15] };
-        let image = png(&strip, 1.0);
-        assert_eq!(image[16..24], [0, 0, 0, 5, 0, 0, 0, 3]);
+        let image = encode_png(&strip, 1.0);
+        let mut reader = png::Decoder::new(std::io::Cursor::new(image)).read_info().expect("a PNG");
+        assert_eq!((reader.info().width, reader.info().height, reader.info().bits_per_pixel()), (5, 3, 4));
+        assert_eq!(
+            reader.info().palette.as_deref().map(|palette| (palette.len(), &palette[..3])),
+            Some((48, &[0x44, 1, 0x54][..]))
+        );
+        let mut pixels = [0; 9];
+        reader.next_frame(&mut pixels).expect("its pixels");
+        assert_eq!(pixels, [0x88, 0x88, 0x80].repeat(3)[..]);
         assert_eq!((level(0.0, 1.0), level(0.5, 1.0), level(7.0, 1.0), level(f32::NAN, 1.0)), (0, 8, 15, 0));
     }
 }

@@ -8,7 +8,7 @@
 mod heat;
 mod scale;
 
-pub(super) use heat::{Raster, base64, heat, ramp};
+pub(super) use heat::{Raster, heat, ramp};
 pub(super) use scale::{Scale, Unit};
 
 use super::text::{esc, put};
@@ -28,13 +28,9 @@ pub(super) const GREY: usize = 1000;
 /// The colour of bounds: dashed, so that none is mistaken for a balancer.
 pub(super) const BOUND: usize = 1001;
 
-/// Common parts of all pictures with axes.
 pub(super) struct Axes<'a> {
-    /// Accessible label.
     pub label: String,
-    /// Title under the x axis.
     pub x_title: &'a str,
-    /// Title above the y axis.
     pub y_title: &'a str,
     pub y: Scale,
 }
@@ -52,7 +48,6 @@ impl Axes<'_> {
     }
 }
 
-/// Distance between a label of y and its axis.
 const LABEL_GAP: f64 = 8.0;
 
 /// Returns the width of a label in the largest text of the style sheet and the widest of its fonts
@@ -68,36 +63,27 @@ fn text_width(text: &str) -> f64 {
 }
 
 pub(super) struct Curve {
-    /// Colour of the balancer.
     pub colour: usize,
-    /// Name, shown on hovering if the colour is shared.
     pub name: String,
-    /// Points in order of x.
     pub points: Vec<(f64, f64)>,
     /// Low and high edge at each point; empty for none.
     pub band: Vec<(f64, f64)>,
     pub stroke: Stroke,
-    /// Text shown on hovering each point; empty for curves without point marks.
     pub hints: Vec<String>,
 }
 
 impl Curve {
-    /// Creates a curve without band and marks.
     pub fn new(colour: usize, name: &str, points: Vec<(f64, f64)>) -> Curve {
         Curve { colour, name: name.to_owned(), points, band: Vec::new(), stroke: Stroke::Main, hints: Vec::new() }
     }
 }
 
-/// Weight of a curve.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Stroke {
-    /// The quantity of the figure.
     Main,
-    /// A companion to it.
     Thin,
 }
 
-/// Draws curves over `x`: distributions, sweeps, time series.
 pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
@@ -133,34 +119,25 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
     out
 }
 
-/// One balancer's values over the categories of [`grouped`].
 pub(super) struct Group {
-    /// Colour of the balancer.
     pub colour: usize,
-    /// One per category; `None` for no value.
     pub values: Vec<Option<Value>>,
 }
 
-/// A value to draw as a dot or bar.
 pub(super) struct Value {
-    /// Height.
     pub value: f64,
     /// Whiskers, or for bars a single inner mark at `whiskers.0`.
     pub whiskers: (f64, f64),
-    /// Text on hovering.
     pub hint: String,
 }
 
-/// Dots with whiskers, or bars from zero with an inner mark.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Shape {
-    /// A dot with whiskers: for any scale.
     Dot,
     /// A bar from the bottom with a notch: only for linear scales from zero.
     Bar,
 }
 
-/// Draws categories next to each other, with the balancers next to each other in each.
 pub(super) fn grouped(axes: &Axes<'_>, categories: &[String], groups: &[Group], shape: Shape) -> String {
     let mut out = open(&axes.label, HEIGHT);
     frame(&mut out, axes);
@@ -244,7 +221,6 @@ fn mark(out: &mut String, colour: usize, (x, y): (f64, f64), hint: &str) {
     );
 }
 
-/// Returns the outline of the mark of a balancer, centred on the origin.
 pub(super) fn mark_shape(colour: usize) -> &'static str {
     match colour {
         GREY => return "M-2.6 0a2.6 2.6 0 1 0 5.2 0a2.6 2.6 0 1 0 -5.2 0Z",
@@ -259,7 +235,6 @@ pub(super) fn mark_shape(colour: usize) -> &'static str {
     }
 }
 
-/// Returns the class that gives a balancer its colour.
 pub(super) fn colour_class(colour: usize) -> String {
     match colour {
         GREY => "grey".to_owned(),
@@ -272,7 +247,6 @@ fn open(label: &str, height: f64) -> String {
     format!(r#"<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#, esc(label))
 }
 
-/// Draws the horizontal grid, labels of y and both titles.
 fn frame(out: &mut String, axes: &Axes<'_>) {
     let left = axes.left();
     for tick in axes.y.ticks() {

@@ -24,19 +24,16 @@ impl Unit {
     }
 }
 
-/// A linear or logarithmic axis that ends on ticks.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Scale {
     log: bool,
     min: f64,
     max: f64,
     ticks: Vec<f64>,
-    /// Unit of the labels.
     pub unit: Unit,
 }
 
 impl Scale {
-    /// Creates a linear axis from `min` to at least `max`.
     pub(in crate::report) fn linear(min: f64, max: f64, unit: Unit) -> Scale {
         let max = if max > min { max } else { min + 1.0 };
         let step = nice_step((max - min) / 5.0);
@@ -57,7 +54,6 @@ impl Scale {
         scale
     }
 
-    /// Creates a logarithmic axis that covers the given positive values.
     pub(in crate::report) fn log(min: f64, max: f64, unit: Unit) -> Scale {
         let min = if min > 0.0 { min } else { 1.0 };
         let max = if max > min { max } else { min * 2.0 };
@@ -77,7 +73,6 @@ impl Scale {
         Scale { log: true, min: low, max: high, ticks, unit }
     }
 
-    /// Creates a linear axis with ticks at these values, in order: for the loads that were run.
     pub(in crate::report) fn through(values: &[f64], unit: Unit) -> Scale {
         let (first, last) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0));
         let ticks = values.iter().copied().step_by(values.len().div_ceil(7).max(1)).collect();
@@ -94,7 +89,6 @@ impl Scale {
         if max > min * factor { Scale::log(min, max, unit) } else { Scale::linear(floor, max, unit) }
     }
 
-    /// Returns the position of `value`, 0 at the low end and 1 at the high end, clamped.
     pub(in crate::report) fn fraction(&self, value: f64) -> f64 {
         let fraction = if self.log {
             (value.max(self.min) / self.min).ln() / (self.max / self.min).ln()

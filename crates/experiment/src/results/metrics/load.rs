@@ -8,7 +8,6 @@ use sim::{Outcome, Series};
 use crate::results::tiers::LinkKind;
 use crate::summary::{CoreBalance, CoreBin, Heat, TierSeries};
 
-/// Load of one link over time, from a [`Series`].
 struct LinkLoad<'a> {
     link: LinkIx,
     kind: LinkKind,
@@ -28,7 +27,6 @@ fn loads<'a>(topology: &Topology, series: &'a Series) -> Vec<LinkLoad<'a>> {
     loads
 }
 
-/// Returns the duration of a bin in seconds; the end of the run cuts the last one.
 fn bin_s(outcome: &Outcome, bin: usize) -> f64 {
     let width = outcome.series.bin;
     let start = width * bin as u64;
@@ -41,7 +39,6 @@ fn utilisation(topology: &Topology, outcome: &Outcome, load: &LinkLoad<'_>, bin:
     if capacity_bytes > 0.0 { (load.bytes[bin] as f64 / capacity_bytes).min(1.0) } else { 0.0 }
 }
 
-/// Returns one series per kind of link.
 pub(super) fn tiers(topology: &Topology, outcome: &Outcome) -> Vec<TierSeries> {
     let loads = loads(topology, &outcome.series);
     let groups = loads.chunk_by(|a, b| a.kind == b.kind);
@@ -61,7 +58,6 @@ pub(super) fn tiers(topology: &Topology, outcome: &Outcome) -> Vec<TierSeries> {
         .collect()
 }
 
-/// Returns one row per link.
 pub(super) fn heat(topology: &Topology, outcome: &Outcome) -> Option<Heat> {
     let loads = loads(topology, &outcome.series);
     if loads.is_empty() || outcome.series.bins == 0 {
@@ -103,7 +99,6 @@ pub fn core_balance(topology: &Topology, outcome: &Outcome, keep_bins: bool) -> 
     CoreBalance { cllbl_rx, cllbl_tx, bb_rx, bb_tx, bins }
 }
 
-/// Ratio and value of idle links.
 const IDLE: (f64, f64) = (1.0, 0.0);
 
 fn core_bins(outcome: &Outcome, into: &[Option<(f64, f64)>], out: &[Option<(f64, f64)>]) -> Vec<CoreBin> {

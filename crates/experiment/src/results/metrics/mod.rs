@@ -12,13 +12,12 @@ use traffic::FlowList;
 use crate::results::quantiles::{curve, sorted, summary};
 use crate::results::tiers::LinkKind;
 use crate::summary::{
-    Control, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, PacketCounts, Plane, Queue, Reordering,
+    ControlPlane, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead, PacketCounts, Queue, Reordering,
     RunDetail, RunSummary, SizeBucket,
 };
 
 pub use load::core_balance;
 
-/// Size buckets: name and maximum size, bytes.
 pub const BUCKETS: [(&str, u64); 5] = [
     ("(0, 10KB]", 10_000),
     ("(10KB, 100KB]", 100_000),
@@ -27,22 +26,17 @@ pub const BUCKETS: [(&str, u64); 5] = [
     ("> 10MB", u64::MAX),
 ];
 
-/// Inputs of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunContext<'a> {
     pub topology: &'a Topology,
     pub flows: &'a FlowList,
     pub balancer: &'a balance::Spec,
-    /// Label of the variant.
     pub variant: &'a str,
-    /// Offered load.
     pub load: Option<f64>,
     pub seed: u64,
     /// Services, if flows are requests; their groups are then request classes.
     pub services: Option<&'a sim::ServicesConfig>,
-    /// Whether to keep the load of single links over time.
     pub keep_heat: bool,
-    /// Whether to keep the figures of the core for each time bin.
     pub keep_core_bins: bool,
 }
 
@@ -62,7 +56,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
     let summary = RunSummary {
         balancer: run.balancer.label(),
         is_bound: crate::results::bounds::is_bound(run.balancer.entry),
-        world: "sim".to_owned(),
+        platform: "sim".to_owned(),
         seed: run.seed,
         load: run.load,
         variant: run.variant.to_owned(),
@@ -74,7 +68,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         fct_us_by_size: buckets(run.flows, outcome),
         slowdown: summary(&slowdowns),
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
-        slowdown_bound_mean: slowdown_bound(outcome),
+        slowdown_lower_bound_mean: slowdown_lower_bound(outcome),
         throughput_share: throughput_share(run.topology, outcome),
         groups: run.services.map_or_else(|| groups::group_times(run.flows, outcome), |_| GroupTimes::default()),
         fairness: fairness(run.flows, outcome),
@@ -82,7 +76,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         reordering: reordering(outcome),
         loss: loss(outcome),
         queues: queues(run.topology, outcome),
-        control: control(outcome),
+        overhead: overhead(outcome),
         engine: Engine {
             events: outcome.engine.events,
             packet_hops: outcome.engine.packet_hops,
@@ -110,7 +104,7 @@ fn has_started(flow: &FlowRecord) -> bool {
 }
 
 /// Returns the mean slowdown, in which an unfinished flow counts with the slowdown it had reached.
-fn slowdown_bound(outcome: &Outcome) -> f64 {
+fn slowdown_lower_bound(outcome: &Outcome) -> f64 {
     let bounds: Vec<f64> = outcome
         .flows
         .iter()
@@ -155,11 +149,11 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
         ("loop", drops.looped),
     ];
     // Only the testbed has uncounted losses.
-    let harness = (drops.harness > 0).then_some(("harness", drops.harness));
+    let uncounted = (drops.uncounted > 0).then_some(("uncounted", drops.uncounted));
     PacketCounts {
         sent: accounting.packets_sent,
         delivered: accounting.packets_delivered,
-        dropped: dropped.into_iter().chain(harness).map(|(cause, count)| (cause.to_owned(), count)).collect(),
+        dropped: dropped.into_iter().chain(uncounted).map(|(cause, count)| (cause.to_owned(), count)).collect(),
         in_flight: accounting.packets_in_flight,
         to_controller: accounting.packets_to_controller,
         trimmed: accounting.packets_trimmed,
@@ -267,25 +261,25 @@ fn loss(outcome: &Outcome) -> Loss {
     }
 }
 
-fn control(outcome: &Outcome) -> Control {
+fn overhead(outcome: &Outcome) -> Overhead {
     let channels = outcome.plane.map_or(MessageCount::default(), |plane| {
         let (down, up) = (plane.to_switches.total(), plane.to_controller.total());
         MessageCount { messages: down.messages + up.messages, bytes: down.bytes + up.bytes }
     });
-    Control {
+    Overhead {
         messages: outcome.control.packets + channels.messages,
         bytes: outcome.control.bytes + channels.bytes,
         data_bytes: outcome.flows.iter().map(|flow| flow.delivered_bytes).sum(),
-        plane: outcome.plane.as_ref().map(plane),
+        control_plane: outcome.plane.as_ref().map(plane),
     }
 }
 
-fn plane(record: &PlaneRecord) -> Plane {
+fn plane(record: &PlaneRecord) -> ControlPlane {
     let messages = |count: MessageCount| Messages { messages: count.messages, bytes: count.bytes };
     let by_kind = |counts: &MessageCounts| {
         counts.by_kind().into_iter().map(|(kind, count)| (kind.to_owned(), messages(count))).collect()
     };
-    Plane {
+    ControlPlane {
         to_switches: by_kind(&record.to_switches),
         to_controller: by_kind(&record.to_controller),
         boot: messages(record.boot),
@@ -296,7 +290,7 @@ fn plane(record: &PlaneRecord) -> Plane {
         errors: record.errors,
         messages_lost: record.messages_lost,
         agent_reports: record.agent_reports,
-        paces_ignored: record.paces_ignored,
+        rate_limits_ignored: record.rate_limits_ignored,
         decisions: record.tally.decisions,
         moves: record.tally.moves,
         stale_samples: record.tally.stale_samples,

@@ -7,7 +7,6 @@ use traffic::{Flow, FlowList};
 use crate::results::quantiles::{quantile, sorted};
 use crate::summary::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
 
-/// Summarises the requests of a run; `None` without services.
 pub(super) fn requests(
     topology: &Topology,
     flows: &FlowList,
@@ -28,7 +27,7 @@ pub(super) fn requests(
         servers: servers(topology, config, record, outcome),
         connections: ConnectionSummary {
             opened: counts.opened,
-            answered: counts.answered,
+            completed: counts.answered,
             failed: counts.failed,
             open: counts.open,
         },
@@ -52,12 +51,11 @@ fn summary<'a>(name: &str, records: impl Iterator<Item = (&'a Flow, &'a FlowReco
             FlowEnd::NotStarted => {}
         }
     }
-    class.download_rate = if times.is_empty() { 0.0 } else { rates / times.len() as f64 };
+    class.download_bytes_per_s = if times.is_empty() { 0.0 } else { rates / times.len() as f64 };
     class.response_us = spread(&sorted(times));
     class
 }
 
-/// Returns mean and quantiles of a sorted list.
 fn spread(sorted: &[f64]) -> Spread {
     if sorted.is_empty() {
         return Spread::default();

@@ -114,15 +114,15 @@ fn unfinished_flows_are_counted_and_never_averaged_in() {
     ];
     let outcome = outcome(&topology, flows, &[]);
     let (summary, detail) = measured(&topology, &[10_000, 10_001, 20_000_000, 1], &outcome);
-    assert_eq!((summary.control.messages, summary.control.bytes), (3, 192), "what the balancer sent is counted");
+    assert_eq!((summary.overhead.messages, summary.overhead.bytes), (3, 192), "what the balancer sent is counted");
     let delivered: u64 = outcome.flows.iter().map(|flow| flow.delivered_bytes).sum();
-    assert_eq!(summary.control.data_bytes, delivered);
-    assert!((summary.control.byte_share() - 192.0 / delivered as f64).abs() < 1e-12);
+    assert_eq!(summary.overhead.data_bytes, delivered);
+    assert!((summary.overhead.byte_share() - 192.0 / delivered as f64).abs() < 1e-12);
     assert_eq!((summary.flows.listed, summary.flows.started, summary.flows.running), (4, 3, 1));
     assert_eq!((summary.fct_us.count, summary.fct_us.mean), (2, 30.0));
     assert_eq!((summary.slowdown.mean, summary.slowdown_min), (3.0, 2.0));
     // 2, 4 and at least 10.
-    assert!((summary.slowdown_bound_mean - 16.0 / 3.0).abs() < 1e-12);
+    assert!((summary.slowdown_lower_bound_mean - 16.0 / 3.0).abs() < 1e-12);
     let counts: Vec<(u64, u64)> =
         summary.fct_us_by_size.iter().map(|bucket| (bucket.fct_us.count, bucket.unfinished)).collect();
     assert_eq!(counts, [(1, 0), (1, 0), (0, 0), (0, 0), (0, 1)]);

@@ -13,12 +13,10 @@ const TIE_SHARE: f64 = 0.02;
 /// more than this.
 const UNFINISHED_SHARE: f64 = 0.001;
 
-/// Maximum size of small flows, bytes.
 const SMALL_BYTES: u64 = 100_000;
 /// Buckets that end above this contain large flows, bytes.
 const LARGE_ABOVE_BYTES: u64 = 1_000_000;
 
-/// Returns mean, sample standard deviation, 95 % interval and range; all 0 for no values.
 pub fn stat(values: &[f64]) -> Stat {
     if values.is_empty() {
         return Stat::default();
@@ -51,7 +49,7 @@ pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdi
             points.push(Point {
                 rank: position.map_or(0, |position| ranking.rank(position)),
                 slowdown_vs_best: ranking.best().map_or_else(Stat::default, |best| {
-                    stat(&differences(runs, rivals[best], |r| r.slowdown_bound_mean))
+                    stat(&differences(runs, rivals[best], |r| r.slowdown_lower_bound_mean))
                 }),
                 share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
                 ..point(runs)
@@ -62,12 +60,10 @@ pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdi
     (points, verdicts)
 }
 
-/// Returns the share of the optimum reached, on common seeds; `None` if no seed gives a finite
-/// share.
 fn share_of_optimum(runs: &[RunSummary], optimum: &[RunSummary], measure: Measure) -> Option<Stat> {
     let shares: Vec<f64> = pairs(runs, optimum)
         .map(|(run, optimum)| match measure {
-            Measure::Slowdown => optimum.slowdown_bound_mean / run.slowdown_bound_mean,
+            Measure::Slowdown => optimum.slowdown_lower_bound_mean / run.slowdown_lower_bound_mean,
             Measure::Throughput => run.throughput_share / optimum.throughput_share,
         })
         .filter(|share| share.is_finite() && *share > 0.0)
@@ -103,23 +99,19 @@ fn point(runs: &[RunSummary]) -> Point {
         group_max_us: grouped(|run| run.groups.time_us.max),
         drop_share: over(&|run| Some(drop_share(run))),
         throughput_share: over(&|run| Some(run.throughput_share)),
-        slowdown_bound: over(&|run| Some(run.slowdown_bound_mean)),
+        slowdown_lower_bound: over(&|run| Some(run.slowdown_lower_bound_mean)),
         ..Point::default()
     }
 }
 
-/// Returns the mean completion time of small flows; `None` if none completed.
 pub(crate) fn small_fct_mean_us(run: &RunSummary) -> Option<f64> {
     fct_mean_up_to_us(run, SMALL_BYTES)
 }
 
-/// Returns the mean completion time of flows up to a size at which a bucket ends; `None` if none
-/// completed.
 pub(crate) fn fct_mean_up_to_us(run: &RunSummary, bytes: u64) -> Option<f64> {
     mean_fct_us(run, |bucket| bucket.max_bytes <= bytes)
 }
 
-/// Returns the mean completion time over some size buckets; `None` if no flow of them completed.
 fn mean_fct_us(run: &RunSummary, is_included: impl Fn(&SizeBucket) -> bool) -> Option<f64> {
     let buckets = run.fct_us_by_size.iter().filter(|bucket| is_included(bucket));
     let (sum, count) = buckets.fold((0.0, 0u64), |(sum, count), bucket| {
@@ -148,15 +140,13 @@ pub(crate) fn is_complete(unfinished: u64, least_unfinished: u64, started: u64) 
 }
 
 impl Measure {
-    /// Returns the quantity that ranks balancers as a cost: lower is better.
     fn cost(self, run: &RunSummary) -> f64 {
         match self {
-            Measure::Slowdown => run.slowdown_bound_mean,
+            Measure::Slowdown => run.slowdown_lower_bound_mean,
             Measure::Throughput => -run.throughput_share,
         }
     }
 
-    /// Returns the mean cost over seeds.
     fn mean_cost(self, runs: &[RunSummary]) -> f64 {
         stat(&runs.iter().map(|run| self.cost(run)).collect::<Vec<_>>()).mean
     }
@@ -189,24 +179,20 @@ impl Ranking {
         Ranking { groups }
     }
 
-    /// Returns the best; `None` if no flow started.
     fn best(&self) -> Option<usize> {
         self.groups.first().map(|group| group[0])
     }
 
-    /// Returns the balancers tied with the best, in the order of the experiment.
     fn tied(&self) -> Vec<usize> {
         let mut tied: Vec<usize> = self.groups.first().map_or_else(Vec::new, |group| group[1..].to_vec());
         tied.sort_unstable();
         tied
     }
 
-    /// Returns the balancers of all groups, best first.
     fn all(&self) -> impl Iterator<Item = usize> {
         self.groups.iter().flatten().copied()
     }
 
-    /// Returns the [`Point::rank`].
     fn rank(&self, rival: usize) -> u32 {
         let mut before = 0;
         for group in &self.groups {
@@ -219,7 +205,6 @@ impl Ranking {
     }
 }
 
-/// Returns pairs of runs with the same seed.
 fn pairs<'a>(
     runs: &'a [RunSummary],
     others: &'a [RunSummary],
@@ -227,12 +212,10 @@ fn pairs<'a>(
     runs.iter().filter_map(|run| others.iter().find(|other| other.seed == run.seed).map(|other| (run, other)))
 }
 
-/// Returns the differences of a quantity on common seeds.
 fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
     pairs(runs, others).map(|(run, other)| quantity(run) - quantity(other)).collect()
 }
 
-/// Returns whether a balancer is indistinguishable from a better one.
 fn is_tied(runs: &[RunSummary], better: &[RunSummary], measure: Measure) -> bool {
     let differences = differences(runs, better, |run| measure.cost(run));
     is_not_clearly_above(&differences, measure.mean_cost(better).abs())

@@ -6,7 +6,6 @@ use crate::summary::{Measure, RunSummary, Verdict};
 /// Maximum number of names in a list: longer ones are not readable.
 const NAMES_MAX: usize = 5;
 
-/// Returns the verdict on one (variant, load).
 pub(super) fn verdict(all: &[RunSummary], rivals: &[&[RunSummary]], ranking: &Ranking, measure: Measure) -> Verdict {
     let named = |best: String, tied, sentence| Verdict {
         variant: all[0].variant.clone(),
@@ -34,7 +33,6 @@ pub(super) fn verdict(all: &[RunSummary], rivals: &[&[RunSummary]], ranking: &Ra
     named(rivals[best][0].balancer.clone(), tied, sentence)
 }
 
-/// Returns the sentence about the ranked balancers; `next` is the best of those that are not tied.
 fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String], measure: Measure) -> String {
     let name = &best[0].balancer;
     let quantity = match measure {
@@ -76,7 +74,6 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
 }
 
 impl Measure {
-    /// Formats a cost as the quantity it is computed from.
     fn describe(self, cost: f64) -> String {
         match self {
             Measure::Slowdown => format!("{cost:.2}"),
@@ -84,7 +81,6 @@ impl Measure {
         }
     }
 
-    /// Describes the lead of the best over another balancer.
     fn lead(self, best: &[RunSummary], other: &[RunSummary]) -> String {
         let (best, cost, name) = (self.mean_cost(best), self.mean_cost(other), &other[0].balancer);
         match self {
@@ -97,7 +93,6 @@ impl Measure {
     }
 }
 
-/// Describes the balancers with unfinished flows, by name if they are few.
 fn unfinished_text(rivals: &[&[RunSummary]]) -> String {
     let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
     let is_ranked = |runs: &[RunSummary]| is_complete(unfinished(runs), least_unfinished, started(runs));

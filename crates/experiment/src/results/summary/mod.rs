@@ -20,16 +20,16 @@ pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
 pub use measurements::{
     CoreBalance, CoreBin, Engine, Fairness, GroupTimes, Loss, Quantiles, Queue, Reordering, SizeBucket,
 };
-pub use overhead::{Control, Messages, Plane};
+pub use overhead::{ControlPlane, Messages, Overhead};
 pub use points::{Point, Stat, Verdict};
 pub use requests::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
 pub use testbed::{ControllerCounts, Fault, Testbed};
 
 /// Version of this schema, written into every file.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// `summary.json`: the experiment, every run, and the statistics over seeds.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Summary {
     /// Version of this schema: [`SCHEMA_VERSION`].
     pub schema: u32,
@@ -41,7 +41,7 @@ pub struct Summary {
     pub file: String,
     /// Quantity that ranks balancers.
     #[serde(default)]
-    pub measure: Measure,
+    pub rank_by: Measure,
     /// Human-readable settings shared by all runs: topology, traffic, transport and queues.
     pub setting: Vec<(String, String)>,
     /// Warnings about the experiment, such as a load of 1 or more.
@@ -70,7 +70,7 @@ pub enum Measure {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct RunSummary {
     /// Balancer as the user wrote it, such as `ecmp:hash=threshold`.
     pub balancer: String,
@@ -79,7 +79,7 @@ pub struct RunSummary {
     #[serde(default)]
     pub is_bound: bool,
     /// Platform of the run: `sim` or `testbed`.
-    pub world: String,
+    pub platform: String,
     /// Seed of the flows and of all random draws of the run.
     pub seed: u64,
     /// Offered load; null if the traffic sets its own rate.
@@ -108,7 +108,7 @@ pub struct RunSummary {
     /// equal to `slowdown.mean` if every flow completed. Balancers are ranked by it, so that
     /// unfinished flows are no advantage.
     #[serde(default)]
-    pub slowdown_bound_mean: f64,
+    pub slowdown_lower_bound_mean: f64,
     /// Delivered payload of all flows / (simulated time × sum of host link rates).
     pub throughput_share: f64,
     /// Completion times of groups of flows: jobs, coflows, collectives; all 0 without groups.
@@ -125,7 +125,7 @@ pub struct RunSummary {
     /// Queues by tier.
     pub queues: Vec<Queue>,
     /// Overhead: packets and messages of the balancer and its controller.
-    pub control: Control,
+    pub overhead: Overhead,
     /// Engine figures. `wall_s` and `peak_rss_bytes` are timings, which differ between repeats.
     /// They are 0 in `summary.json`, which is byte-identical when an experiment is repeated;
     /// `timings.json` and `runs.jsonl` have them.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// the messages on control channels, in both directions, and the frames that switches sent for the
 /// controller.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Control {
+pub struct Overhead {
     /// Packets or messages, all kinds.
     pub messages: u64,
     /// Bytes of these packets and messages.
@@ -19,10 +19,10 @@ pub struct Control {
     pub data_bytes: u64,
     /// Overhead of the controller; left out without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plane: Option<Plane>,
+    pub control_plane: Option<ControlPlane>,
 }
 
-impl Control {
+impl Overhead {
     /// Returns control bytes as a share of delivered payload bytes; 0 if no payload was delivered.
     pub fn byte_share(&self) -> f64 {
         if self.data_bytes == 0 { 0.0 } else { self.bytes as f64 / self.data_bytes as f64 }
@@ -31,7 +31,7 @@ impl Control {
 
 /// Overhead of a controller from time 0 on, except `boot`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Plane {
+pub struct ControlPlane {
     /// Messages from the controller to switches, by kind: `flow_mod`, `group_mod`, `packet_in`,
     /// `packet_out`, `barrier`, `multipart` (statistics and descriptions), `other`. Bytes are those
     /// of OpenFlow 1.3, without TCP headers.
@@ -55,7 +55,7 @@ pub struct Plane {
     /// Reports of agents on hosts that reached the controller.
     pub agent_reports: u64,
     /// Rate limits for flows whose transport does not support them.
-    pub paces_ignored: u64,
+    pub rate_limits_ignored: u64,
     /// Decisions of the balancer, those before time 0 included.
     pub decisions: u64,
     /// Flow migrations.

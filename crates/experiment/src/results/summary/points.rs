@@ -72,8 +72,8 @@ pub struct Point {
     /// Mean slowdown in which an unfinished flow counts with the slowdown it had reached; the
     /// verdict compares this.
     #[serde(default)]
-    pub slowdown_bound: Stat,
-    /// `slowdown_bound` minus that of the best balancer, paired over seeds; all 0 for the best
+    pub slowdown_lower_bound: Stat,
+    /// `slowdown_lower_bound` minus that of the best balancer, paired over seeds; all 0 for the best
     /// itself.
     #[serde(default)]
     pub slowdown_vs_best: Stat,
@@ -91,7 +91,7 @@ pub struct Verdict {
     pub variant: String,
     /// As in the runs.
     pub load: Option<f64>,
-    /// Balancer with the lowest mean slowdown (`slowdown_bound_mean`), among those whose unfinished
+    /// Balancer with the lowest mean slowdown (`slowdown_lower_bound_mean`), among those whose unfinished
     /// flows exceed those of the most complete one by at most 0.1 %; of throughput, the one with
     /// the highest. Never a bound.
     pub best: String,

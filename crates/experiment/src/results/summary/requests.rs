@@ -11,7 +11,7 @@ pub struct Requests {
     pub classes: Vec<ClassSummary>,
     /// Each server, in the order of the file.
     pub servers: Vec<ServerSummary>,
-    /// Connection accounting: opened = answered + failed + open.
+    /// Connection accounting: opened = completed + failed + open.
     pub connections: ConnectionSummary,
     /// Packets with a wrong source or destination address: rules with a wrong rewrite.
     pub misaddressed: u64,
@@ -34,7 +34,7 @@ pub struct ClassSummary {
     /// byte of the last page.
     pub response_us: Spread,
     /// Mean over completed requests of the bytes downloaded per second of response time.
-    pub download_rate: f64,
+    pub download_bytes_per_s: f64,
     /// Pages served by each server, in the order of [`Requests::servers`].
     pub pages: Vec<u64>,
 }
@@ -79,7 +79,7 @@ pub struct ConnectionSummary {
     /// Connections opened.
     pub opened: u64,
     /// Connections with a complete response.
-    pub answered: u64,
+    pub completed: u64,
     /// Connections abandoned or refused.
     pub failed: u64,
     /// Connections open at the end of the run.

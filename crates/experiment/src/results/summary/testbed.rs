@@ -17,19 +17,19 @@ pub struct Testbed {
     pub source: String,
     /// Packets sent in the preflight check, over static rules that spread them within the capacity
     /// of every link.
-    pub proof_sent: u64,
+    pub preflight_sent: u64,
     /// Packets lost in the preflight check: always 0, because a loss prevents the run.
-    pub proof_lost: u64,
+    pub preflight_lost: u64,
     /// Packets per second in the preflight check, all hosts together.
-    pub proof_packets_per_s: f64,
+    pub preflight_packets_per_s: f64,
     /// Mean socket-to-socket delay in the preflight check, microseconds.
-    pub proof_delay_mean_us: f64,
+    pub preflight_delay_mean_us: f64,
     /// Time to build the network, seconds.
-    pub built_s: f64,
+    pub build_s: f64,
     /// Whether the forwarding thread had a dedicated CPU. Without one, other programs on the
     /// machine also contribute to gaps and queue lengths.
     #[serde(default)]
-    pub has_own_processor: bool,
+    pub has_dedicated_core: bool,
     /// CPU time of the switch daemon in seconds of one core per second of traffic.
     pub switch_cpu: f64,
     /// Mean socket-to-socket delay of the run's UDP packets, microseconds; 0 if it was not
@@ -47,7 +47,7 @@ pub struct Testbed {
     /// Maximum delay of a job of a service beyond the time its share of the server's cores allows,
     /// milliseconds: how much CPU time the machine withheld from its servers. 0 without jobs.
     #[serde(default)]
-    pub jobs_late_ms: f64,
+    pub compute_overrun_ms: f64,
     /// Counters of the controller; left out if no controller ran at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerCounts>,
@@ -56,9 +56,11 @@ pub struct Testbed {
 /// A fault injected into an emulated network during a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Fault {
-    /// Kind of the fault: `link down NAME`, `link up NAME`, `controller killed`, `controller
-    /// started again`.
-    pub what: String,
+    /// `link-down`, `link-up`, `controller-killed` or `controller-restarted`.
+    pub kind: String,
+    /// Name of the link, of faults of links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// Actual time, microseconds since the beginning of the run.
     pub at_us: f64,
     /// UDP packets lost between this fault and the next; 0 if packets were not counted

@@ -10,12 +10,10 @@ use crate::summary::{RunRecord, Summary};
 
 mod part;
 
-/// Error of a results folder.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot write to {path}")]
     Write {
-        /// The folder or file.
         path: PathBuf,
         #[source]
         cause: io::Error,
@@ -26,7 +24,6 @@ pub enum StoreError {
         #[source]
         cause: io::Error,
     },
-    /// A file has unexpected content.
     #[error("{path}:{line} is not a record of this program")]
     Content {
         path: PathBuf,
@@ -37,7 +34,6 @@ pub enum StoreError {
     },
 }
 
-/// A folder for the results of one experiment.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -47,10 +43,6 @@ const RECORDS: &str = "runs.jsonl";
 const PARTS: &str = "parts";
 
 impl Store {
-    /// Creates the folder if necessary and checks that it is writable.
-    ///
-    /// # Errors
-    /// The folder cannot be created or written.
     pub fn create(folder: &Path) -> Result<Store, StoreError> {
         let store = Store { folder: folder.to_owned() };
         if folder.is_file() {
@@ -63,20 +55,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a folder with results.
     pub fn open(folder: &Path) -> Store {
         Store { folder: folder.to_owned() }
     }
 
-    /// Returns the path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// Writes a file atomically: under a temporary name, then renamed.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.path(name);
         let partial = self.path(&format!("{name}.partial"));
@@ -95,18 +82,11 @@ impl Store {
         })
     }
 
-    /// Reads the summary.
-    ///
-    /// # Errors
-    /// The summary is missing or damaged.
     pub fn summary(&self) -> Result<Summary, StoreError> {
         self.read("summary.json")
     }
 
     /// Reads a JSON file; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The file cannot be read or has other content.
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
         match self.read(name) {
             Err(StoreError::Read { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -123,9 +103,6 @@ impl Store {
     /// Reads all records, in the order they were appended; none if the file does not exist. If the
     /// program was killed while writing the last line, the incomplete line is dropped from the
     /// file, too, so that appending starts with a whole line.
-    ///
-    /// # Errors
-    /// The file cannot be read or repaired, or a line other than the last is damaged.
     pub fn records(&self) -> Result<Vec<RunRecord>, StoreError> {
         let path = self.path(RECORDS);
         let bytes = match fs::read(&path) {
@@ -152,20 +129,12 @@ impl Store {
         Ok(records)
     }
 
-    /// Opens the records for appending.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
     pub fn appender(&self) -> Result<Appender, StoreError> {
         let path = self.path(RECORDS);
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(self.cannot_write(&path))?;
         Ok(Appender { path, file })
     }
 
-    /// Replaces all records.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write_records<'a>(&self, records: impl Iterator<Item = &'a RunRecord>) -> Result<(), StoreError> {
         let mut text = Vec::new();
         for record in records {
@@ -174,10 +143,6 @@ impl Store {
         self.write(RECORDS, &text)
     }
 
-    /// Writes wall time and memory of each run, by fingerprint.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write_timings(&self, records: &[RunRecord]) -> Result<(), StoreError> {
         let timings: BTreeMap<&str, serde_json::Value> = records
             .iter()
@@ -200,33 +165,21 @@ impl Store {
         self.write("timings.json", &pretty(&timings))
     }
 
-    /// Keeps the flows of a run until all runs have ended.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write_part(&self, fingerprint: &str, rows: &[FlowRow]) -> Result<(), StoreError> {
         self.write(&format!("{PARTS}/{fingerprint}"), &part::encode(rows))
     }
 
-    /// Returns whether the flows of a run are kept.
     pub fn has_part(&self, fingerprint: &str) -> bool {
         self.path(PARTS).join(fingerprint).is_file()
     }
 
     /// Reads the flows of a run; `like` has the values shared by all its rows.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn part(&self, fingerprint: &str, like: &FlowRow) -> Result<Vec<FlowRow>, StoreError> {
         let path = self.path(PARTS).join(fingerprint);
         let read = fs::read(&path).and_then(|bytes| part::decode(&bytes, like));
         read.map_err(|cause| StoreError::Read { path, cause })
     }
 
-    /// Removes the kept flows.
-    ///
-    /// # Errors
-    /// The folder cannot be removed.
     pub fn remove_parts(&self) -> Result<(), StoreError> {
         let path = self.path(PARTS);
         match fs::remove_dir_all(&path) {
@@ -241,7 +194,6 @@ impl Store {
     }
 }
 
-/// Appender of records to `runs.jsonl`.
 #[derive(Debug)]
 pub struct Appender {
     path: PathBuf,
@@ -251,9 +203,6 @@ pub struct Appender {
 impl Appender {
     /// Appends one line with a single write. Other processes, or a later run after a kill,
     /// therefore find a whole line or the beginning of one.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn append(&mut self, record: &RunRecord) -> Result<(), StoreError> {
         let written = self.file.write_all(&line(record)).and_then(|()| self.file.flush());
         written.map_err(|cause| StoreError::Write { path: self.path.clone(), cause })
@@ -266,7 +215,6 @@ fn line(record: &RunRecord) -> Vec<u8> {
     line
 }
 
-/// Returns human-readable JSON with a newline at the end.
 pub(crate) fn pretty(value: &impl serde::Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("results contain only values that JSON supports");
     text.push(b'\n');

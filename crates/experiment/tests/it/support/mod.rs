@@ -5,14 +5,12 @@
 use anabranch_experiment::statistics::evaluate;
 use anabranch_experiment::summary::*;
 
-/// Parameters of made-up results.
 pub struct Recipe {
     pub name: &'static str,
     pub balancers: Vec<&'static str>,
     pub loads: Vec<Option<f64>>,
     pub variants: Vec<&'static str>,
     pub seeds: u64,
-    /// Share of flows that the last balancer leaves unfinished.
     pub unfinished: f64,
     pub warnings: Vec<&'static str>,
 }
@@ -57,7 +55,6 @@ impl Noise {
         Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// In [0, 1).
     pub fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -89,7 +86,7 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         anabranch: "0.1.0".into(),
         experiment: recipe.name.into(),
         file: FILE.into(),
-        measure: Measure::Slowdown,
+        rank_by: Measure::Slowdown,
         setting: vec![
             pair("topology", "fat-tree:k=8: 128 hosts, 80 switches, 384 cables"),
             pair("traffic", "20000 flows: sizes web-search (mean 1711250 B), pattern random pairs, arrivals Poisson"),
@@ -101,7 +98,7 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         runs,
         points,
         verdicts,
-        claims: Vec::new(),
+        ..Summary::default()
     };
     (summary, records)
 }
@@ -116,7 +113,6 @@ const BUCKETS: [(&str, u64, f64); 5] = [
     ("> 10MB", u64::MAX, 0.01),
 ];
 
-/// Factor by which a balancer is worse than the best, by its position in the list.
 fn badness(index: usize) -> f64 {
     [1.45, 1.0, 1.03, 1.2, 1.6, 1.8, 2.0, 2.2][index % 8]
 }
@@ -167,17 +163,16 @@ fn record(
     let causes = [("queue", dropped), ("host_queue", 0), ("link_down", running * 3), ("random", 0)];
     let lost: u64 = causes.iter().map(|cause| cause.1).sum();
     let packets = PacketCounts {
-        to_controller: 0,
         sent,
         delivered: sent - lost - running,
         dropped: causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect(),
         in_flight: running,
-        trimmed: 0,
+        ..PacketCounts::default()
     };
     let summary = RunSummary {
         balancer: balancer.into(),
         is_bound: balancer == "optimum",
-        world: "sim".into(),
+        platform: "sim".into(),
         seed,
         load,
         variant: variant.into(),
@@ -193,19 +188,16 @@ fn record(
         fct_us_by_size: by_size,
         slowdown_min: slowdown[0],
         slowdown: quantiles(&slowdown, count - running),
-        slowdown_bound_mean: mean(&slowdown) * (1.0 + 5.0 * running as f64 / count as f64),
+        slowdown_lower_bound_mean: mean(&slowdown) * (1.0 + 5.0 * running as f64 / count as f64),
         throughput_share: rho * 0.93,
-        groups: Default::default(),
         fairness: Fairness { jain: 0.93, min: 0.2, mean: 0.8, at_least: [0.9, 0.8, 0.6, 0.5] },
         core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho, bins: Vec::new() },
         reordering: Reordering { fraction: if index == 1 { 0.27 } else { 0.0004 }, ..Reordering::default() },
         loss: Loss { retransmitted_share: dropped as f64 / sent as f64, ..Loss::default() },
         queues: queues(pain),
-        control: Control::default(),
         engine: Engine { events: 123, packet_hops: 456, wall_s: 1.5, peak_rss_bytes: 1 << 26, ..Engine::default() },
         end_us: 52_000.0,
-        requests: None,
-        testbed: None,
+        ..RunSummary::default()
     };
     let at = |values: &[f64]| (0..=200).map(|k| quantile(values, f64::from(k) / 200.0)).collect();
     let (fct_quantiles_us, slowdown_quantiles) = (at(&fct), at(&slowdown));

@@ -1,8 +1,5 @@
 //! Minimal controllers on the loopback interface, in this process, with a thread per switch.
 
-// Every test binary compiles this file and uses a part of it.
-#![allow(dead_code)]
-
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -10,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use anabranch_ofload::{Error, Load, Options, Report, Schedule, Shape, Target, measure};
 use openflow::frame::{Lldp, arp_reply, parse};
 use openflow::headers::ether;
 use openflow::{
@@ -20,20 +18,16 @@ use openflow::{
 /// Replies of a controller to the packet-in of a probe.
 pub type Replies = fn(&PacketIn, &Headers, u64) -> Vec<Message>;
 
-/// Behaviour of a controller.
 #[derive(Clone, Copy)]
 pub enum Behaviour {
     /// Finishes the handshake, then sends these replies; the number counts probes of the
     /// connection.
     Replies(Replies),
-    /// Reads everything and sends nothing.
     Silent,
-    /// Closes every connection immediately.
     Closes,
     /// Finishes the handshake, replies to this number of probes, and closes. Closes immediately on
     /// malformed messages.
     ClosesAfter(u64),
-    /// Sends these bytes instead of a hello.
     SendsBytes(&'static [u8]),
     /// Finishes the handshake, sends these requests, and replies to probes by packet-out.
     Requests(fn() -> Vec<Message>),
@@ -46,26 +40,36 @@ pub enum Behaviour {
 #[derive(Clone)]
 pub struct Controller {
     pub address: SocketAddr,
-    /// Number of probe packet-ins received.
     pub probes: Arc<AtomicU64>,
     /// Number of reads that returned such a packet-in.
     pub reads: Arc<AtomicU64>,
-    /// Number of packet-ins of discovery frames received.
     pub discovered: Arc<AtomicU64>,
     /// Messages received that were neither packet-ins nor part of the usual handshake.
     pub heard: Arc<std::sync::Mutex<Vec<Message>>>,
 }
 
+/// One loop without warm-up, so that the controller sees exactly the counted packet-ins.
+pub const ONE: Schedule = Schedule { loops: 1, warm_up: 0, duration: Duration::from_millis(300) };
+
+/// Options for a star with a short settle time.
+pub fn star(controller: &Controller, switches: u32, hosts: u32, load: Load) -> Options {
+    let shape = Shape::Star { switches, hosts };
+    Options { shape, load, settle_time: Duration::from_millis(50), ..Options::new(controller.address) }
+}
+
+pub fn target(name: &str, options: Options) -> Target {
+    Target { name: name.to_owned(), options, pid: Some(std::process::id()) }
+}
+
+pub fn measure_one(options: Options, schedule: Schedule) -> Result<Report, Error> {
+    Ok(measure(vec![target("test", options)], schedule, &mut |_| {})?.remove(0))
+}
+
 pub fn start(behaviour: Behaviour) -> Controller {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("the loopback interface has free ports");
     let address = listener.local_addr().expect("it is bound");
-    let controller = Controller {
-        address,
-        probes: Arc::default(),
-        reads: Arc::default(),
-        discovered: Arc::default(),
-        heard: Arc::default(),
-    };
+    let (probes, reads, discovered, heard) = Default::default();
+    let controller = Controller { address, probes, reads, discovered, heard };
     let shared = controller.clone();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -87,24 +91,14 @@ fn bytes(messages: Vec<Message>) -> Vec<u8> {
 fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
     let Controller { probes, reads, discovered, heard, .. } = shared;
     stream.set_nodelay(true).expect("it is a TCP socket");
+    let hello = |more| bytes([vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest], more].concat());
     let greeting = match behaviour {
         Behaviour::Closes => return,
         Behaviour::Silent => Vec::new(),
         Behaviour::SendsBytes(bytes) => bytes.to_vec(),
-        Behaviour::Replies(_) | Behaviour::ClosesAfter(_) => {
-            bytes(vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest])
-        }
-        Behaviour::Discovers => bytes(vec![
-            Message::Hello { versions: 1 << 4 },
-            Message::FeaturesRequest,
-            discovery_rule(),
-            Message::BarrierRequest,
-        ]),
-        Behaviour::Requests(questions) => {
-            let mut messages = vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest];
-            messages.extend(questions());
-            bytes(messages)
-        }
+        Behaviour::Replies(_) | Behaviour::ClosesAfter(_) => hello(vec![]),
+        Behaviour::Discovers => hello(vec![discovery_rule(), Message::BarrierRequest]),
+        Behaviour::Requests(requests) => hello(requests()),
     };
     if stream.write_all(&greeting).is_err() {
         return;
@@ -164,33 +158,27 @@ fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
     }
 }
 
-/// Returns the packet-out that sends the packet on.
 pub fn echo_packet(packet: &PacketIn) -> Message {
     let in_port = packet.match_.in_port.expect("packets come from a port");
     let (actions, data) = (vec![Action::output(PortNo::FLOOD)], packet.data.clone());
     Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data })
 }
 
-/// Returns a rule for the packet's destination, or for its ports as well.
 pub fn rule(headers: &Headers, has_ports: bool) -> Message {
     let exact = Masked::<Ipv4Addr>::exact;
     let destination =
         Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(exact(headers.ipv4_dst)), ..Match::default() };
-    let match_ = if has_ports {
-        Match {
-            ip_proto: Some(headers.ip_proto),
-            ipv4_src: Some(exact(headers.ipv4_src)),
-            tcp_src: Some(headers.l4_src),
-            tcp_dst: Some(headers.l4_dst),
-            ..destination
-        }
-    } else {
-        destination
+    let with_ports = Match {
+        ip_proto: Some(headers.ip_proto),
+        ipv4_src: Some(exact(headers.ipv4_src)),
+        tcp_src: Some(headers.l4_src),
+        tcp_dst: Some(headers.l4_dst),
+        ..destination
     };
+    let match_ = if has_ports { with_ports } else { destination };
     Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::output(PortNo(1))])))
 }
 
-/// Returns the ARP reply of a controller that knows every host.
 pub fn arp_reply_message(packet: &PacketIn, headers: &Headers) -> Message {
     let [_, a, b, number] = headers.ipv4_dst.octets();
     let mac = openflow::MacAddr([2, 0, a, b, 0, number]);

@@ -1,4 +1,4 @@
-//! Multipart messages: state and statistics (specification 7.3.5).
+//! Multipart messages: state and statistics (`ofp_multipart_request`, `ofp_multipart_reply`).
 
 mod read;
 mod request;
@@ -11,7 +11,6 @@ pub(super) use write::write_reply;
 /// `OFPMPF_REQ_MORE`, `OFPMPF_REPLY_MORE`.
 const MORE: u16 = 1;
 
-/// Multipart types (`OFPMP_*`).
 mod multipart_type {
     pub const DESC: u16 = 0;
     pub const FLOW: u16 = 1;

@@ -61,7 +61,6 @@ fn read_reply_body(kind: u16, mut body: Reader<'_>) -> Result<MultipartReply, Re
     Ok(reply)
 }
 
-/// Reads records up to the end.
 fn read_all<T>(
     body: &mut Reader<'_>,
     mut read: impl FnMut(&mut Reader<'_>) -> Result<T, ReadError>,

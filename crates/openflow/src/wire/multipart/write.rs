@@ -1,93 +1,53 @@
 //! Encoding of multipart replies.
 
 use super::{MORE, multipart_type};
-use crate::ids::Xid;
 use crate::multipart::{Description, FlowStats, GroupDescription, GroupStats, MultipartReply, PortStats, TableStats};
 use crate::wire::EncodeError;
 use crate::wire::actions::{write_buckets, write_instructions};
-use crate::wire::modify_state::{bits_of, group_kind_number};
+use crate::wire::modify_state::bits_of;
 use crate::wire::oxm::write_match;
 use crate::wire::port::write_port;
-use crate::wire::writer::{Start, Writer};
-use crate::wire::{MAX_LEN, finish, message_type, start};
+use crate::wire::writer::Writer;
 
-/// A reply under construction, possibly in several messages.
-struct Parts {
-    xid: Xid,
-    kind: u16,
-    /// Whether records that do not fit may go into another message.
-    may_split: bool,
-    /// Start of the current message.
-    message: Start,
-    /// Start of its body.
-    body: Start,
+/// Writes a list of records.
+fn records<T>(
+    writer: &mut Writer<'_>,
+    records: &[T],
+    write: impl Fn(&mut Writer<'_>, &T) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
+    records.iter().try_for_each(|record| write(writer, record))
 }
 
-impl Parts {
-    fn begin(writer: &mut Writer<'_>, xid: Xid, kind: u16, may_split: bool) -> Parts {
-        let message = start(writer, message_type::MULTIPART_REPLY, xid);
-        writer.u16(kind);
-        writer.zeros(6);
-        Parts { xid, kind, may_split, message, body: writer.start() }
-    }
-
-    fn finish(&self, writer: &mut Writer<'_>, has_more: bool) -> Result<(), EncodeError> {
-        // Type and flags follow the header.
-        writer.patch(self.message, 10, if has_more { MORE } else { 0 });
-        finish(writer, self.message)
-    }
-
-    fn records<T>(
-        &mut self,
-        writer: &mut Writer<'_>,
-        records: &[T],
-        write: impl Fn(&mut Writer<'_>, &T) -> Result<(), EncodeError>,
-    ) -> Result<(), EncodeError> {
-        for record in records {
-            let begin = writer.start();
-            write(writer, record)?;
-            if self.may_split && writer.since(self.message) > MAX_LEN && begin != self.body {
-                writer.undo(begin);
-                self.finish(writer, true)?;
-                *self = Parts::begin(writer, self.xid, self.kind, true);
-                write(writer, record)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Writes a complete reply with its header: one message, or several if it may be split.
 pub(in crate::wire) fn write_reply(
     writer: &mut Writer<'_>,
-    xid: Xid,
     reply: &MultipartReply,
     has_more: bool,
-    may_split: bool,
 ) -> Result<(), EncodeError> {
-    let mut parts = Parts::begin(writer, xid, reply_type(reply), may_split);
+    writer.u16(reply_type(reply));
+    writer.u16(if has_more { MORE } else { 0 });
+    writer.zeros(4);
     match reply {
         MultipartReply::Desc(description) => write_description(writer, description)?,
-        MultipartReply::Flow(entries) => parts.records(writer, entries, write_flow_stats)?,
+        MultipartReply::Flow(entries) => records(writer, entries, write_flow_stats)?,
         MultipartReply::Aggregate { packets, bytes, flows } => {
             writer.u64(*packets);
             writer.u64(*bytes);
             writer.u32(*flows);
             writer.zeros(4);
         }
-        MultipartReply::Table(tables) => parts.records(writer, tables, write_table_stats)?,
-        MultipartReply::Port(ports) => parts.records(writer, ports, write_port_stats)?,
-        MultipartReply::Group(groups) => parts.records(writer, groups, write_group_stats)?,
-        MultipartReply::GroupDesc(groups) => parts.records(writer, groups, write_group_description)?,
+        MultipartReply::Table(tables) => records(writer, tables, write_table_stats)?,
+        MultipartReply::Port(ports) => records(writer, ports, write_port_stats)?,
+        MultipartReply::Group(groups) => records(writer, groups, write_group_stats)?,
+        MultipartReply::GroupDesc(groups) => records(writer, groups, write_group_description)?,
         MultipartReply::GroupFeatures(features) => {
             writer.u32(features.types);
             writer.u32(features.capabilities);
             features.max_groups.iter().chain(&features.actions).for_each(|&word| writer.u32(word));
         }
-        MultipartReply::PortDesc(ports) => parts.records(writer, ports, write_port)?,
+        MultipartReply::PortDesc(ports) => records(writer, ports, write_port)?,
         MultipartReply::Other { body, .. } => writer.bytes(body),
     }
-    parts.finish(writer, has_more)
+    Ok(())
 }
 
 fn reply_type(reply: &MultipartReply) -> u16 {
@@ -171,7 +131,7 @@ fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), 
 fn write_group_description(writer: &mut Writer<'_>, group: &GroupDescription) -> Result<(), EncodeError> {
     let start = writer.start();
     writer.zeros(2);
-    writer.u8(group_kind_number(group.kind));
+    writer.u8(group.kind as u8);
     writer.zeros(1);
     writer.u32(group.group.0);
     write_buckets(writer, &group.buckets)?;

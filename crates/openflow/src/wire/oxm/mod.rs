@@ -1,4 +1,4 @@
-//! Matches and set-field values (specification 7.2.3).
+//! Matches and set-field values (`ofp_match`, `OFPXMT_OFB_*`).
 
 mod read;
 mod write;
@@ -14,14 +14,12 @@ const BASIC: u16 = 0x8000;
 const EXPERIMENTER: u16 = 0xffff;
 /// The experimenter id of the Open Networking Foundation.
 const FOUNDATION: u32 = 0x4f4e_4600;
-/// The bits of the TCP header that are flags.
 const TCP_FLAGS: u16 = 0x0fff;
 /// `OFPVID_PRESENT`: the packet has a tag.
 const VID_PRESENT: u16 = 0x1000;
 /// The bits of a VLAN id and `OFPVID_PRESENT`.
 const VID_BITS: u16 = 0x1fff;
 
-/// Field numbers (`OFPXMT_OFB_*`).
 mod number {
     pub const IN_PORT: u8 = 0;
     pub const METADATA: u8 = 2;

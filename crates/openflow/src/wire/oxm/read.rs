@@ -19,14 +19,11 @@ pub(in crate::wire) enum Unknown {
     Skip,
 }
 
-/// One undecoded field.
 struct Field<'a> {
-    /// Position in the message.
     offset: usize,
     number: u8,
     value: &'a [u8],
     mask: Option<&'a [u8]>,
-    /// Errors to send.
     errors: &'static Errors,
 }
 
@@ -165,7 +162,6 @@ impl<'a> Field<'a> {
 /// A match with its padding that only names a port.
 const ONLY_PORT: [u8; 8] = [0, OXM as u8, 0, 12, (BASIC >> 8) as u8, BASIC as u8, number::IN_PORT << 1, 4];
 
-/// Reads `ofp_match` with its padding.
 pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadError> {
     // Nearly all packet-ins have this match, so it has a fast path.
     if let Some(bytes) = reader.peek::<16>()
@@ -207,7 +203,6 @@ fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadE
     Ok(found)
 }
 
-/// Stores a field in a match.
 fn set(found: &mut Match, field: &Field<'_>) -> Result<(), ReadError> {
     let once = |is_new: bool| {
         let dup = ErrorKind::BadMatch(BadMatch::DupField);
@@ -244,7 +239,6 @@ fn set(found: &mut Match, field: &Field<'_>) -> Result<(), ReadError> {
     }
 }
 
-/// Reads the field of a set-field action.
 pub(in crate::wire) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, ReadError> {
     let offset = reader.offset();
     let Some(field) = Field::read(reader, &IN_ACTION)? else {

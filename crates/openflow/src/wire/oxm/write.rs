@@ -13,7 +13,6 @@ fn header(number: u8, has_mask: bool, payload: usize) -> u32 {
     u32::from(BASIC) << 16 | u32::from(number << 1 | u8::from(has_mask)) << 8 | payload as u32
 }
 
-/// Writes a field with its header.
 #[inline]
 fn write_field<const N: usize>(writer: &mut Writer<'_>, number: u8, value: [u8; N]) {
     writer.u32(header(number, false, N));
@@ -154,7 +153,6 @@ fn write_tcp_flags(writer: &mut Writer<'_>, flags: Masked<u16>) -> Result<(), En
     Ok(())
 }
 
-/// Writes the field of a set-field action.
 pub(in crate::wire) fn write_set_field(writer: &mut Writer<'_>, field: SetField) -> Result<(), EncodeError> {
     match field {
         SetField::EthDst(address) => write_field(writer, number::ETH_DST, address.0),

@@ -1,5 +1,5 @@
-//! A real Open vSwitch in a directory of its own, with devices that exist only in its memory: no
-//! privileges, no kernel module and no traffic outside are needed.
+//! A real Open vSwitch in a temporary directory, with emulated devices: it needs no privileges, no
+//! kernel module and no traffic outside.
 
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anabranch_openflow::wire::{HEADER_LEN, decode};
 use anabranch_openflow::{Envelope, Message, Xid};
 
-/// Longer than Open vSwitch takes for anything; its own keep-alive comes after 5 s.
+/// Longer than any operation of Open vSwitch; its keep-alive is sent after 5 s.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The two servers; they end with it.
+/// The database and the switch, which are killed when this is dropped.
 pub struct Switch {
     directory: tempfile::TempDir,
     servers: Vec<Child>,
@@ -29,7 +29,6 @@ impl Drop for Switch {
 }
 
 impl Switch {
-    /// Starts the servers, without a bridge.
     pub fn start() -> Switch {
         let directory = tempfile::tempdir().unwrap();
         let mut switch = Switch { directory, servers: Vec::new() };
@@ -100,7 +99,7 @@ impl Switch {
         self.run("ovs-appctl", &arguments);
     }
 
-    /// Runs `ovs-ofctl -O OpenFlow13` with these arguments, a bridge being named by its management
+    /// Runs `ovs-ofctl -O OpenFlow13` with these arguments. The bridge is named by its management
     /// socket.
     pub fn ofctl(&self, verb: &str, bridge: &str, argument: &str) {
         let bridge = format!("unix:{}", self.path(&format!("{bridge}.mgmt")));
@@ -108,14 +107,12 @@ impl Switch {
     }
 }
 
-/// The controller's end of a connection.
 pub struct Controller {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Controller {
-    /// Makes itself controller of a bridge.
     pub fn of(switch: &Switch, bridge: &str) -> Controller {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -134,14 +131,12 @@ impl Controller {
         Controller { stream, buffer: Vec::new() }
     }
 
-    /// Sends a message.
     pub fn send(&mut self, xid: u32, message: Message) {
         use std::io::Write as _;
         let bytes = crate::bytes_of(&Envelope { xid: Xid(xid), message });
         self.stream.write_all(&bytes).unwrap();
     }
 
-    /// The next message, with its bytes.
     pub fn receive(&mut self) -> (Envelope, Vec<u8>) {
         loop {
             if let Some((envelope, length)) = decode(&self.buffer).unwrap() {

@@ -1,4 +1,4 @@
-//! Any legal value of every message.
+//! Strategies for all messages.
 
 mod parts;
 
@@ -8,129 +8,110 @@ use proptest::prelude::*;
 
 use parts::{actions, buckets, bytes, duration, group, instructions, mac, match_, port, table, text};
 
+fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &[T]) -> impl Strategy<Value = T> {
+    proptest::sample::select(values.to_vec())
+}
+
 fn group_kind() -> impl Strategy<Value = GroupKind> {
-    proptest::sample::select(vec![GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover])
+    one_of(&[GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover])
 }
 
-fn flags() -> impl Strategy<Value = FlowModFlags> {
-    any::<[bool; 5]>().prop_map(|[send_flow_removed, check_overlap, reset_counts, no_packet_counts, no_byte_counts]| {
+prop_compose! {
+    fn flags()(
+        [send_flow_removed, check_overlap, reset_counts, no_packet_counts, no_byte_counts] in any::<[bool; 5]>(),
+    ) -> FlowModFlags {
         FlowModFlags { send_flow_removed, check_overlap, reset_counts, no_packet_counts, no_byte_counts }
-    })
+    }
 }
 
-fn port_desc() -> impl Strategy<Value = PortDesc> {
-    (port(), mac(), text(16), any::<[bool; 2]>(), any::<u32>()).prop_map(
-        |(port, hw_addr, name, [is_admin_down, is_link_down], speed_kbps)| PortDesc {
-            port,
-            hw_addr,
-            name,
-            is_admin_down,
-            is_link_down,
-            speed_kbps,
-        },
-    )
+prop_compose! {
+    fn port_desc()(
+        (port, hw_addr, name) in (port(), mac(), text(16)),
+        ([is_admin_down, is_link_down], speed_kbps) in any::<([bool; 2], u32)>(),
+    ) -> PortDesc {
+        PortDesc { port, hw_addr, name, is_admin_down, is_link_down, speed_kbps }
+    }
 }
 
-fn features() -> impl Strategy<Value = Features> {
-    any::<(u64, u32, u8, u8, u32)>().prop_map(|(datapath, buffers, tables, auxiliary, capabilities)| Features {
-        datapath: DatapathId(datapath),
-        buffers,
-        tables,
-        auxiliary,
-        capabilities,
-    })
+prop_compose! {
+    fn features()(
+        (datapath, buffers, tables, auxiliary, capabilities) in any::<(u64, u32, u8, u8, u32)>(),
+    ) -> Features {
+        Features { datapath: DatapathId(datapath), buffers, tables, auxiliary, capabilities }
+    }
 }
 
-fn packet_in() -> impl Strategy<Value = PacketIn> {
-    use PacketInReason::{Action, InvalidTtl, NoMatch};
-    let reason = proptest::sample::select(vec![NoMatch, Action, InvalidTtl]);
-    (any::<(u32, u16, u64)>(), reason, table(), match_(), bytes()).prop_map(
-        |((buffer, total_len, cookie), reason, table, match_, data)| PacketIn {
-            buffer: BufferId(buffer),
-            total_len,
+prop_compose! {
+    fn packet_in()(
+        (buffer, total_len, cookie) in any::<(u32, u16, u64)>(),
+        reason in one_of(&[PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl]),
+        (table, match_, data) in (table(), match_(), bytes()),
+    ) -> PacketIn {
+        PacketIn { buffer: BufferId(buffer), total_len, reason, table, cookie, match_, data }
+    }
+}
+
+prop_compose! {
+    fn flow_removed()(entry in flow_stats(), reason in removed_reason()) -> FlowRemoved {
+        FlowRemoved {
+            cookie: entry.cookie,
+            priority: entry.priority,
             reason,
-            table,
-            cookie,
-            match_,
-            data,
-        },
-    )
+            table: entry.table,
+            duration_ns: entry.duration_ns,
+            idle_timeout_s: entry.idle_timeout_s,
+            hard_timeout_s: entry.hard_timeout_s,
+            packets: entry.packets,
+            bytes: entry.bytes,
+            match_: entry.match_,
+        }
+    }
 }
 
-fn flow_removed() -> impl Strategy<Value = FlowRemoved> {
+fn removed_reason() -> impl Strategy<Value = RemovedReason> {
     use RemovedReason::{Delete, GroupDelete, HardTimeout, IdleTimeout};
-    let reason = proptest::sample::select(vec![IdleTimeout, HardTimeout, Delete, GroupDelete]);
-    (any::<(u64, u16, u16, u16, u64, u64)>(), reason, table(), duration(), match_()).prop_map(
-        |((cookie, priority, idle_timeout_s, hard_timeout_s, packets, bytes), reason, table, duration_ns, match_)| {
-            FlowRemoved {
-                cookie,
-                priority,
-                reason,
-                table,
-                duration_ns,
-                idle_timeout_s,
-                hard_timeout_s,
-                packets,
-                bytes,
-                match_,
-            }
-        },
-    )
+    one_of(&[IdleTimeout, HardTimeout, Delete, GroupDelete])
 }
 
-fn flow_mod() -> impl Strategy<Value = FlowMod> {
+fn flow_mod_command() -> impl Strategy<Value = FlowModCommand> {
     use FlowModCommand::{Add, Delete, DeleteStrict, Modify, ModifyStrict};
-    let command = proptest::sample::select(vec![Add, Modify, ModifyStrict, Delete, DeleteStrict]);
-    let numbers = any::<(u64, u64, u16, u16, u16, u32)>();
-    (numbers, command, table(), port(), group(), flags(), match_(), instructions()).prop_map(
-        |(numbers, command, table, out_port, out_group, flags, match_, instructions)| {
-            let (cookie, cookie_mask, idle_timeout_s, hard_timeout_s, priority, buffer) = numbers;
-            FlowMod {
-                cookie,
-                cookie_mask,
-                table,
-                command,
-                idle_timeout_s,
-                hard_timeout_s,
-                priority,
-                buffer: BufferId(buffer),
-                out_port,
-                out_group,
-                flags,
-                match_,
-                instructions,
-            }
-        },
-    )
+    one_of(&[Add, Modify, ModifyStrict, Delete, DeleteStrict])
 }
 
-fn group_mod() -> impl Strategy<Value = GroupMod> {
-    use GroupModCommand::{Add, Delete, Modify};
-    let command = proptest::sample::select(vec![Add, Modify, Delete]);
-    (command, group_kind(), group(), buckets()).prop_map(|(command, kind, group, buckets)| GroupMod {
-        command,
-        kind,
-        group,
-        buckets,
-    })
+prop_compose! {
+    fn flow_mod()(
+        (cookie_mask, buffer) in any::<(u64, u32)>(),
+        (command, out_port, out_group) in (flow_mod_command(), port(), group()),
+        entry in flow_stats(),
+    ) -> FlowMod {
+        let FlowStats { table, priority, idle_timeout_s, hard_timeout_s, flags, cookie, .. } = entry;
+        let add = FlowMod::add(table, priority, entry.match_, entry.instructions);
+        let add = FlowMod { cookie, cookie_mask, idle_timeout_s, hard_timeout_s, flags, ..add };
+        FlowMod { command, buffer: BufferId(buffer), out_port, out_group, ..add }
+    }
 }
 
-/// Types of multipart messages that have no value of their own.
+prop_compose! {
+    fn group_mod()(
+        command in one_of(&[GroupModCommand::Add, GroupModCommand::Modify, GroupModCommand::Delete]),
+        (kind, group, buckets) in (group_kind(), group(), buckets()),
+    ) -> GroupMod {
+        GroupMod { command, kind, group, buckets }
+    }
+}
+
+/// Multipart types that are kept as opaque bytes.
 fn other_kind() -> impl Strategy<Value = u16> {
     prop_oneof![Just(5u16), 9..=12u16, 14..=u16::MAX]
 }
 
-fn selection() -> impl Strategy<Value = FlowSelection> {
-    (table(), port(), group(), any::<(u64, u64)>(), match_()).prop_map(
-        |(table, out_port, out_group, (cookie, cookie_mask), match_)| FlowSelection {
-            table,
-            out_port,
-            out_group,
-            cookie,
-            cookie_mask,
-            match_,
-        },
-    )
+prop_compose! {
+    fn selection()(
+        (table, out_port, out_group, match_) in (table(), port(), group(), match_()),
+        (cookie, cookie_mask) in any::<(u64, u64)>(),
+    ) -> FlowSelection {
+        FlowSelection { table, out_port, out_group, cookie, cookie_mask, match_ }
+    }
 }
 
 fn request() -> impl Strategy<Value = MultipartRequest> {
@@ -148,165 +129,160 @@ fn request() -> impl Strategy<Value = MultipartRequest> {
     ]
 }
 
-fn flow_stats() -> impl Strategy<Value = FlowStats> {
-    let numbers = any::<(u16, u16, u16, u64, u64, u64)>();
-    (table(), duration(), numbers, flags(), match_(), instructions()).prop_map(
-        |(table, duration_ns, numbers, flags, match_, instructions)| {
-            let (priority, idle_timeout_s, hard_timeout_s, cookie, packets, bytes) = numbers;
-            FlowStats {
-                table,
-                duration_ns,
-                priority,
-                idle_timeout_s,
-                hard_timeout_s,
-                flags,
-                cookie,
-                packets,
-                bytes,
-                match_,
-                instructions,
-            }
-        },
-    )
+prop_compose! {
+    fn flow_stats()(
+        (table, duration_ns, flags) in (table(), duration(), flags()),
+        (priority, idle_timeout_s, hard_timeout_s) in any::<(u16, u16, u16)>(),
+        (cookie, packets, bytes) in any::<(u64, u64, u64)>(),
+        (match_, instructions) in (match_(), instructions()),
+    ) -> FlowStats {
+        let numbers = FlowStats { priority, idle_timeout_s, hard_timeout_s, cookie, packets, bytes, ..FlowStats::default() };
+        FlowStats { table, duration_ns, flags, match_, instructions, ..numbers }
+    }
 }
 
-fn port_stats() -> impl Strategy<Value = PortStats> {
-    (port(), any::<[u64; 6]>(), duration()).prop_map(
-        |(port, [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped], duration_ns)| PortStats {
-            port,
-            rx_packets,
-            tx_packets,
-            rx_bytes,
-            tx_bytes,
-            rx_dropped,
-            tx_dropped,
-            duration_ns,
-        },
-    )
+prop_compose! {
+    fn port_stats()(
+        (port, duration_ns) in (port(), duration()),
+        [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped] in any::<[u64; 6]>(),
+    ) -> PortStats {
+        PortStats { port, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, duration_ns }
+    }
 }
 
-fn group_stats() -> impl Strategy<Value = GroupStats> {
-    (group(), any::<(u32, u64, u64)>(), duration(), vec(any::<(u64, u64)>(), 0..4)).prop_map(
-        |(group, (references, packets, bytes), duration_ns, buckets)| GroupStats {
-            group,
-            references,
-            packets,
-            bytes,
-            duration_ns,
-            buckets,
-        },
-    )
+prop_compose! {
+    fn group_stats()(
+        (group, duration_ns) in (group(), duration()),
+        (references, packets, bytes) in any::<(u32, u64, u64)>(),
+        buckets in vec(any::<(u64, u64)>(), 0..4),
+    ) -> GroupStats {
+        GroupStats { group, references, packets, bytes, duration_ns, buckets }
+    }
 }
 
-fn description() -> impl Strategy<Value = Description> {
-    (text(256), text(256), text(256), text(32), text(256)).prop_map(
-        |(manufacturer, hardware, software, serial, datapath)| Description {
-            manufacturer,
-            hardware,
-            software,
-            serial,
-            datapath,
-        },
-    )
+prop_compose! {
+    fn description()(
+        (manufacturer, hardware, software) in (text(256), text(256), text(256)),
+        (serial, datapath) in (text(32), text(256)),
+    ) -> Description {
+        Description { manufacturer, hardware, software, serial, datapath }
+    }
+}
+
+prop_compose! {
+    fn table_stats()(table in table(), (active, lookups, matched) in any::<(u32, u64, u64)>()) -> TableStats {
+        TableStats { table, active, lookups, matched }
+    }
+}
+
+prop_compose! {
+    fn group_description()((group, kind, buckets) in (group(), group_kind(), buckets())) -> GroupDescription {
+        GroupDescription { group, kind, buckets }
+    }
+}
+
+prop_compose! {
+    fn group_features()(
+        (types, capabilities, max_groups, actions) in any::<(u32, u32, [u32; 4], [u32; 4])>(),
+    ) -> GroupFeatures {
+        GroupFeatures { types, capabilities, max_groups, actions }
+    }
 }
 
 fn reply() -> impl Strategy<Value = MultipartReply> {
-    let table_stats = (table(), any::<(u32, u64, u64)>()).prop_map(|(table, (active, lookups, matched))| TableStats {
-        table,
-        active,
-        lookups,
-        matched,
-    });
-    let group_desc =
-        (group(), group_kind(), buckets()).prop_map(|(group, kind, buckets)| GroupDescription { group, kind, buckets });
-    let features = any::<(u32, u32, [u32; 4], [u32; 4])>().prop_map(|(types, capabilities, max_groups, actions)| {
-        GroupFeatures { types, capabilities, max_groups, actions }
-    });
+    let aggregate = any::<(u64, u64, u32)>();
     prop_oneof![
         description().prop_map(MultipartReply::Desc),
         vec(flow_stats(), 0..4).prop_map(MultipartReply::Flow),
-        any::<(u64, u64, u32)>().prop_map(|(packets, bytes, flows)| MultipartReply::Aggregate {
-            packets,
-            bytes,
-            flows
-        }),
-        vec(table_stats, 0..4).prop_map(MultipartReply::Table),
+        aggregate.prop_map(|(packets, bytes, flows)| MultipartReply::Aggregate { packets, bytes, flows }),
+        vec(table_stats(), 0..4).prop_map(MultipartReply::Table),
         vec(port_stats(), 0..4).prop_map(MultipartReply::Port),
         vec(group_stats(), 0..4).prop_map(MultipartReply::Group),
-        vec(group_desc, 0..4).prop_map(MultipartReply::GroupDesc),
-        features.prop_map(MultipartReply::GroupFeatures),
+        vec(group_description(), 0..4).prop_map(MultipartReply::GroupDesc),
+        group_features().prop_map(MultipartReply::GroupFeatures),
         vec(port_desc(), 0..4).prop_map(MultipartReply::PortDesc),
         (other_kind(), bytes()).prop_map(|(kind, body)| MultipartReply::Other { kind, body }),
     ]
 }
 
-fn role() -> impl Strategy<Value = Role> {
-    use ControllerRole::{Equal, Master, NoChange, Slave};
-    (proptest::sample::select(vec![NoChange, Equal, Master, Slave]), any::<u64>())
-        .prop_map(|(role, generation)| Role { role, generation })
+fn controller_role() -> impl Strategy<Value = ControllerRole> {
+    one_of(&[ControllerRole::NoChange, ControllerRole::Equal, ControllerRole::Master, ControllerRole::Slave])
 }
 
-fn async_config() -> impl Strategy<Value = AsyncConfig> {
-    any::<[[u32; 2]; 3]>().prop_map(|[packet_in, port_status, flow_removed]| AsyncConfig {
-        packet_in,
-        port_status,
-        flow_removed,
-    })
+prop_compose! {
+    fn role()(role in controller_role(), generation in any::<u64>()) -> Role {
+        Role { role, generation }
+    }
 }
 
-fn config() -> impl Strategy<Value = SwitchConfig> {
-    any::<(u16, u16)>().prop_map(|(flags, miss_send_len)| SwitchConfig { flags, miss_send_len })
+prop_compose! {
+    fn async_config()([packet_in, port_status, flow_removed] in any::<[[u32; 2]; 3]>()) -> AsyncConfig {
+        AsyncConfig { packet_in, port_status, flow_removed }
+    }
 }
 
-fn packet_out() -> impl Strategy<Value = PacketOut> {
-    (any::<u32>(), port(), actions(), bytes()).prop_map(|(buffer, in_port, actions, data)| PacketOut {
-        buffer: BufferId(buffer),
-        in_port,
-        actions,
-        data,
-    })
+prop_compose! {
+    fn config()((flags, miss_send_len) in any::<(u16, u16)>()) -> SwitchConfig {
+        SwitchConfig { flags, miss_send_len }
+    }
 }
 
-fn port_mod() -> impl Strategy<Value = PortMod> {
-    (port(), mac(), any::<(u32, u32, u32)>()).prop_map(|(port, hw_addr, (config, mask, advertise))| PortMod {
-        port,
-        hw_addr,
-        config,
-        mask,
-        advertise,
-    })
+prop_compose! {
+    fn packet_out()(
+        (buffer, in_port) in (any::<u32>(), port()),
+        (actions, data) in (actions(), bytes()),
+    ) -> PacketOut {
+        PacketOut { buffer: BufferId(buffer), in_port, actions, data }
+    }
 }
 
-fn error() -> impl Strategy<Value = Message> {
-    let numbers = prop_oneof![(0..14u16, 0..18u16), any::<(u16, u16)>()];
-    (numbers, bytes())
-        .prop_map(|((kind, code), data)| Message::Error { kind: ErrorKind::from_numbers(kind, code), data })
+prop_compose! {
+    fn port_mod()(
+        (port, hw_addr) in (port(), mac()),
+        (config, mask, advertise) in any::<(u32, u32, u32)>(),
+    ) -> PortMod {
+        PortMod { port, hw_addr, config, mask, advertise }
+    }
 }
 
-fn port_status() -> impl Strategy<Value = Message> {
-    use PortReason::{Add, Delete, Modify};
-    (proptest::sample::select(vec![Add, Delete, Modify]), port_desc())
-        .prop_map(|(reason, port)| Message::PortStatus { reason, port })
+prop_compose! {
+    fn error()(
+        (kind, code) in prop_oneof![(0..14u16, 0..18u16), any::<(u16, u16)>()],
+        data in bytes(),
+    ) -> Message {
+        Message::Error { kind: ErrorKind::from_numbers(kind, code), data }
+    }
 }
 
-/// Messages without a body, and those that hold bytes as they come.
+prop_compose! {
+    fn experimenter()((experimenter, kind) in any::<(u32, u32)>(), data in bytes()) -> Message {
+        Message::Experimenter { experimenter, kind, data }
+    }
+}
+
+prop_compose! {
+    fn port_status()(
+        reason in one_of(&[PortReason::Add, PortReason::Delete, PortReason::Modify]),
+        port in port_desc(),
+    ) -> Message {
+        Message::PortStatus { reason, port }
+    }
+}
+
+/// Messages without a body, or with opaque bytes.
 fn simple() -> impl Strategy<Value = Message> {
     prop_oneof![
         any::<u32>().prop_map(|versions| Message::Hello { versions }),
         bytes().prop_map(Message::EchoRequest),
         bytes().prop_map(Message::EchoReply),
-        proptest::sample::select(vec![
+        one_of(&[
             Message::FeaturesRequest,
             Message::GetConfigRequest,
             Message::BarrierRequest,
             Message::BarrierReply,
             Message::GetAsyncRequest,
         ]),
-        (any::<(u32, u32)>(), bytes()).prop_map(|((experimenter, kind), data)| Message::Experimenter {
-            experimenter,
-            kind,
-            data
-        }),
+        experimenter(),
         (table(), any::<u32>()).prop_map(|(table, config)| Message::TableMod { table, config }),
     ]
 }

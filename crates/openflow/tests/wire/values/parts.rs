@@ -1,4 +1,4 @@
-//! Any legal part of a message: numbers, matches, actions.
+//! Strategies for parts of messages: numbers, matches, actions.
 
 use std::net::Ipv4Addr;
 
@@ -28,11 +28,11 @@ pub fn table() -> impl Strategy<Value = TableId> {
 }
 
 pub fn duration() -> impl Strategy<Value = u64> {
-    let greatest = u64::from(u32::MAX) * 1_000_000_000 + u64::from(u32::MAX);
-    prop_oneof![0..1u64 << 40, 0..=greatest, Just(greatest)]
+    let max = u64::from(u32::MAX) * 1_000_000_000 + u64::from(u32::MAX);
+    prop_oneof![0..1u64 << 40, 0..=max, Just(max)]
 }
 
-/// A string that fits with its zero in so many bytes.
+/// Returns strings that fit into `size` bytes with their final zero.
 pub fn text(size: usize) -> impl Strategy<Value = String> {
     vec(prop_oneof![4 => proptest::char::range('a', 'z'), 1 => any::<char>()], 0..size.min(40)).prop_map(
         move |characters| {

@@ -5,11 +5,10 @@
 //! the packets of each position are coloured over pods, which gives the core switch. Both steps
 //! have at least as many colours as any vertex has edges, so both always succeed (König).
 
-use std::rc::Rc;
-
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Routes, Tier, Topology};
 
 use super::colour::Colouring;
+use super::paths::SlotPaths;
 use crate::bounds::cuts::parts_below;
 
 /// Links from one tier to the next, alike for all switches below.
@@ -24,8 +23,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Returns the stage if every lower switch has the same links to every upper one, at a whole
-    /// multiple of `unit` bits per second.
+    /// Returns the stage if the lower switches have equal links of whole multiples of `unit` bit/s.
     fn between(topology: &Topology, rates: &[u64], lower: &[NodeIx], upper: &[NodeIx], unit: u64) -> Option<Stage> {
         let to = |from: NodeIx, to: NodeIx| -> Vec<LinkIx> {
             topology.out_links(from).iter().copied().filter(|link| topology.link(*link).to == to).collect()
@@ -49,8 +47,7 @@ impl Stage {
             if !is_alike || upward != parallel * upper.len() {
                 return None;
             }
-            // Neighbouring colours lead to different switches: a slot with few packets is spread
-            // too.
+            // Neighbouring colours lead to different switches, to spread slots with few packets.
             up.extend((0..colours).map(|colour| links[colour % upper.len()][colour / upper.len() % parallel].0));
         }
         Some(Stage { colours, up, top_of: (0..colours).map(|colour| colour % upper.len()).collect() })
@@ -67,7 +64,6 @@ struct Top {
     colouring: Colouring,
 }
 
-/// A packet granted in this slot.
 #[derive(Clone, Copy)]
 struct Grant {
     src: HostIx,
@@ -85,23 +81,20 @@ pub(crate) struct Clos {
     lower: Stage,
     colouring: Colouring,
     tops: Vec<Top>,
-    /// Slot in which a host last sent, last received; packets out of and into each rack in this
-    /// slot.
+    /// Slot in which a host last sent, last received; packets out of and into each rack now.
     host_slot: Vec<[u64; 2]>,
     rack_load: Vec<[u32; 2]>,
     grants: Vec<Grant>,
-    paths: Vec<u32>,
-    ends: Vec<u32>,
+    pub(super) paths: SlotPaths,
     slot_number: u64,
     slot: u64,
     now: u64,
 }
 
 impl Clos {
-    /// Returns the network as a Clos, if it is one.
     pub(crate) fn new(
         topology: &Topology,
-        routes: &Rc<Routes>,
+        routes: &Routes,
         rates: &[u64],
         packet_ps: &[u64],
         slot: u64,
@@ -138,8 +131,7 @@ impl Clos {
             host_slot: vec![[0; 2]; down.len()],
             rack_load: vec![[0; 2]; racks.len()],
             grants: Vec::new(),
-            paths: Vec::new(),
-            ends: Vec::new(),
+            paths: SlotPaths::default(),
             slot_number: 0,
             slot,
             now: 0,
@@ -172,28 +164,26 @@ impl Clos {
         true
     }
 
-    /// Colours the matching and stores the paths.
     pub(crate) fn assign(&mut self) {
         self.colour_racks();
         self.colour_pods();
         self.paths.clear();
-        self.ends.clear();
         for grant in &self.grants {
             let (from, to) = (self.rack_of[grant.src.ix()], self.rack_of[grant.dst.ix()]);
-            self.paths.push(self.up_link[grant.src.ix()]);
+            self.paths.links.push(self.up_link[grant.src.ix()]);
             if let Some(edge) = grant.edge {
-                let colour = self.colouring.colour(edge as usize);
-                self.paths.push(self.lower.up(from, colour));
+                let colour = self.colouring.edges[edge as usize].2 as usize;
+                self.paths.links.push(self.lower.up(from, colour));
                 if let Some(edge) = grant.top_edge {
                     let top = &self.tops[self.lower.top_of[colour]];
-                    let core = top.colouring.colour(edge as usize);
-                    self.paths.push(top.stage.up(self.pod_of[from], core));
-                    self.paths.push(top.stage.up(self.pod_of[to], core) ^ 1);
+                    let core = top.colouring.edges[edge as usize].2 as usize;
+                    self.paths.links.push(top.stage.up(self.pod_of[from], core));
+                    self.paths.links.push(top.stage.up(self.pod_of[to], core) ^ 1);
                 }
-                self.paths.push(self.lower.up(to, colour) ^ 1);
+                self.paths.links.push(self.lower.up(to, colour) ^ 1);
             }
-            self.paths.push(self.up_link[grant.dst.ix()] ^ 1);
-            self.ends.push(self.paths.len() as u32);
+            self.paths.links.push(self.up_link[grant.dst.ix()] ^ 1);
+            self.paths.end_path();
         }
     }
 
@@ -204,7 +194,7 @@ impl Clos {
         for grant in &mut self.grants {
             let (from, to) = (self.rack_of[grant.src.ix()], self.rack_of[grant.dst.ix()]);
             if from != to {
-                grant.edge = Some(self.colouring.len() as u32);
+                grant.edge = Some(self.colouring.edges.len() as u32);
                 let is_placed = self.colouring.add(from, to, first);
                 assert!(is_placed, "no rack has more packets than colours");
             }
@@ -218,18 +208,13 @@ impl Clos {
             let rack_pod = |host: HostIx| self.pod_of[self.rack_of[host.ix()]];
             let (from, to) = (rack_pod(grant.src), rack_pod(grant.dst));
             if from != to {
-                let top = &mut self.tops[self.lower.top_of[self.colouring.colour(edge as usize)]];
+                let top = &mut self.tops[self.lower.top_of[self.colouring.edges[edge as usize].2 as usize]];
                 let first = (self.slot_number % top.stage.colours as u64) as usize;
-                grant.top_edge = Some(top.colouring.len() as u32);
+                grant.top_edge = Some(top.colouring.edges.len() as u32);
                 let is_placed = top.colouring.add(from, to, first);
                 assert!(is_placed, "no pod has more packets of a position than colours");
             }
         }
-    }
-
-    pub(crate) fn path(&self, grant: usize) -> &[u32] {
-        let begin = if grant == 0 { 0 } else { self.ends[grant - 1] };
-        &self.paths[begin as usize..self.ends[grant] as usize]
     }
 
     pub(crate) fn next_slot(&self) -> u64 {
@@ -243,14 +228,12 @@ fn of_tier(topology: &Topology, nodes: impl Iterator<Item = NodeIx>, tier: u8) -
     nodes.filter(is_of).collect()
 }
 
+/// Lower stage, pod of each rack, upper stages by position.
+type Tiers = (Stage, Vec<usize>, Vec<Top>);
+
 /// Returns the stages of a fat-tree-like network: pods alike inside, aggregation switches of one
 /// position on the same cores, and no position narrower above than below.
-fn three_tiers(
-    topology: &Topology,
-    rates: &[u64],
-    racks: &[NodeIx],
-    unit: u64,
-) -> Option<(Stage, Vec<usize>, Vec<Top>)> {
+fn three_tiers(topology: &Topology, rates: &[u64], racks: &[NodeIx], unit: u64) -> Option<Tiers> {
     let has_rack = |part: &Vec<NodeIx>| part.iter().any(|node| racks.contains(node));
     let pods: Vec<Vec<NodeIx>> = parts_below(topology, Tier(2)).into_iter().filter(has_rack).collect();
     let mut pod_of = vec![usize::MAX; racks.len()];
@@ -291,7 +274,6 @@ fn three_tiers(
     Some((lower, pod_of, tops?))
 }
 
-/// Returns the switches of the next tier, each once.
 fn above(topology: &Topology, node: NodeIx) -> Vec<NodeIx> {
     let tier = topology.node(node).tier;
     let mut above: Vec<NodeIx> = topology.out_links(node).iter().map(|link| topology.link(*link).to).collect();

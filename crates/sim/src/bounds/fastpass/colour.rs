@@ -1,7 +1,5 @@
-//! Edge colouring of bipartite multigraphs: always possible with as many colours as the maximum
-//! degree (König 1916).
+//! Edge colouring of bipartite multigraphs with as many colours as the largest degree (König 1916).
 
-/// No edge.
 const NONE: u32 = u32::MAX;
 
 /// A partial colouring: for every vertex and colour the edge that has it.
@@ -10,9 +8,8 @@ pub(crate) struct Colouring {
     colours: usize,
     left: Vec<u32>,
     right: Vec<u32>,
-    /// Ends and colour of every edge.
-    edges: Vec<(u32, u32, u32)>,
-    /// Edges to recolour.
+    /// Ends and colour of every edge, in the order of their addition.
+    pub(super) edges: Vec<(u32, u32, u32)>,
     chain: Vec<u32>,
 }
 
@@ -22,22 +19,11 @@ impl Colouring {
         Colouring { colours, left: table.clone(), right: table, edges: Vec::new(), chain: Vec::new() }
     }
 
-    /// Removes all edges.
     pub(crate) fn clear(&mut self) {
         for (u, v, colour) in self.edges.drain(..) {
             self.left[u as usize * self.colours + colour as usize] = NONE;
             self.right[v as usize * self.colours + colour as usize] = NONE;
         }
-    }
-
-    /// Returns the number of edges.
-    pub(crate) fn len(&self) -> usize {
-        self.edges.len()
-    }
-
-    /// Returns the colour of an edge; edges are numbered in the order of their addition.
-    pub(crate) fn colour(&self, edge: usize) -> usize {
-        self.edges[edge].2 as usize
     }
 
     /// Adds an edge from left vertex `u` to right vertex `v`, trying colours from `first` on; edges
@@ -70,9 +56,8 @@ impl Colouring {
         self.right[v * self.colours + colour] = edge;
     }
 
-    /// Exchanges colours `a` and `b` along the path that leaves right vertex `v` by `a`, which
-    /// frees `a` there. The path arrives at left vertices by `a` only, so it never meets the one
-    /// that lacks `a`.
+    /// Exchanges colours `a` and `b` along the path that leaves right vertex `v` by `a`, to free
+    /// `a` there. It arrives at left vertices by `a` only, so never at one that lacks `a`.
     fn swap_from(&mut self, v: usize, a: usize, b: usize) {
         self.chain.clear();
         let mut edge = self.right[v * self.colours + a];

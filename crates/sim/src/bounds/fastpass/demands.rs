@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use net::HostIx;
 
-/// Order of service of the arbiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// The pair served least recently.
     MaxMin,
     /// The pair with the flow of the fewest remaining packets.
     Srpt,
@@ -18,15 +16,13 @@ pub(crate) enum Order {
 struct Pair {
     src: HostIx,
     dst: HostIx,
-    /// Smallest first: the slot in which it was last served, or the remaining packets of its
-    /// shortest flow.
+    /// Smallest first: the slot of its last service, or the packets left of its shortest flow.
     key: (u64, u32),
     /// Flows and their remaining packets; the next one to send first.
     flows: VecDeque<(u32, u64)>,
     is_reachable: bool,
 }
 
-/// All demands.
 #[derive(Debug)]
 pub(crate) struct Demands {
     order: Order,
@@ -38,7 +34,6 @@ pub(crate) struct Demands {
     granted: Vec<u32>,
     refused: Vec<u32>,
     slot: u64,
-    /// Packets granted so far, per flow.
     sent: Vec<u64>,
 }
 
@@ -56,7 +51,6 @@ impl Demands {
         }
     }
 
-    /// Returns whether no pair can be served.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -87,7 +81,6 @@ impl Demands {
         }
     }
 
-    /// Updates which pairs are reachable.
     pub(crate) fn reconsider(&mut self, is_reachable: impl Fn(HostIx, HostIx) -> bool) {
         self.waiting.clear();
         for ix in 0..self.pairs.len() as u32 {
@@ -119,8 +112,7 @@ impl Demands {
         self.waiting.remove(position);
     }
 
-    /// Visits the pairs in order and grants a packet to those `admit` accepts. Returns the number
-    /// of grants.
+    /// Grants a packet to the pairs that `admit` accepts, in order. Returns the number of grants.
     pub(crate) fn match_pairs(&mut self, mut admit: impl FnMut(HostIx, HostIx) -> bool) -> usize {
         self.slot += 1;
         self.granted.clear();
@@ -132,7 +124,6 @@ impl Demands {
         self.granted.len()
     }
 
-    /// Takes the packet of a grant. Returns its flow and the remaining packets of that.
     pub(crate) fn take_packet(&mut self, grant: usize) -> (u32, u64) {
         let pair = &mut self.pairs[self.granted[grant] as usize];
         let (id, left) = pair.flows.front_mut().map_or((0, 0), |flow| {
@@ -150,7 +141,6 @@ impl Demands {
         (id, left)
     }
 
-    /// Puts the pairs in order for the next slot.
     pub(crate) fn end_slot(&mut self) {
         match self.order {
             Order::MaxMin => {
@@ -167,8 +157,7 @@ impl Demands {
         }
     }
 
-    /// Merges the two ordered lists: every granted flow has one packet less, so they keep their
-    /// order.
+    /// Merges the two lists. Granted flows have one packet less each, so they keep their order.
     fn merge(&mut self) {
         self.waiting.clear();
         let mut refused = self.refused.iter().copied().peekable();
@@ -207,8 +196,7 @@ impl Demands {
 mod tests {
     use super::*;
 
-    /// Grants one packet per slot to the first pair. Returns the flows in the order they are
-    /// served.
+    /// Grants a packet per slot to the first pair. Returns the flows in the order of service.
     fn one_at_a_time(order: Order, flows: &[(u32, u32, u64)], slots: usize) -> Vec<u32> {
         let mut demands = Demands::new(order, flows.len());
         for (id, (src, dst, packets)) in (0u32..).zip(flows) {

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 
+use super::paths::SlotPaths;
 use super::uplink;
 use crate::flows::NEVER;
 
-/// Time at which every link is free again. A packet may join a link in a slot if the link can begin
-/// to send it before the end of the slot. So fast links take several packets a slot, slow ones one
-/// every few slots, and none more than its rate.
+/// Time at which every link is free again. A packet may join a link that can begin to send it
+/// within the slot: fast links take several packets a slot, slow ones one every few slots.
 pub(crate) struct LinkSlots {
     routes: Rc<Routes>,
     far_end: Vec<NodeIx>,
@@ -24,9 +24,7 @@ pub(crate) struct LinkSlots {
     /// Nodes from which the present search has found no path, by the number of the search.
     dead_end: Vec<u64>,
     search: u64,
-    paths: Vec<u32>,
-    /// Ends of the paths granted in this slot.
-    ends: Vec<u32>,
+    pub(super) paths: SlotPaths,
 }
 
 impl LinkSlots {
@@ -41,12 +39,10 @@ impl LinkSlots {
             turn: 0,
             dead_end: vec![0; topology.nodes().len()],
             search: 0,
-            paths: Vec::new(),
-            ends: Vec::new(),
+            paths: SlotPaths::default(),
         }
     }
 
-    /// Returns whether any path exists.
     pub(crate) fn is_reachable(&self, src: HostIx, dst: HostIx) -> bool {
         let from = self.routes.class_node(self.routes.class_of(src));
         let ends = uplink(&self.routes, src).into_iter().chain(self.routes.last_link(dst));
@@ -57,7 +53,6 @@ impl LinkSlots {
     pub(crate) fn begin_slot(&mut self, now: u64) {
         self.now = now;
         self.paths.clear();
-        self.ends.clear();
     }
 
     /// Finds a path whose links can all begin a packet in this slot, and takes it.
@@ -66,18 +61,18 @@ impl LinkSlots {
         if up.into_iter().chain(down).any(|link| !self.can_begin(link)) {
             return false;
         }
-        let begin = self.paths.len();
-        self.paths.extend(up.map(|link| link.0));
+        let begin = self.paths.links.len();
+        self.paths.links.extend(up.map(|link| link.0));
         self.search += 1;
         let (from, to) = (self.routes.class_node(self.routes.class_of(src)), self.routes.class_of(dst));
         if !self.extend(from, to) {
-            self.paths.truncate(begin);
+            self.paths.links.truncate(begin);
             return false;
         }
-        self.paths.extend(down.map(|link| link.0));
-        self.ends.push(self.paths.len() as u32);
+        self.paths.links.extend(down.map(|link| link.0));
+        self.paths.end_path();
         self.turn = self.turn.wrapping_add(1);
-        for link in &self.paths[begin..] {
+        for link in &self.paths.links[begin..] {
             let free_at = &mut self.free_at[*link as usize];
             *free_at = (*free_at).max(self.now).saturating_add(self.packet_ps[*link as usize]);
         }
@@ -100,19 +95,14 @@ impl LinkSlots {
             if self.dead_end[next.ix()] == self.search || !self.can_begin(hop) {
                 continue;
             }
-            self.paths.push(hop.0);
+            self.paths.links.push(hop.0);
             if self.extend(next, to) {
                 return true;
             }
-            self.paths.pop();
+            self.paths.links.pop();
         }
         self.dead_end[node.ix()] = self.search;
         false
-    }
-
-    pub(crate) fn path(&self, grant: usize) -> &[u32] {
-        let begin = if grant == 0 { 0 } else { self.ends[grant - 1] };
-        &self.paths[begin as usize..self.ends[grant] as usize]
     }
 
     /// Returns the first slot after this one in which a busy link can begin a packet.

@@ -8,10 +8,10 @@
 //! when a demand arrives, so a single flow takes exactly its ideal time.
 //!
 //! Paths: in a Clos whose upper stages are as wide as the ones below, the matching is
-//! edge-coloured, so every packet has a path. Elsewhere, and while links have failed or are slow, a
-//! packet takes the first shortest path on which every link can begin to send it within the slot.
-//! The matching is then maximal only among those. The model does not charge waiting within a slot,
-//! on a link that carries several packets of it.
+//! edge-coloured, so every packet has a path. Elsewhere, or with failed or slow links, a packet
+//! takes the first shortest path on which every link can begin to send it within the slot, and the
+//! matching is maximal among those only. Waiting on a link that carries several packets of a slot
+//! is not charged.
 
 mod clos;
 mod colour;
@@ -51,7 +51,6 @@ struct Fastpass<'a> {
     hop: Vec<u64>,
     carried: Vec<u64>,
     sampler: Option<Sampler>,
-    /// Arrival time of the last granted packet of each flow.
     last_arrival: Vec<u64>,
 }
 
@@ -88,7 +87,6 @@ fn packet_bytes(scenario: &Scenario<'_>) -> u64 {
     u64::from(scenario.config.transport.packet_bytes())
 }
 
-/// Returns the time of a full packet on the fastest host link.
 fn slot_ps(scenario: &Scenario<'_>) -> u64 {
     let topology = scenario.topology;
     let is_host = |link: &&net::Link| topology.node(link.from).kind == NodeKind::Host;
@@ -100,23 +98,19 @@ impl Fastpass<'_> {
     fn play(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
         while self.ledger.is_open() {
             let next = self.next_slot_at().min(self.next_request()).min(self.ledger.next_event());
-            if next == NEVER {
-                self.ledger.wait_out();
+            if next != NEVER {
+                self.sample_until(next);
+            }
+            if !self.ledger.proceed(next, progress)? {
                 break;
             }
-            self.sample_until(next);
-            if !self.ledger.advance(next) {
-                break;
-            }
-            self.ledger.report(progress)?;
             self.step();
         }
         Ok(())
     }
 
-    /// Returns when the next slot begins; never while no pair can be served.
     fn next_slot_at(&self) -> u64 {
-        if self.demands.is_idle() { NEVER } else { self.next_slot.max(self.ledger.now()) }
+        if self.demands.is_idle() { NEVER } else { self.next_slot.max(self.ledger.now) }
     }
 
     fn next_request(&self) -> u64 {
@@ -124,7 +118,7 @@ impl Fastpass<'_> {
     }
 
     fn step(&mut self) {
-        let now = self.ledger.now();
+        let now = self.ledger.now;
         self.ledger.close_arrived();
         if let Some(rates) = self.ledger.changed_rates() {
             self.change_rates(rates);
@@ -149,7 +143,6 @@ impl Fastpass<'_> {
         self.demands.add(id, flow.src, flow.dst, packets, is_reachable);
     }
 
-    /// Applies changed rates: other paths, and perhaps other reachable pairs.
     fn change_rates(&mut self, rates: Vec<u64>) {
         let topology = self.scenario.topology;
         let alive: Vec<bool> = rates.iter().map(|rate| *rate > 0).collect();
@@ -167,7 +160,6 @@ impl Fastpass<'_> {
         self.hop = links.map(|(link, rate)| hop_ps(bytes, *rate, link.delay)).collect();
     }
 
-    /// Runs one slot: grants packets, assigns their paths, and updates their flows.
     fn grant_slot(&mut self, now: u64) {
         let assigner = &mut self.assigner;
         assigner.begin_slot(now);
@@ -207,8 +199,7 @@ impl Fastpass<'_> {
     }
 
     /// Returns when a full packet and the shorter last one have both arrived, given their arrival
-    /// times `full` and `short` without each other. The shorter one may overtake, but both need the
-    /// receiver's link.
+    /// times without each other. The shorter one may overtake, but both need the receiver's link.
     fn arrival_of_both(&self, link: usize, full: u64, short: u64, short_bytes: u64) -> u64 {
         let receiver = self.scenario.topology.link(LinkIx(link as u32)).to;
         if self.scenario.topology.out_links(receiver).len() > 1 {
@@ -233,25 +224,26 @@ impl Fastpass<'_> {
         let at = at.min(self.scenario.config.stop.until.map_or(NEVER, Time::as_ps));
         let carried = &self.carried;
         if let Some(sampler) = &mut self.sampler {
-            while sampler.next_at() <= at {
+            while sampler.next <= at {
                 sampler.sample(|link| carried[link as usize]);
             }
         }
     }
 
     fn outcome(mut self) -> Result<Outcome, SimError> {
-        let now = self.ledger.now();
+        let now = self.ledger.now;
         let mss = u64::from(self.scenario.config.transport.mss_bytes);
         for (id, granted) in self.demands.granted() {
             // At most one packet per slot is in flight.
             let late = self.last_arrival[id as usize].saturating_sub(now).div_ceil(self.slot);
             let size = self.scenario.flows.flows[id as usize].size_bytes;
-            self.ledger.record(id).delivered_bytes = (granted.saturating_sub(late) * mss).min(size - 1);
+            self.ledger.records[id as usize].delivered_bytes = (granted.saturating_sub(late) * mss).min(size - 1);
         }
         for (at, id) in self.ledger.undelivered() {
             let late = at.saturating_sub(now).div_ceil(self.slot);
             let size = self.scenario.flows.flows[id as usize].size_bytes;
-            self.ledger.record(id).delivered_bytes = (size.div_ceil(mss).saturating_sub(late) * mss).min(size - 1);
+            self.ledger.records[id as usize].delivered_bytes =
+                (size.div_ceil(mss).saturating_sub(late) * mss).min(size - 1);
         }
         let carried = &self.carried;
         let series = self.sampler.map(|sampler| sampler.finish(|link| carried[link as usize], now));
@@ -259,12 +251,10 @@ impl Fastpass<'_> {
     }
 }
 
-/// Returns the time of transmission and propagation over one link.
 fn hop_ps(bytes: u64, rate_bps: u64, delay: Time) -> u64 {
     if rate_bps == 0 { NEVER } else { serialisation_ps(bytes, rate_bps) + delay.as_ps() }
 }
 
-/// Returns the link of a host to its switch, as the assigners use it.
 pub(crate) fn uplink(routes: &Routes, host: net::HostIx) -> Option<LinkIx> {
     routes.last_link(host).map(LinkIx::reverse)
 }

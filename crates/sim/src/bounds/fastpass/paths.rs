@@ -9,25 +9,34 @@ use super::links::LinkSlots;
 use crate::flows::NEVER;
 use crate::links::port::serialisation_ps;
 
-/// Path assignment method.
+/// Paths of the packets granted in one slot.
+#[derive(Default)]
+pub(crate) struct SlotPaths {
+    pub(super) links: Vec<u32>,
+    /// End of each path in `links`.
+    pub(super) ends: Vec<u32>,
+}
+
+impl SlotPaths {
+    pub(super) fn clear(&mut self) {
+        self.links.clear();
+        self.ends.clear();
+    }
+
+    pub(super) fn end_path(&mut self) {
+        self.ends.push(self.links.len() as u32);
+    }
+}
+
 pub(crate) enum Assigner {
-    /// Any matching has paths, found by colouring.
     Clos(Box<Clos>),
-    /// Link by link.
     Links(Box<LinkSlots>),
 }
 
 impl Assigner {
-    /// Creates the assigner for a network with these routes and rates (bits per second, 0 for a
-    /// link that is down).
-    pub(crate) fn new(
-        topology: &Topology,
-        routes: &Rc<Routes>,
-        rates: &[u64],
-        packet_bytes: u64,
-        slot: u64,
-    ) -> Assigner {
-        let packet_ps = |rate: &u64| if *rate == 0 { NEVER } else { serialisation_ps(packet_bytes, *rate) };
+    /// `rates` are in bits per second, 0 for a link that is down.
+    pub(crate) fn new(topology: &Topology, routes: &Rc<Routes>, rates: &[u64], packet: u64, slot: u64) -> Assigner {
+        let packet_ps = |rate: &u64| if *rate == 0 { NEVER } else { serialisation_ps(packet, *rate) };
         let packet_ps: Vec<u64> = rates.iter().map(packet_ps).collect();
         match Clos::new(topology, routes, rates, &packet_ps, slot) {
             Some(clos) => Assigner::Clos(Box::new(clos)),
@@ -49,8 +58,7 @@ impl Assigner {
         }
     }
 
-    /// Grants a packet between these hosts in addition to those already granted in this slot.
-    /// Returns whether that is possible.
+    /// Grants one more packet in this slot, between these hosts. Returns whether that is possible.
     pub(crate) fn admit(&mut self, src: HostIx, dst: HostIx) -> bool {
         match self {
             Assigner::Clos(clos) => clos.admit(src, dst),
@@ -58,22 +66,21 @@ impl Assigner {
         }
     }
 
-    /// Fixes the paths of all grants of this slot.
     pub(crate) fn assign(&mut self) {
         if let Assigner::Clos(clos) = self {
             clos.assign();
         }
     }
 
-    /// Returns the links of a grant's path, by its number within the slot.
     pub(crate) fn path(&self, grant: usize) -> &[u32] {
-        match self {
-            Assigner::Clos(clos) => clos.path(grant),
-            Assigner::Links(links) => links.path(grant),
-        }
+        let paths = match self {
+            Assigner::Clos(clos) => &clos.paths,
+            Assigner::Links(links) => &links.paths,
+        };
+        let begin = if grant == 0 { 0 } else { paths.ends[grant - 1] };
+        &paths.links[begin as usize..paths.ends[grant] as usize]
     }
 
-    /// Returns when to try again after a slot in which no pair could be served.
     pub(crate) fn next_chance(&self) -> u64 {
         match self {
             Assigner::Clos(clos) => clos.next_slot(),

@@ -1,5 +1,4 @@
-//! No link carries more than its share of any slot, on any network, and matchings are as large as
-//! possible.
+//! No link carries more than its share of a slot, on any network; matchings are maximal.
 
 use std::rc::Rc;
 
@@ -23,8 +22,7 @@ fn assigner(topology: &Topology, rates: &[u64], slot: u64) -> Assigner {
     Assigner::new(topology, &Rc::new(Routes::new(topology, &alive)), rates, PACKET, slot)
 }
 
-/// Offers random pairs for many slots and checks every path and every link. Returns packets granted
-/// per slot.
+/// Offers random pairs for many slots, checks paths and links. Returns grants per slot.
 fn exercise(topology: &Topology, rates: &[u64], slots: u64, partner: &mut dyn FnMut(u32) -> u32) -> f64 {
     let hosts = topology.hosts().len() as u32;
     let is_host = |link: &net::Link| topology.hosts().contains(&link.from);

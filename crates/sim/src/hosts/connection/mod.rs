@@ -1,6 +1,5 @@
-//! State of flows with several connections: MPTCP's subflows, which share the data, and RepFlow's
-//! copies, each of which carries all of it (mechanisms.md P11, P19). Every connection of such a
-//! flow has a slot.
+//! State of flows with several connections (mechanisms.md P11, P19): MPTCP's subflows share the
+//! data, RepFlow's copies each carry all of it. Every connection of such a flow has a slot.
 
 mod open;
 mod schedule;
@@ -9,6 +8,7 @@ use std::collections::VecDeque;
 
 use balance::{Connection as Plan, Copies, Coupling, Subflows};
 
+use crate::bits::{has, put, take};
 use crate::flows::Slot;
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
@@ -19,10 +19,10 @@ use crate::transport::transport_params::TransportParams;
 /// Maximum initial capacity of a subflow's map; larger windows let it grow.
 const MAP_CAPACITY: u32 = 1024;
 
-/// A set of segments that fills from below: everything before `next`, and some within a window
-/// above.
+/// A set of segments that fills from below: all before `next`, and some in a window above.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSet {
+    /// The lowest segment not in the set.
     next: u32,
     /// A ring of bits for the segments from `next` on; its length is a power of two.
     bits: Vec<u64>,
@@ -35,22 +35,10 @@ impl SegmentSet {
         self.bits.resize(words, 0);
     }
 
-    /// Returns the lowest segment not in the set.
-    #[inline]
-    pub(crate) fn next(&self) -> u32 {
-        self.next
-    }
-
-    #[inline]
-    fn bit_of(&self, segment: u32) -> (usize, u64) {
-        ((segment >> 6) as usize & (self.bits.len() - 1), 1 << (segment & 63))
-    }
-
     /// Returns whether a segment below `next` + window is in the set.
     #[inline]
     pub(crate) fn contains(&self, segment: u32) -> bool {
-        let (word, bit) = self.bit_of(segment);
-        segment < self.next || self.bits[word] & bit != 0
+        segment < self.next || has(&self.bits, segment)
     }
 
     /// Adds a segment below `next` + window. Returns whether it is new.
@@ -59,20 +47,14 @@ impl SegmentSet {
         if self.contains(segment) {
             return false;
         }
-        let (word, bit) = self.bit_of(segment);
-        self.bits[word] |= bit;
-        loop {
-            let (word, bit) = self.bit_of(self.next);
-            if self.bits[word] & bit == 0 {
-                return true;
-            }
-            self.bits[word] &= !bit;
+        put(&mut self.bits, segment);
+        while take(&mut self.bits, self.next) {
             self.next += 1;
         }
+        true
     }
 }
 
-/// One connection of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowConnection {
     /// Its slot, or [`NIL`] once that is closed.
@@ -80,8 +62,7 @@ pub(crate) struct FlowConnection {
     pub(crate) source_port: u16,
     /// First link of its data, if copies must differ in it.
     pub(crate) first_hop: u32,
-    /// Data segments carried by its unacknowledged segments, in order of its sequence numbers (the
-    /// mapping of RFC 8684 §3.3).
+    /// Data segments of its unacknowledged segments, in their order (the map of RFC 8684 §3.3).
     map: VecDeque<u32>,
     /// Sequence number of the first entry of the map: the lowest not acknowledged.
     map_base: u32,
@@ -89,10 +70,8 @@ pub(crate) struct FlowConnection {
     reinjected: u32,
 }
 
-/// A flow with several connections.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FlowConnections {
-    /// Position in the flow list.
     pub(crate) id: u32,
     pub(crate) started: u64,
     pub(crate) segments: u32,
@@ -100,18 +79,13 @@ pub(crate) struct FlowConnections {
     /// Connections by ordinal; those beyond `opened` belong to a previous flow.
     connections: Vec<FlowConnection>,
     pub(crate) opened: usize,
-    /// Result of the flow; meaningful once it has ended.
     pub(crate) end: FlowEnd,
     pub(crate) fct: u64,
     pub(crate) sender_fct: u64,
-    /// State of each subflow for coupled congestion control.
     pub(crate) paths: [Path; MAX_SUBFLOWS],
-    /// Next data segment that no subflow has taken.
     next: u32,
-    /// Data segments known to the sender to have arrived, from the acknowledgements of the
-    /// subflows.
+    /// Data segments that acknowledgements of subflows have named.
     acked: SegmentSet,
-    /// Data segments that arrived.
     pub(crate) arrived: SegmentSet,
     /// Data segments for other subflows that timed out on a subflow (its ordinal).
     reinject: VecDeque<(u32, u8)>,
@@ -125,15 +99,12 @@ pub(crate) struct FlowConnections {
 /// Effect of an acknowledgement on a subflow for the whole connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
-    /// Data is still unacknowledged or unsent.
     Going,
-    /// All data is known to have arrived.
     Done,
 }
 
 impl FlowConnections {
-    /// Returns whether there is data for a subflow: data that timed out elsewhere, or new data
-    /// within the window.
+    /// Returns whether there is data for a subflow: timed out elsewhere, or new in the window.
     fn has_data_for(&mut self, ordinal: u8, window: u32) -> bool {
         while let Some((segment, _)) = self.reinject.front().copied() {
             if !self.acked.contains(segment) {
@@ -147,24 +118,16 @@ impl FlowConnections {
         if self.next == self.segments {
             return false;
         }
-        let is_open = self.next - self.acked.next() < window;
+        let is_open = self.next - self.acked.next < window;
         self.is_window_full |= !is_open;
         is_open
     }
 
-    /// Returns the connections in the order in which they were opened.
     pub(crate) fn opened_connections(&self) -> impl Iterator<Item = &FlowConnection> {
         self.connections[..self.opened].iter()
     }
 
-    /// Returns whether subflows have taken at least `bytes` of data, in segments of `mss`, but not
-    /// all data.
-    pub(crate) fn has_more_after(&self, bytes: u64, mss: u32) -> bool {
-        self.next < self.segments && u64::from(self.next) * u64::from(mss) >= bytes
-    }
-
-    /// Takes the next data segment for a subflow that has data. Returns whether another subflow
-    /// sent it before.
+    /// Takes the next data segment for a subflow. Returns whether another subflow sent it before.
     fn take(&mut self, ordinal: u8) -> bool {
         let reinjected = self.reinject.front().is_some_and(|(_, origin)| *origin != ordinal);
         let segment = if reinjected {
@@ -177,21 +140,19 @@ impl FlowConnections {
         reinjected
     }
 
-    /// Returns the data segment that the unacknowledged segment `seq` of a subflow carries.
     #[inline]
     fn mapped(&self, ordinal: u8, seq: u32) -> u32 {
         let child = &self.connections[usize::from(ordinal)];
         child.map[(seq - child.map_base) as usize]
     }
 
-    /// Returns the payload of data segment `segment`, given that full ones carry `mss`.
     fn payload(&self, segment: u32, mss: u32) -> u32 {
         if segment + 1 == self.segments { self.last_bytes } else { mss }
     }
 
     /// Records that everything below `una` is acknowledged on subflow `ordinal`.
     pub(crate) fn acknowledge(&mut self, ordinal: u8, una: u32) -> Progress {
-        let before = self.acked.next();
+        let before = self.acked.next;
         let child = &mut self.connections[usize::from(ordinal)];
         while child.map_base < una
             && let Some(segment) = child.map.pop_front()
@@ -199,15 +160,14 @@ impl FlowConnections {
             child.map_base += 1;
             self.acked.insert(segment);
         }
-        if self.acked.next() > before && self.is_window_full {
+        if self.acked.next > before && self.is_window_full {
             self.is_window_full = false;
             self.is_woken = true;
         }
-        if self.acked.next() == self.segments { Progress::Done } else { Progress::Going }
+        if self.acked.next == self.segments { Progress::Done } else { Progress::Going }
     }
 
-    /// Handles a time-out: offers the outstanding segments below `high` that were not offered
-    /// before to the other subflows.
+    /// Offers the outstanding segments below `high` to the other subflows, each once.
     pub(crate) fn offer_outstanding(&mut self, ordinal: u8, high: u32) {
         let child = &mut self.connections[usize::from(ordinal)];
         let from = child.reinjected.max(child.map_base);
@@ -221,7 +181,6 @@ impl FlowConnections {
     }
 }
 
-/// All flows of a run with several connections, and their parameters.
 pub(crate) struct ConnectionTable {
     plan: Plan,
     /// Receive window shared by the subflows of a connection, segments.
@@ -235,7 +194,6 @@ impl ConnectionTable {
         ConnectionTable { plan, window, list: Vec::new(), free: Vec::new() }
     }
 
-    /// Returns whether a flow of this size gets several connections.
     pub(crate) fn uses_several(&self, size_bytes: u64) -> bool {
         match self.plan {
             Plan::Single => false,
@@ -252,10 +210,9 @@ impl ConnectionTable {
         if let Plan::Copies(copies) = self.plan { Some(copies) } else { None }
     }
 
-    /// Opens the object for a flow, without any connection yet.
     pub(crate) fn open(&mut self, id: u32, started: u64, segments: u32, last_bytes: u32) -> u32 {
         let ix = self.free.pop().unwrap_or_else(|| {
-            self.list.push(FlowConnections::unused());
+            self.list.push(FlowConnections::default());
             (self.list.len() - 1) as u32
         });
         let words = match self.plan {
@@ -274,7 +231,6 @@ impl ConnectionTable {
         ix
     }
 
-    /// Registers a newly opened slot of the connection.
     pub(crate) fn admit(&mut self, ix: u32, slot: u32, source_port: u16, first_hop: u32, max_window: u32) {
         let room = if self.subflows().is_some() { max_window.min(MAP_CAPACITY) as usize + 1 } else { 0 };
         let c = &mut self.list[ix as usize];
@@ -289,8 +245,7 @@ impl ConnectionTable {
         c.opened += 1;
     }
 
-    /// Removes a closed slot from the connection. Returns whether it was the last; the connection
-    /// is then removed.
+    /// Removes a closed slot. Returns whether it was the last; the connection then goes too.
     pub(crate) fn leave(&mut self, ix: u32, ordinal: u8) -> bool {
         let c = &mut self.list[ix as usize];
         c.connections[usize::from(ordinal)].slot = NIL;
@@ -314,8 +269,7 @@ impl ConnectionTable {
         slots
     }
 
-    /// Returns whether the slot could send a segment of data that no subflow of its flow has to
-    /// send now.
+    /// Returns whether the slot has space for shared data, and there is some.
     pub(crate) fn can_pull(&mut self, slot: &Slot, params: &TransportParams) -> bool {
         self.subflows().is_some()
             && !slot.is_sender_done
@@ -324,8 +278,7 @@ impl ConnectionTable {
             && self.list[slot.connection as usize].has_data_for(slot.ordinal, self.window)
     }
 
-    /// Gives the slot its next data segment, after [`ConnectionTable::can_pull`]. Returns its
-    /// sequence number on the slot.
+    /// Gives the slot its next data segment. Returns its sequence number on the slot.
     pub(crate) fn pull(&mut self, slot: &mut Slot, params: &TransportParams) -> Option<(u32, bool)> {
         let reinjected = self.list[slot.connection as usize].take(slot.ordinal);
         // New on this subflow, but retransmitted data.
@@ -334,7 +287,6 @@ impl ConnectionTable {
         slot.sender.next_segment(params)
     }
 
-    /// Returns the payload of segment `seq` of a slot.
     pub(crate) fn payload(&self, slot: &Slot, seq: u32, mss: u32) -> u32 {
         let c = &self.list[slot.connection as usize];
         match self.plan {
@@ -361,11 +313,10 @@ impl ConnectionTable {
     pub(crate) fn note_path(&mut self, slot: &Slot, params: &TransportParams, acked: u32, has_lost: bool) {
         let sender = &slot.sender;
         let path = &mut self.list[slot.connection as usize].paths[usize::from(slot.ordinal)];
-        path.update(sender.window(params), sender.srtt(), sender.threshold(), acked, has_lost);
+        path.update(sender.window(params), sender.srtt, sender.ssthresh, acked, has_lost);
     }
 
-    /// Records the arrival of a segment of a slot, for the first time on that slot if `is_new`.
-    /// Returns whether it completes the flow.
+    /// Records an arrival at a slot, the first one if `is_new`. Returns whether it ends the flow.
     pub(crate) fn note_arrival(&mut self, slot: &Slot, seq: u32, is_new: bool, now: u64, mss: u32) -> bool {
         let c = &mut self.list[slot.connection as usize];
         if !is_new {
@@ -377,7 +328,7 @@ impl ConnectionTable {
                 if !c.arrived.insert(segment) {
                     c.duplicate_bytes += u64::from(c.payload(segment, mss));
                 }
-                c.arrived.next() == c.segments
+                c.arrived.next == c.segments
             }
             _ => slot.receiver.next == slot.segments,
         };
@@ -390,48 +341,23 @@ impl ConnectionTable {
     }
 }
 
-impl FlowConnections {
-    fn unused() -> FlowConnections {
-        FlowConnections {
-            id: NIL,
-            started: 0,
-            segments: 0,
-            last_bytes: 0,
-            connections: Vec::new(),
-            opened: 0,
-            end: FlowEnd::Running,
-            fct: 0,
-            sender_fct: 0,
-            paths: [Path::default(); MAX_SUBFLOWS],
-            next: 0,
-            acked: SegmentSet::default(),
-            arrived: SegmentSet::default(),
-            reinject: VecDeque::new(),
-            is_window_full: false,
-            is_woken: false,
-            duplicate_bytes: 0,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
     proptest::proptest! {
-        /// Compares with an ordinary set, with additions anywhere within the window, repeated ones
-        /// too.
+        /// Compares with an ordinary set: additions anywhere within the window, repeated ones too.
         #[test]
         fn a_segment_set_is_a_set(offsets in proptest::collection::vec(0u32..120, 1..800)) {
             let (mut set, mut model) = (SegmentSet::default(), BTreeSet::new());
             set.reset(2);
             for offset in offsets {
-                let segment = (set.next() + offset).saturating_sub(10);
+                let segment = (set.next + offset).saturating_sub(10);
                 proptest::prop_assert_eq!(set.insert(segment), model.insert(segment));
                 proptest::prop_assert!(set.contains(segment));
                 let next = (0..).find(|s| !model.contains(s)).unwrap();
-                proptest::prop_assert_eq!(set.next(), next);
+                proptest::prop_assert_eq!(set.next, next);
                 proptest::prop_assert!(!set.contains(next));
             }
         }
@@ -478,8 +404,7 @@ mod tests {
             offered.push(c.mapped(1, 6 + offered.len() as u32));
         }
         assert_eq!(offered, [1, 2, 3]);
-        // The original arrives after all; the second copy is acknowledged later and changes
-        // nothing.
+        // The original arrives after all; a later acknowledgement of the copy changes nothing.
         c.acknowledge(0, 4);
         assert_eq!(c.acknowledge(1, 9), Progress::Done);
     }

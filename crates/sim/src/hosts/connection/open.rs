@@ -2,11 +2,11 @@
 
 use balance::hash::{flow_key, mix};
 use balance::{Race, Subflows};
-use net::HostIx;
+use net::{FiveTuple, HostIx, address};
+use openflow::headers::protocol;
 
 use crate::engine::Engine;
-use crate::flows::{NewFlow, OPEN_ENDED};
-use crate::openflow::NewTuple;
+use crate::flows::{OPEN_ENDED, Slot};
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
 use crate::queue::NIL;
@@ -14,13 +14,6 @@ use crate::transport::transport_params::CongestionParams;
 
 /// Number of source ports tried for a copy before it accepts one with a first hop already used.
 const PORT_TRIES: u64 = 256;
-
-/// Properties that distinguish a connection of a flow from the others.
-struct ConnectionSlot {
-    connection: u32,
-    ordinal: u8,
-    source_port: u16,
-}
 
 impl Engine<'_> {
     pub(crate) fn start_flow(&mut self, id: u32) {
@@ -37,13 +30,12 @@ impl Engine<'_> {
         if self.connections.uses_several(size) {
             return self.start_several(id);
         }
-        let slot =
-            self.open_slot(id, &ConnectionSlot { connection: NIL, ordinal: 0, source_port: self.source_port(id, 0) });
+        let slot = self.open_slot(id, NIL, 0, self.source_port(id, 0));
         self.begin(slot, self.params.handshake);
     }
 
     fn start_several(&mut self, id: u32) {
-        let (segments, last_bytes) = self.segments_of(id);
+        let (segments, last_bytes) = self.segments_for(self.list.flows[id as usize].size_bytes);
         let connection = self.connections.open(id, self.network.now, segments, last_bytes);
         if let Some(subflows) = self.connections.subflows() {
             let count = if subflows.open_after_bytes == 0 { subflows.count } else { 1 };
@@ -58,7 +50,6 @@ impl Engine<'_> {
         self.begin_from(connection, 0, handshake);
     }
 
-    /// Opens subflows until there are `count`.
     pub(crate) fn open_subflows(&mut self, connection: u32, count: usize) {
         let opened = self.connections.get_mut(connection).opened;
         for _ in opened..count {
@@ -68,17 +59,16 @@ impl Engine<'_> {
         self.begin_from(connection, opened, self.params.handshake);
     }
 
-    /// Opens the other subflows of a flow if its first one has sent enough.
     pub(crate) fn open_subflows_if_due(&mut self, flow: u32) {
         let connection = self.slots.get_mut(flow).connection;
         let Some(Subflows { count, open_after_bytes, .. }) = self.connections.subflows() else { return };
         let c = self.connections.get_mut(connection);
-        if c.opened < usize::from(count) && c.has_more_after(open_after_bytes, self.params.mss) {
+        let has_more = c.next < c.segments && u64::from(c.next) * u64::from(self.params.mss) >= open_after_bytes;
+        if c.opened < usize::from(count) && has_more {
             self.open_subflows(connection, usize::from(count));
         }
     }
 
-    /// Lets the slots of a connection send, from ordinal `first` on.
     fn begin_from(&mut self, connection: u32, first: usize, handshake: bool) {
         for slot in self.connections.slots(connection).into_iter().skip(first).filter(|slot| *slot != NIL) {
             self.begin(slot, handshake);
@@ -98,38 +88,39 @@ impl Engine<'_> {
     fn admit(&mut self, connection: u32, source_port: u16, first_hop: u32) {
         let c = self.connections.get_mut(connection);
         let (id, ordinal) = (c.id, c.opened as u8);
-        let slot = self.open_slot(id, &ConnectionSlot { connection, ordinal, source_port });
+        let slot = self.open_slot(id, connection, ordinal, source_port);
         self.connections.admit(connection, slot, source_port, first_hop, self.params.tcp.max_window);
     }
 
-    fn open_slot(&mut self, id: u32, description: &ConnectionSlot) -> u32 {
+    fn open_slot(&mut self, id: u32, connection: u32, ordinal: u8, source_port: u16) -> u32 {
         let flow = &self.list.flows[id as usize];
-        let (segments, last_bytes) = self.segments_of(id);
-        let is_subflow = description.connection != NIL && self.connections.subflows().is_some();
-        let opened = self.slots.open(
-            &NewFlow {
-                id,
-                connection: description.connection,
-                ordinal: description.ordinal,
-                src: flow.src.0,
-                dst: flow.dst.0,
-                classes: [self.fabric.host_class[flow.dst.ix()], self.fabric.host_class[flow.src.ix()]],
-                hashes: self.hashes(id, description.source_port),
-                started: self.network.now,
-                segments: if is_subflow { OPEN_ENDED } else { segments },
-                last_bytes,
-                priority: self.params.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
-            },
-            &self.params.tcp,
-            self.params.bitmap_words,
-        );
+        let (segments, last_bytes) = self.segments_for(flow.size_bytes);
+        let is_subflow = connection != NIL && self.connections.subflows().is_some();
+        let [data_hash, ack_hash] = self.hashes(id, source_port);
+        let slot = Slot {
+            id,
+            connection,
+            ordinal,
+            src: flow.src.0,
+            dst: flow.dst.0,
+            data_class: self.fabric.host_class[flow.dst.ix()],
+            ack_class: self.fabric.host_class[flow.src.ix()],
+            data_hash,
+            ack_hash,
+            started: self.network.now,
+            segments: if is_subflow { OPEN_ENDED } else { segments },
+            last_bytes,
+            priority: self.params.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
+            ..Slot::default()
+        };
+        let opened = self.slots.open(slot, &self.params.tcp, self.params.bitmap_words);
         if let CongestionParams::Rate(_) = self.params.tcp.congestion {
             let links = self.topology.out_links(net::NodeIx(flow.src.0)).iter();
             let rate = links.map(|link| self.topology.link(*link).rate.as_bps()).max();
             self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
         }
         self.fabric.edges.forget_paths(opened);
-        self.name_flow(opened, id, description.source_port);
+        self.name_flow(opened, id, source_port);
         opened
     }
 
@@ -138,15 +129,10 @@ impl Engine<'_> {
         let dst_port = self.destination_port(id);
         let Some(controlled) = &mut self.controlled else { return };
         let flow = &self.list.flows[id as usize];
-        let is_tcp = self.params.is_tcp;
-        let named = NewTuple { id, src: flow.src, dst: flow.dst, src_port, dst_port, is_tcp, size: flow.size_bytes };
-        controlled.flow_opened(self.network.now, slot, &named);
+        let (src, dst) = (address::host_ipv4(flow.src), address::host_ipv4(flow.dst));
+        let protocol = if self.params.is_tcp { protocol::TCP } else { protocol::UDP };
+        controlled.flow_opened(self.network.now, slot, id, flow, FiveTuple { src, dst, protocol, src_port, dst_port });
         self.follow_up();
-    }
-
-    /// Returns the number of segments of a flow and the payload of the last.
-    fn segments_of(&self, id: u32) -> (u32, u32) {
-        self.segments_for(self.list.flows[id as usize].size_bytes)
     }
 
     /// Returns the number of segments of `size` bytes and the payload of the last.
@@ -166,16 +152,14 @@ impl Engine<'_> {
         5001 + (mix(self.port_seed ^ u64::from(id)) >> 32) as u16 % 32
     }
 
-    /// Returns the hashes of data and of ACKs.
     fn hashes(&self, id: u32, source_port: u16) -> [u64; 2] {
         let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);
         let to = self.destination_port(id);
         [flow_key(src, dst, 6, source_port, to), flow_key(dst, src, 6, to, source_port)]
     }
 
-    /// Returns a source port for the next connection of a flow that none of the others has, and its
-    /// first hop. If `is_distinct`, the first hop of its data also differs from those of the others, as long as
-    /// there is another one.
+    /// Returns a source port that no other connection of the flow has, and the first hop of its
+    /// data: one that the others do not have if `is_distinct` and possible.
     fn free_port(&mut self, connection: u32, is_distinct: bool) -> (u16, u32) {
         let id = self.connections.get_mut(connection).id;
         let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);

@@ -1,16 +1,14 @@
-//! Running flows with several connections: subflows that share data, copies that race, and the
-//! effect of the end of one connection on the others.
+//! Running flows with several connections: shared data, races, and the end of one of them.
 
 use crate::engine::Engine;
 use crate::flows::NEVER;
 use crate::hosts::connection::Progress;
-use crate::outcome::{FlowEnd, FlowRecord};
+use crate::outcome::FlowEnd;
 use crate::queue::NIL;
 use crate::transport::tcp::Reply;
 
 impl Engine<'_> {
-    /// Returns the next segment of a slot, and whether it was sent before. The segment belongs to the
-    /// slot alone or to the shared data.
+    /// Returns the next segment, of the slot or of the shared data, and whether it was sent before.
     pub(crate) fn next_segment(&mut self, flow: u32) -> Option<(u32, bool)> {
         let slot = self.slots.get_mut(flow);
         let own = slot.sender.next_segment(&self.params.tcp);
@@ -23,7 +21,6 @@ impl Engine<'_> {
         self.connections.pull(slot, &self.params.tcp)
     }
 
-    /// Returns whether [`Engine::next_segment`] would return a segment.
     #[inline]
     pub(crate) fn can_send(&mut self, flow: u32) -> bool {
         let slot = self.slots.get_mut(flow);
@@ -31,9 +28,8 @@ impl Engine<'_> {
             || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.tcp))
     }
 
-    /// Returns the slot that uses the turn of slot `turn` at the interface. New data goes to the
-    /// subflow with the lowest round-trip time that has window space. A subflow retransmits its own
-    /// segments itself.
+    /// Returns the slot that uses the turn of slot `turn`: new data goes to the subflow with space
+    /// and the lowest round-trip time. A subflow retransmits its own segments itself.
     #[inline]
     pub(crate) fn sender_of_turn(&mut self, turn: u32) -> u32 {
         if self.slots.get_mut(turn).connection == NIL { turn } else { self.preferred_subflow(turn) }
@@ -44,10 +40,10 @@ impl Engine<'_> {
         if slot.sender.can_send(&self.params.tcp) || !self.connections.can_pull(slot, &self.params.tcp) {
             return turn;
         }
-        let mut best = (rank(slot.sender.srtt()), turn);
+        let mut best = (rank(slot.sender.srtt), turn);
         for other in self.connections.slots(slot.connection).into_iter().filter(|other| *other != NIL) {
             let slot = self.slots.get_mut(other);
-            let srtt = rank(slot.sender.srtt());
+            let srtt = rank(slot.sender.srtt);
             if srtt < best.0 && self.connections.can_pull(slot, &self.params.tcp) {
                 best = (srtt, other);
             }
@@ -58,7 +54,7 @@ impl Engine<'_> {
     /// Lets all connections of a flow send, those with the lowest round-trip times first.
     pub(crate) fn pump_all(&mut self, connection: u32) {
         let mut slots = self.connections.slots(connection);
-        slots.sort_by_key(|slot| if *slot == NIL { u64::MAX } else { rank(self.slots.get_mut(*slot).sender.srtt()) });
+        slots.sort_by_key(|slot| if *slot == NIL { u64::MAX } else { rank(self.slots.get_mut(*slot).sender.srtt) });
         for slot in slots.into_iter().filter(|slot| *slot != NIL) {
             let s = self.slots.get_mut(slot);
             if !s.is_sender_done && !s.is_connecting {
@@ -67,8 +63,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sends after an acknowledgement: on the subflow it arrived on, or on all if the shared
-    /// receive window has opened.
+    /// Sends on the subflow acknowledged, or on all if the shared receive window has opened.
     pub(crate) fn pump_after_ack(&mut self, flow: u32) {
         let connection = self.slots.get_mut(flow).connection;
         if connection != NIL && std::mem::take(&mut self.connections.get_mut(connection).is_woken) {
@@ -78,8 +73,7 @@ impl Engine<'_> {
         self.pump(flow);
     }
 
-    /// Applies an acknowledgement to the flow. Returns whether the flow has ended for all its
-    /// senders.
+    /// Applies an acknowledgement to the flow. Returns whether all its senders have finished.
     pub(crate) fn note_shared_ack(&mut self, flow: u32, una_before: u32, reply: Reply) -> bool {
         let slot = self.slots.get_mut(flow);
         let (connection, ordinal) = (slot.connection, slot.ordinal);
@@ -90,7 +84,7 @@ impl Engine<'_> {
             }
             return false;
         }
-        let una = slot.sender.una();
+        let una = slot.sender.una;
         let has_lost = matches!(reply, Reply::Retransmit(_)) && una == una_before;
         self.connections.note_path(slot, &self.params.tcp, una - una_before, has_lost);
         if self.connections.get_mut(connection).acknowledge(ordinal, una) == Progress::Going {
@@ -101,7 +95,6 @@ impl Engine<'_> {
         true
     }
 
-    /// Handles the moment when the sender knows that everything has arrived.
     fn note_sender_end(&mut self, connection: u32) {
         let now = self.network.now;
         let c = self.connections.get_mut(connection);
@@ -110,8 +103,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Ends all connections of a flow but `kept`. Their packets in the network drain, since they
-    /// precede the reset.
+    /// Ends all connections of a flow but `kept`. Their packets drain: they precede the reset.
     pub(crate) fn reset_others(&mut self, connection: u32, kept: u32) {
         for slot in self.connections.slots(connection) {
             if slot == NIL || slot == kept || self.slots.get_mut(slot).is_sender_done {
@@ -133,28 +125,26 @@ impl Engine<'_> {
         }
     }
 
-    /// Handles a time-out of a subflow: the others send what it has outstanding. Opens them if they
-    /// do not exist yet.
+    /// Handles a time-out: the other subflows, opened if need be, send what is outstanding.
     pub(crate) fn note_subflow_timeout(&mut self, flow: u32) {
         let Some(subflows) = self.connections.subflows() else { return };
         let slot = self.slots.get_mut(flow);
         let (connection, ordinal) = (slot.connection, slot.ordinal);
         self.connections.note_path(slot, &self.params.tcp, 0, true);
         let c = self.connections.get_mut(connection);
-        c.offer_outstanding(ordinal, slot.sender.high());
+        c.offer_outstanding(ordinal, slot.sender.high);
         if c.opened < usize::from(subflows.count) {
             self.open_subflows(connection, usize::from(subflows.count));
         }
         self.pump_all(connection);
     }
 
-    /// Handles a connection that failed. The flow fails if it was the last; else the others carry
-    /// on with its data.
+    /// Handles a failed connection: the others go on with its data; without any the flow fails.
     pub(crate) fn abort_connection(&mut self, flow: u32) {
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
         slot.sender.stop();
-        let (connection, ordinal, high) = (slot.connection, slot.ordinal, slot.sender.high());
+        let (connection, ordinal, high) = (slot.connection, slot.ordinal, slot.sender.high);
         let others = self.connections.slots(connection);
         let is_last = others.into_iter().all(|slot| slot == NIL || self.slots.get_mut(slot).is_sender_done);
         let is_shared = self.connections.subflows().is_some();
@@ -170,8 +160,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Adds a slot's counters to the record of its flow, and sets there the result of the whole
-    /// flow.
     pub(crate) fn add_to_record(&mut self, flow: u32) {
         let path_changes = self.fabric.edges.path_changes(flow);
         let now = self.network.now;
@@ -185,28 +173,17 @@ impl Engine<'_> {
         record.fct = net::Time::from_ps(if c.end == FlowEnd::Running { now - c.started } else { c.fct });
         record.sender_fct = net::Time::from_ps(c.sender_fct);
         if is_shared {
-            record.delivered_bytes = (u64::from(c.arrived.next()) * mss).min(size);
+            record.delivered_bytes = (u64::from(c.arrived.next) * mss).min(size);
             record.duplicate_bytes = c.duplicate_bytes;
         } else {
-            // Each copy delivered a prefix of the flow; everything but the longest prefix was
-            // redundant.
+            // Each copy delivered a prefix of the flow; all but the longest was redundant.
             let delivered = (u64::from(slot.receiver.next) * mss).min(size);
             record.duplicate_bytes += delivered.min(record.delivered_bytes);
             record.delivered_bytes = record.delivered_bytes.max(delivered);
         }
-        add_tally(record, &slot.tally, path_changes);
+        slot.tally.add_to(record);
+        record.path_changes += path_changes;
     }
-}
-
-fn add_tally(record: &mut FlowRecord, t: &crate::flows::Tally, path_changes: u32) {
-    record.packets_sent += t.packets;
-    record.retransmitted += t.retransmitted;
-    record.spurious += t.spurious;
-    record.timeouts += t.timeouts;
-    record.fast_retransmits += t.fast_retransmits;
-    record.reordered += t.reordered;
-    record.reorder_extent = record.reorder_extent.max(t.extent);
-    record.path_changes += path_changes;
 }
 
 /// Returns the order of preference: unmeasured subflows last.

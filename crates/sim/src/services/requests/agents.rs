@@ -9,16 +9,12 @@ use super::Requests;
 use crate::flows::NEVER;
 use crate::services::{AgentConfig, ReportsTo};
 
-/// Source port of in-band reports.
 const SOURCE_PORT: u16 = 9_876;
-/// Length of the headers of Ethernet, IPv4 and UDP.
 const HEADERS_LEN: usize = 14 + 20 + 8;
 
-/// An agent: it pauses, measures and reports, in a loop.
 #[derive(Debug)]
 pub(super) struct Agent {
     config: Option<AgentConfig>,
-    /// Time of its next measurement or report.
     next: u64,
     /// Core time used when the current measurement began; `None` while it pauses.
     since: Option<u64>,
@@ -26,11 +22,8 @@ pub(super) struct Agent {
     jobs: (u32, u64),
 }
 
-/// A report to send.
 pub(crate) enum Report {
-    /// Over the management network.
     Direct(HostIx, ServerStats),
-    /// As a frame of a host.
     InBand(u32, Vec<u8>),
 }
 
@@ -39,17 +32,14 @@ impl Agent {
         Agent { config, next: config.map_or(NEVER, |agent| agent.pause.as_ps()), since: None, jobs: (0, 0) }
     }
 
-    /// Counts a completed job that took `took` picoseconds.
     pub(super) fn note_job(&mut self, took: u64) {
         self.jobs = (self.jobs.0 + 1, self.jobs.1 + took);
     }
 
-    /// Returns when the agent must be called next.
     pub(super) fn next(&self) -> Option<u64> {
         self.config.map(|_| self.next)
     }
 
-    /// Advances the agent to `now`. Returns its measurement if a report is due.
     fn poll(&mut self, now: u64, busy: u64, connections: u32, cores: u32) -> Option<ServerStats> {
         let config = self.config.filter(|_| self.next <= now)?;
         let Some(since) = self.since.take() else {
@@ -70,13 +60,11 @@ impl Agent {
 }
 
 impl Requests<'_> {
-    /// Returns when an agent or a server must be called next.
     pub(crate) fn next_due(&self) -> Option<u64> {
         let due = |server: &super::Server| server.agent.next().into_iter().chain(server.processor.next_done()).min();
         self.servers.iter().filter_map(due).min()
     }
 
-    /// Takes the next report that is due.
     pub(crate) fn take_report(&mut self, now: u64) -> Option<Report> {
         for (server, config) in self.servers.iter_mut().zip(&self.config.servers) {
             if server.agent.next().is_none_or(|at| at > now) {

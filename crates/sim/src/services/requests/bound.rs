@@ -29,9 +29,8 @@ impl Sizes {
     }
 }
 
-/// Returns the picoseconds from the first packet of a request to its last byte, to the best of all
-/// members. It uses paths with the lowest latency and paths with the widest bottleneck, regardless
-/// of their lengths.
+/// Returns the picoseconds from the first packet of a request to its last byte, from the best
+/// member, over paths of the lowest latency and of the widest bottleneck, however long.
 pub(super) fn response(
     topology: &Topology,
     config: &ServicesConfig,
@@ -62,8 +61,7 @@ fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes
     Some(opening + round_trip + up + class.cpu.as_ps() + down)
 }
 
-/// Returns the minimum response time of each request of a list, in its order: the reference of
-/// slowdowns.
+/// Returns the minimum response times of a list of requests: the reference of slowdowns.
 pub fn ideal_response_times(
     topology: &Topology,
     transport: &TransportConfig,
@@ -76,12 +74,7 @@ pub fn ideal_response_times(
     let of = |flow: &traffic::Flow| {
         let class = flow.group - 1;
         let bound = || response(topology, config, &config.classes[class as usize], flow.src, &sizes);
-        time(*known.entry((flow.src, class)).or_insert_with(bound))
+        Time::from_ps(*known.entry((flow.src, class)).or_insert_with(bound))
     };
     requests.flows.iter().map(of).collect()
-}
-
-/// Converts picoseconds to the time unit of flow records.
-pub(super) fn time(ps: u64) -> Time {
-    Time::from_ps(ps)
 }

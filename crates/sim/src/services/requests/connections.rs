@@ -4,16 +4,14 @@ use net::HostIx;
 
 use super::agents::Report;
 use super::bound::{self, Sizes};
-use super::{Progress, RequestConnection, add_tally};
+use super::{Progress, RequestConnection};
 use crate::engine::{Engine, SERVICES};
-use crate::flows::{NEVER, NewFlow};
-use crate::openflow::VipConnection;
+use crate::flows::{NEVER, Slot};
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
-use crate::queue::NIL;
+use crate::queue::{NIL, put_free};
 
 impl Engine<'_> {
-    /// Starts the request of a client.
     pub(crate) fn start_request(&mut self, id: u32) {
         let flow = &self.list.flows[id as usize];
         let (client, class) = (flow.src, flow.group - 1);
@@ -28,11 +26,11 @@ impl Engine<'_> {
         requests.progress[id as usize] = Progress { pages_left: kind.pages, served_by: None };
         requests.open += 1;
         let record = &mut self.records[id as usize];
-        (record.end, record.started, record.ideal) = (FlowEnd::Running, net::Time::from_ps(now), bound::time(ideal));
+        (record.end, record.started, record.ideal) =
+            (FlowEnd::Running, net::Time::from_ps(now), net::Time::from_ps(ideal));
         self.open_connection(id, client, class);
     }
 
-    /// Opens the connection for the next page of a request.
     fn open_connection(&mut self, request: u32, client: HostIx, class: u32) {
         let Some(requests) = &mut self.requests else { return };
         let client_port = requests.next_port(client.0);
@@ -49,50 +47,30 @@ impl Engine<'_> {
             slots: 0,
         };
         requests.counts.opened += 1;
-        let (connection, serial) = (requests.keep(connection), requests.next_serial());
+        let connection = put_free(&mut requests.connections, &mut requests.free, connection);
+        let serial = requests.next_serial();
         let config = requests.config;
         let kind = &config.classes[class as usize];
-        let service = &config.services[kind.service as usize];
-        let named = VipConnection {
-            serial,
-            client,
-            client_port,
-            address: service.address,
-            mac: service.mac,
-            port: service.port,
-        };
         let slot = self.open_direction(request, client.0, NIL, kind.request_bytes);
         let Some(requests) = &mut self.requests else { return };
         requests.assign(slot, connection);
         requests.connections[connection as usize].up = slot;
         if let Some(controlled) = &mut self.controlled {
-            controlled.request_opened(slot, &named);
+            controlled.request_opened(slot, serial, (client, client_port), &config.services[kind.service as usize]);
         }
         self.begin(slot, self.params.handshake);
     }
 
-    /// Opens a slot for one direction of a connection.
     fn open_direction(&mut self, request: u32, src: u32, dst: u32, bytes: u64) -> u32 {
         let (segments, last_bytes) = self.segments_for(bytes);
-        let flow = NewFlow {
-            id: request,
-            connection: NIL,
-            ordinal: 0,
-            src,
-            dst,
-            // OpenFlow switches route nothing by class or hash.
-            classes: [0; 2],
-            hashes: [0; 2],
-            started: self.network.now,
-            segments,
-            last_bytes,
-            priority: self.params.priority_of(bytes) << PRIORITY_SHIFT,
-        };
-        self.slots.open(&flow, &self.params.tcp, self.params.bitmap_words)
+        let (started, priority) = (self.network.now, self.params.priority_of(bytes) << PRIORITY_SHIFT);
+        // OpenFlow switches route nothing by class or hash.
+        let flow =
+            Slot { id: request, connection: NIL, src, dst, started, segments, last_bytes, priority, ..Slot::default() };
+        self.slots.open(flow, &self.params.tcp, self.params.bitmap_words)
     }
 
-    /// Handles a packet for a virtual address at a host, which becomes the server if the connection
-    /// has none.
+    /// Handles a packet for a virtual address at a host, perhaps the first one at its server.
     pub(crate) fn arrive_at_server(&mut self, node: u32, ix: u32) -> bool {
         let packet = *self.network.arena.get(ix);
         let (Some(requests), Some(controlled)) = (&mut self.requests, &mut self.controlled) else { return false };
@@ -113,7 +91,6 @@ impl Engine<'_> {
         true
     }
 
-    /// Handles the arrival of everything that one end of a connection had to send.
     pub(crate) fn on_data_complete(&mut self, slot: u32) {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
@@ -135,13 +112,12 @@ impl Engine<'_> {
             return self.answer(connection);
         }
         let key = server.processor.add(now, connection, work);
-        server.record.jobs_max = server.record.jobs_max.max(server.processor.job_count());
+        server.record.jobs_max = server.record.jobs_max.max(server.processor.jobs.len() as u32);
         (requests.connections[connection as usize].job, requests.connections[connection as usize].job_started) =
             (Some(key), now);
         self.await_services();
     }
 
-    /// Sends the response after the server has finished its job.
     fn answer(&mut self, connection: u32) {
         let Some(requests) = &mut self.requests else { return };
         let (serial, headers) = (requests.next_serial(), requests.connections[connection as usize].headers);
@@ -159,7 +135,6 @@ impl Engine<'_> {
         self.pump(slot);
     }
 
-    /// Handles the last byte of a page.
     fn on_page_arrived(&mut self, connection: u32) {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
@@ -209,7 +184,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Adds the counters of a slot to the record of its request.
     pub(crate) fn add_direction_to_record(&mut self, slot_ix: u32) {
         let mss = u64::from(self.params.mss);
         let Some(requests) = &self.requests else { return };
@@ -217,7 +191,7 @@ impl Engine<'_> {
         let RequestConnection { class, up, .. } = requests.connections[connection as usize];
         let slot = self.slots.get_mut(slot_ix);
         let record = &mut self.records[slot.id as usize];
-        add_tally(record, &slot.tally);
+        slot.tally.add_to(record);
         if slot_ix != up {
             let page = requests.config.classes[class as usize].page_bytes;
             record.delivered_bytes += (u64::from(slot.receiver.next) * mss).min(page);
@@ -234,8 +208,7 @@ impl Engine<'_> {
         Some(requests.record(now))
     }
 
-    /// Closes a slot of a request that has ended and left nothing in the network. Returns whether
-    /// the slot belonged to a request.
+    /// Closes a slot that has left nothing in the network. Returns whether it was of a request.
     pub(crate) fn close_direction(&mut self, slot_ix: u32) -> bool {
         if self.requests.as_ref().is_none_or(|requests| requests.connection_of(slot_ix).is_none()) {
             return false;
@@ -252,14 +225,10 @@ impl Engine<'_> {
         true
     }
 
-    /// Runs the servers and agents that are due.
     pub(crate) fn on_services(&mut self) {
         let now = self.network.now;
-        if let Some(requests) = &mut self.requests
-            && requests.awaited <= now
-        {
-            requests.awaited = NEVER;
-        }
+        let Some(requests) = &mut self.requests else { return };
+        requests.awaited.is_valid(now);
         while let Some(connection) = self.requests.as_mut().and_then(|requests| requests.take_finished_job(now)) {
             self.answer(connection);
         }
@@ -277,19 +246,15 @@ impl Engine<'_> {
         self.await_services();
     }
 
-    /// Schedules an event for the next action of servers and agents.
     pub(crate) fn await_services(&mut self) {
         let Some(requests) = &mut self.requests else { return };
-        let Some(at) = requests.next_due().map(|at| at.max(self.network.now)) else { return };
-        if at < requests.awaited {
-            requests.awaited = at;
+        if let Some(at) = requests.awaited.set(self.network.now, requests.next_due()) {
             self.network.events.push(at, SERVICES);
         }
     }
 }
 
 impl super::Requests<'_> {
-    /// Takes a connection whose server has finished its job.
     fn take_finished_job(&mut self, now: u64) -> Option<u32> {
         for server in &mut self.servers {
             if let Some(connection) = server.processor.take_done(now) {

@@ -1,9 +1,7 @@
-//! Requests to virtual services: their connections, the servers, and the agents there. The
-//! documentation of [`crate::services`] describes the model.
+//! Requests to virtual services: connections, servers and agents ([`crate::services`]).
 //!
-//! A connection has two slots: one for the data of the client, and one for the data of the server,
-//! opened when the response is ready. Both are data of the ordinary transport with acknowledgements
-//! in the other direction.
+//! A connection has a slot for the data of the client, and one for the data of the server, opened
+//! when the response is ready. Both carry data of the ordinary transport.
 
 mod agents;
 mod bound;
@@ -14,8 +12,8 @@ use std::collections::BTreeMap;
 
 use net::Topology;
 
+use crate::flows::WakeTimer;
 use crate::openflow::DirectionHeaders;
-use crate::outcome::FlowRecord;
 use crate::queue::NIL;
 use crate::services::{ConnectionCounts, ServerRecord, ServicesConfig, ServicesRecord};
 use agents::Agent;
@@ -23,15 +21,12 @@ use server::Processor;
 
 pub use bound::ideal_response_times;
 
-/// First of the ports that clients use one after another, and their number (IANA's ephemeral ports
-/// are fewer; these are Linux's).
+/// First of the ports that clients use one after another, and their number, as in Linux.
 const FIRST_PORT: u32 = 32_768;
 const PORTS: u32 = 28_232;
 
-/// A connection.
 #[derive(Clone, Copy, Debug)]
 struct RequestConnection {
-    /// Its request: position in the list.
     request: u32,
     class: u32,
     /// Slots of both directions while they are in use, or [`NIL`].
@@ -42,32 +37,25 @@ struct RequestConnection {
     /// Key of its job at the server while it runs, and the time it began.
     job: Option<u128>,
     job_started: u64,
-    /// Headers, once the request has arrived.
     headers: Option<DirectionHeaders>,
-    /// Whether the response has arrived, or an end has aborted.
     is_over: bool,
-    /// Number of slots in use.
     slots: u8,
 }
 
-/// A server.
 struct Server {
     host: u32,
     processor: Processor,
-    /// Open connections that have reached it.
     connections: u32,
     agent: Agent,
     record: ServerRecord,
 }
 
-/// Progress of a request.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     pages_left: u32,
     served_by: Option<u32>,
 }
 
-/// Service-specific state of a run.
 pub(crate) struct Requests<'a> {
     config: &'a ServicesConfig,
     servers: Vec<Server>,
@@ -78,17 +66,14 @@ pub(crate) struct Requests<'a> {
     /// Per slot its connection, or [`NIL`].
     of_slot: Vec<u32>,
     progress: Vec<Progress>,
-    /// Number of connections each client has opened.
     opened_by: Vec<u32>,
-    /// Number of running requests.
     pub(crate) open: u64,
     /// Time of the earliest pending event for servers and agents.
-    awaited: u64,
+    awaited: WakeTimer,
     /// Number of the slot last used, under which packets for the controller are kept.
     serial: u32,
     counts: ConnectionCounts,
     pub(crate) misaddressed: u64,
-    /// Minimum response times, by client and class.
     bounds: BTreeMap<(u32, u32), u64>,
 }
 
@@ -116,7 +101,7 @@ impl<'a> Requests<'a> {
             progress: vec![Progress { pages_left: 0, served_by: None }; requests],
             opened_by: vec![0; topology.hosts().len()],
             open: 0,
-            awaited: crate::flows::NEVER,
+            awaited: WakeTimer::default(),
             serial: 0,
             counts: ConnectionCounts::default(),
             misaddressed: 0,
@@ -124,22 +109,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Returns the connection of a slot.
     fn connection_of(&self, slot: u32) -> Option<u32> {
         self.of_slot.get(slot as usize).copied().filter(|connection| *connection != NIL)
-    }
-
-    fn keep(&mut self, connection: RequestConnection) -> u32 {
-        match self.free.pop() {
-            Some(position) => {
-                self.connections[position as usize] = connection;
-                position
-            }
-            None => {
-                self.connections.push(connection);
-                self.connections.len() as u32 - 1
-            }
-        }
     }
 
     fn assign(&mut self, slot: u32, connection: u32) {
@@ -150,7 +121,6 @@ impl<'a> Requests<'a> {
         self.connections[connection as usize].slots += 1;
     }
 
-    /// Releases a slot.
     fn release(&mut self, slot: u32) {
         let connection = std::mem::replace(&mut self.of_slot[slot as usize], NIL);
         let t = &mut self.connections[connection as usize];
@@ -159,12 +129,7 @@ impl<'a> Requests<'a> {
         for direction in [&mut t.up, &mut t.down] {
             *direction = if *direction == slot { NIL } else { *direction };
         }
-        self.free_if_done(connection);
-    }
-
-    fn free_if_done(&mut self, connection: u32) {
-        let RequestConnection { is_over, slots, .. } = self.connections[connection as usize];
-        if is_over && slots == 0 {
+        if t.is_over && t.slots == 0 {
             self.free.push(connection);
         }
     }
@@ -199,7 +164,6 @@ impl<'a> Requests<'a> {
         true
     }
 
-    /// Returns the records of the servers at the end of the run.
     pub(crate) fn record(&mut self, now: u64) -> ServicesRecord {
         let of_server = |server: &mut Server| {
             server.processor.advance(now);
@@ -213,15 +177,4 @@ impl<'a> Requests<'a> {
             misaddressed: self.misaddressed,
         }
     }
-}
-
-/// Adds the counters of a slot to those of its request.
-fn add_tally(record: &mut FlowRecord, tally: &crate::flows::Tally) {
-    record.packets_sent += tally.packets;
-    record.retransmitted += tally.retransmitted;
-    record.spurious += tally.spurious;
-    record.timeouts += tally.timeouts;
-    record.fast_retransmits += tally.fast_retransmits;
-    record.reordered += tally.reordered;
-    record.reorder_extent = record.reorder_extent.max(tally.extent);
 }

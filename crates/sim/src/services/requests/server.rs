@@ -12,11 +12,10 @@ pub(super) struct Processor {
     cores: u64,
     /// Time of the last update, picoseconds.
     at: u64,
-    /// Service attained by a job that has been present from the beginning, in fractions of a
-    /// picosecond.
+    /// Service attained by a job present from the beginning, in fractions of a picosecond.
     attained: u128,
     /// Jobs by the attained service at which they are done.
-    jobs: BTreeSet<(u128, u32)>,
+    pub(super) jobs: BTreeSet<(u128, u32)>,
     /// Core time used, in fractions of a picosecond.
     busy: u128,
 }
@@ -26,16 +25,11 @@ impl Processor {
         Processor { cores: u64::from(cores.max(1)), at: 0, attained: 0, jobs: BTreeSet::new(), busy: 0 }
     }
 
-    pub(super) fn job_count(&self) -> u32 {
-        self.jobs.len() as u32
-    }
-
     /// Returns the core time used so far, picoseconds.
     pub(super) fn busy(&self) -> u64 {
         (self.busy >> FRACTION_BITS) as u64
     }
 
-    /// Advances the state to `now`.
     pub(super) fn advance(&mut self, now: u64) {
         let elapsed = u128::from(now - self.at) << FRACTION_BITS;
         self.at = now;
@@ -56,13 +50,11 @@ impl Processor {
         done_at
     }
 
-    /// Cancels a job.
     pub(super) fn cancel(&mut self, now: u64, job: u32, key: u128) {
         self.advance(now);
         self.jobs.remove(&(key, job));
     }
 
-    /// Takes a job that is done by `now`.
     pub(super) fn take_done(&mut self, now: u64) -> Option<u32> {
         self.advance(now);
         let first = *self.jobs.first()?;
@@ -129,7 +121,7 @@ mod tests {
             server.add(0, job, SECOND);
         }
         while server.next_done().is_some_and(|at| server.take_done(at).is_some()) {}
-        assert_eq!((server.busy(), server.job_count()), (2 * SECOND, 0));
+        assert_eq!((server.busy(), server.jobs.len()), (2 * SECOND, 0));
     }
 
     #[test]

@@ -22,13 +22,11 @@ use sharing::Sharing;
 /// Longest piece of work between two readings of the thread's clock, in steps.
 const STEPS_PER_PIECE: u32 = 20_000;
 
-/// Pause of a job that is ahead of its share.
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// Time after which a silent client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Maximum bytes of a request line and of a body.
 const LINE_MAX: u64 = 4096;
 const BODY_MAX: u64 = 1 << 30;
 
@@ -43,10 +41,6 @@ pub struct JobServer {
 }
 
 impl JobServer {
-    /// Serves until the process is killed.
-    ///
-    /// # Errors
-    /// The address cannot be bound.
     pub fn serve(self) -> io::Result<()> {
         let listener = TcpListener::bind(self.at)?;
         let sharing = Arc::new(Mutex::new(Sharing::new(self.cores)));
@@ -55,10 +49,8 @@ impl JobServer {
             // A connection that ends before it is accepted concerns only its client.
             let Ok(stream) = stream else { continue };
             let (server, sharing) = (Arc::clone(&server), Arc::clone(&sharing));
-            thread::spawn(move || {
-                // An error here means that the client disconnected.
-                let _ = server.answer(&stream, &sharing);
-            });
+            // An error means that the client disconnected.
+            thread::spawn(move || server.answer(&stream, &sharing));
         }
         Ok(())
     }
@@ -68,15 +60,13 @@ impl JobServer {
         stream.set_write_timeout(Some(IDLE_TIMEOUT))?;
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream);
-        let Some((job, length)) = read_head(&mut reader)? else {
+        let Some((Job { cpu, bytes }, length)) = read_head(&mut reader)? else {
             return stream.write_all(b"HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\n");
         };
         if io::copy(&mut reader.by_ref().take(length), &mut io::sink())? < length {
             return Ok(());
         }
-        let late = self.work(job.cpu, sharing);
-        let Job { bytes, .. } = job;
-        let (name, late_us) = (&self.name, late.as_micros());
+        let (name, late_us) = (&self.name, self.work(cpu, sharing).as_micros());
         let head =
             format!("HTTP/1.0 200 OK\r\nX-Server: {name}\r\nX-Late-Us: {late_us}\r\nContent-Length: {bytes}\r\n\r\n");
         stream.write_all(head.as_bytes())?;
@@ -124,7 +114,6 @@ fn thread_s() -> f64 {
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-/// Does one piece of work (Lehmer's generator).
 fn compute(seed: u64) -> u64 {
     (0..STEPS_PER_PIECE).fold(seed, |x, _| std::hint::black_box(x).wrapping_mul(6_364_136_223_846_793_005) | 1)
 }
@@ -137,8 +126,7 @@ struct Job {
 
 /// Reads the head of a request: the job and the length of its body; `None` if it is not a job.
 fn read_head(reader: &mut impl BufRead) -> io::Result<Option<(Job, u64)>> {
-    let mut job = None;
-    let mut length = Some(0);
+    let (mut job, mut length) = (None, Some(0));
     for number in 0.. {
         let mut line = String::new();
         if reader.by_ref().take(LINE_MAX).read_line(&mut line)? == 0 || number > 100 {
@@ -159,7 +147,6 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<(Job, u64)>> {
     Ok(job.zip(length))
 }
 
-/// Parses the request line.
 fn parse(line: &str) -> Option<Job> {
     let mut words = line.split(' ');
     let ("POST", path) = (words.next()?, words.next()?) else { return None };
@@ -175,7 +162,6 @@ fn parse(line: &str) -> Option<Job> {
     Some(Job { cpu: Duration::from_micros(cpu?), bytes: bytes? })
 }
 
-/// Returns the path of a job.
 pub fn path(cpu: Duration, bytes: u64) -> String {
     format!("/job?cpu_us={}&bytes={bytes}", cpu.as_micros())
 }
@@ -186,7 +172,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::services::requests::{Failure, HttpRequest, StreamLimits, get};
+    use crate::services::requests::{Failure, HttpRequest, Response, StreamLimits, get};
 
     static ON: AtomicBool = AtomicBool::new(false);
 
@@ -202,7 +188,7 @@ mod tests {
         at
     }
 
-    fn request(to: SocketAddrV4, path: &str, bytes: u64) -> Result<crate::services::requests::Response, Failure> {
+    fn request(to: SocketAddrV4, path: &str, bytes: u64) -> Result<Response, Failure> {
         let limits = StreamLimits { silence: Duration::from_secs(20), stop: &ON };
         get(&HttpRequest { to, path, bytes, is_post: true }, limits, &mut [0; 4096])
     }
@@ -213,21 +199,16 @@ mod tests {
         let work = path(Duration::from_millis(300), 1000);
         let alone = request(at, &work, 5000).expect("an answer");
         assert_eq!((alone.bytes, alone.server.as_deref()), (1000, Some("ah7")));
-        let ms = |answer: &crate::services::requests::Response| answer.total_ns as f64 / 1e6;
+        let ms = |answer: &Response| answer.total_ns as f64 / 1e6;
         assert!(ms(&alone) >= 300.0, "{alone:?}");
-        let both: Vec<_> = (0..2)
-            .map(|_| {
-                thread::spawn({
-                    let work = work.clone();
-                    move || request(at, &work, 1).expect("an answer")
-                })
-            })
-            .collect();
-        for answer in both {
-            // Half a core each, however idle the machine is.
-            let answer = answer.join().expect("no panic");
-            assert!(ms(&answer) >= 590.0, "{answer:?}");
-        }
+        thread::scope(|scope| {
+            let both = [0, 1].map(|_| scope.spawn(|| request(at, &work, 1).expect("an answer")));
+            for answer in both {
+                // Half a core each, however idle the machine is.
+                let answer = answer.join().expect("no panic");
+                assert!(ms(&answer) >= 590.0, "{answer:?}");
+            }
+        });
     }
 
     #[test]

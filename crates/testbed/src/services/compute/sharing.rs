@@ -30,7 +30,6 @@ impl Sharing {
         self.attained
     }
 
-    /// Removes a job.
     pub(super) fn leave(&mut self) -> f64 {
         self.jobs -= 1;
         self.attained
@@ -61,9 +60,7 @@ mod tests {
         sharing.join();
         sharing.advance(at(200));
         assert!((sharing.attained() - first - 0.15).abs() < 1e-9, "half a core each of four");
-        for _ in 0..4 {
-            sharing.leave();
-        }
+        (0..4).for_each(|_| _ = sharing.leave());
         sharing.advance(at(900));
         assert!((sharing.attained() - first - 0.15).abs() < 1e-9, "no job is running");
     }

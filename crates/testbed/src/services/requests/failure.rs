@@ -2,48 +2,40 @@
 
 use std::io::{self, ErrorKind};
 
-/// Reason why a page did not arrive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Reason why a page did not arrive, with its name in records.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The peer refused the connection.
+    #[error("refused")]
     Refused,
-    /// The peer reset the connection.
+    #[error("reset")]
     Reset,
     /// No response arrived in time. The flag is set if the connection was established.
+    #[error("no {} in time", awaited(.0))]
     TimedOut(bool),
-    /// The network reported the destination as unreachable.
+    #[error("unreachable")]
     Unreachable,
     /// The server returned a status other than success.
+    #[error("status {0}")]
     Status(u16),
-    /// The response ended early.
+    #[error("cut short")]
     Short,
     /// The run stopped the request.
+    #[error("stopped")]
     Stopped,
+    #[error("{0}")]
     Other(String),
 }
 
-impl Failure {
-    pub fn name(&self) -> &'static str {
-        match self {
-            Failure::Refused => "refused",
-            Failure::Reset => "reset",
-            Failure::TimedOut(false) => "no connection in time",
-            Failure::TimedOut(true) => "no answer in time",
-            Failure::Unreachable => "unreachable",
-            Failure::Status(_) => "status",
-            Failure::Short => "cut short",
-            Failure::Stopped => "stopped",
-            Failure::Other(_) => "other",
-        }
-    }
+fn awaited(is_connected: &bool) -> &'static str {
+    if *is_connected { "answer" } else { "connection" }
+}
 
+impl Failure {
     /// Classifies an error. `is_connected`: whether the connection was established.
     pub(super) fn classify(cause: &io::Error, is_connected: bool) -> Failure {
-        match cause.get_ref().and_then(|inner| inner.downcast_ref::<ResponseError>()) {
-            Some(ResponseError::Status(status)) => return Failure::Status(*status),
-            Some(ResponseError::Short) => return Failure::Short,
-            Some(ResponseError::Stopped) => return Failure::Stopped,
-            None => {}
+        // Failures that the protocol detects travel inside I/O errors.
+        if let Some(failure) = cause.get_ref().and_then(|inner| inner.downcast_ref::<Failure>()) {
+            return failure.clone();
         }
         match cause.kind() {
             ErrorKind::ConnectionRefused => Failure::Refused,
@@ -56,19 +48,8 @@ impl Failure {
     }
 }
 
-/// Defects of a response.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ResponseError {
-    #[error("status {0}")]
-    Status(u16),
-    #[error("cut short")]
-    Short,
-    #[error("stopped")]
-    Stopped,
-}
-
-impl From<ResponseError> for io::Error {
-    fn from(bad: ResponseError) -> io::Error {
-        io::Error::new(ErrorKind::InvalidData, bad)
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> io::Error {
+        io::Error::new(ErrorKind::InvalidData, failure)
     }
 }

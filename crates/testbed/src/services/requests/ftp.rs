@@ -6,18 +6,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddrV4;
 
-use super::failure::{Failure, ResponseError};
+use super::failure::Failure;
 use super::http::Response;
 use super::timed_stream::{StreamLimits, TimedStream};
 use crate::clock::now_ns;
 
-/// Maximum length of a reply line, bytes.
 const LINE_MAX: u64 = 1024;
 
 /// Fetches a file. The first word of the greeting names the server.
-///
-/// # Errors
-/// The reason why the file did not arrive completely.
 pub fn fetch(to: SocketAddrV4, file: &str, limits: StreamLimits<'_>, buffer: &mut [u8]) -> Result<Response, Failure> {
     let start_ns = now_ns();
     let control = TimedStream::connect(to, limits)?;
@@ -32,10 +28,10 @@ pub fn fetch(to: SocketAddrV4, file: &str, limits: StreamLimits<'_>, buffer: &mu
     loop {
         let read = data.read(buffer).map_err(broken)?;
         first_ns.get_or_insert_with(now_ns);
-        if read == 0 {
-            break;
+        match read {
+            0 => break,
+            read => bytes += read as u64,
         }
-        bytes += read as u64;
     }
     // The server does not confirm a truncated file.
     expect(&mut control, 226).map_err(broken)?;
@@ -43,18 +39,10 @@ pub fn fetch(to: SocketAddrV4, file: &str, limits: StreamLimits<'_>, buffer: &mu
     data.close();
     let _ = command(&mut control, "QUIT", 221);
     let server = greeting.split_whitespace().next().map(str::to_owned);
-    Ok(Response {
-        connect_ns,
-        first_byte_ns: first_ns.unwrap_or(start_ns) - start_ns,
-        total_ns,
-        bytes,
-        server,
-        port,
-        late_us: 0,
-    })
+    let first_byte_ns = first_ns.unwrap_or(start_ns) - start_ns;
+    Ok(Response { connect_ns, first_byte_ns, total_ns, bytes, server, port, late_us: 0 })
 }
 
-/// Logs in and requests a port for the data connection.
 fn open(control: &mut BufReader<TimedStream<'_>>) -> std::io::Result<u16> {
     match command(control, "USER anonymous", 331) {
         Ok(_) => command(control, "PASS anabranch@", 230).map(|_| ())?,
@@ -64,7 +52,7 @@ fn open(control: &mut BufReader<TimedStream<'_>>) -> std::io::Result<u16> {
     }
     command(control, "TYPE I", 200)?;
     let words = command(control, "EPSV", 229)?;
-    data_port(&words).ok_or_else(|| ResponseError::Status(229).into())
+    data_port(&words).ok_or_else(|| Failure::Status(229).into())
 }
 
 fn command(control: &mut BufReader<TimedStream<'_>>, line: &str, expected: u16) -> std::io::Result<String> {
@@ -77,12 +65,12 @@ fn expect(control: &mut impl BufRead, expected: u16) -> std::io::Result<String> 
     loop {
         let mut line = String::new();
         if control.by_ref().take(LINE_MAX).read_line(&mut line)? == 0 {
-            return Err(ResponseError::Short.into());
+            return Err(Failure::Short.into());
         }
-        let Some((code, words)) = line.split_at_checked(3) else { return Err(ResponseError::Status(0).into()) };
+        let Some((code, words)) = line.split_at_checked(3) else { return Err(Failure::Status(0).into()) };
         match (code.parse::<u16>(), words.starts_with(' ')) {
             (Ok(code), true) if code == expected => return Ok(words.trim().to_owned()),
-            (Ok(code), true) => return Err(ResponseError::Status(code).into()),
+            (Ok(code), true) => return Err(Failure::Status(code).into()),
             // More lines follow.
             _ => {}
         }

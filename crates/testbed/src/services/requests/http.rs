@@ -3,43 +3,36 @@
 use std::io::{Read, Write};
 use std::net::SocketAddrV4;
 
-use super::failure::{Failure, ResponseError};
+use super::failure::Failure;
 use super::timed_stream::{StreamLimits, TimedStream};
 use crate::clock::now_ns;
 
-/// Header that names the server.
 const SERVER_HEADER: &str = "x-server";
 
 /// Header of a compute server: how much later than its cores allowed the job ended, microseconds.
 const LATE_HEADER: &str = "x-late-us";
 
-/// Maximum length of a response head, bytes.
 const HEAD_MAX: usize = 16 << 10;
 
-/// A page that arrived completely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
-    /// Time until the connection was established, nanoseconds.
+    /// Times from the start until the connection was established, and until the first and the last
+    /// byte of the response arrived, nanoseconds.
     pub connect_ns: u64,
-    /// Time from the start to the first byte of the response, nanoseconds.
     pub first_byte_ns: u64,
-    /// Time from the start to the last byte, nanoseconds.
     pub total_ns: u64,
     pub bytes: u64,
     /// Server that sent the page, if it names itself (`X-Server`).
     pub server: Option<String>,
-    /// Port of the client.
     pub port: u16,
     /// How much later than its share of the server's cores allowed a job ended, microseconds; 0 if
     /// the server does not report it.
     pub late_us: u64,
 }
 
-/// An HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest<'a> {
     pub to: SocketAddrV4,
-    /// Path and optional query.
     pub path: &'a str,
     /// Bytes of the request: a GET is padded with a header, a POST has a body of this length.
     pub bytes: u64,
@@ -65,29 +58,23 @@ impl HttpRequest<'_> {
 }
 
 /// Requests a page and reads it to its end.
-///
-/// # Errors
-/// The reason why the page did not arrive completely.
 pub fn get(request: &HttpRequest<'_>, limits: StreamLimits<'_>, buffer: &mut [u8]) -> Result<Response, Failure> {
     let start_ns = now_ns();
     let mut stream = TimedStream::connect(request.to, limits)?;
     let connect_ns = now_ns() - start_ns;
+    let (first_ns, page) = exchange(&mut stream, request, buffer).map_err(|cause| Failure::classify(&cause, true))?;
     let port = stream.port();
-    let page = exchange(&mut stream, request, buffer).map_err(|cause| Failure::classify(&cause, true))?;
     stream.close();
-    let (first_byte_ns, total_ns) = (page.first_ns - start_ns, now_ns() - start_ns);
-    let Page { bytes, server, late_us, .. } = page;
-    Ok(Response { connect_ns, first_byte_ns, total_ns, bytes, server, port, late_us })
+    let (first_byte_ns, total_ns) = (first_ns - start_ns, now_ns() - start_ns);
+    Ok(Response { connect_ns, first_byte_ns, total_ns, port, ..page })
 }
 
-struct Page {
-    first_ns: u64,
-    bytes: u64,
-    server: Option<String>,
-    late_us: u64,
-}
-
-fn exchange(stream: &mut TimedStream<'_>, request: &HttpRequest<'_>, buffer: &mut [u8]) -> std::io::Result<Page> {
+/// Returns the time of the first byte, and the response without its times.
+fn exchange(
+    stream: &mut TimedStream<'_>,
+    request: &HttpRequest<'_>,
+    buffer: &mut [u8],
+) -> std::io::Result<(u64, Response)> {
     stream.write_all(request.head().as_bytes())?;
     if request.is_post {
         std::io::copy(&mut std::io::repeat(0).take(request.bytes), stream)?;
@@ -102,33 +89,26 @@ fn exchange(stream: &mut TimedStream<'_>, request: &HttpRequest<'_>, buffer: &mu
             break end;
         }
         if read == 0 || head.len() > HEAD_MAX {
-            return Err(ResponseError::Short.into());
+            return Err(Failure::Short.into());
         }
     };
-    let head_fields = Head::read(&String::from_utf8_lossy(&head[..end]));
-    if head_fields.status != 200 {
-        return Err(ResponseError::Status(head_fields.status).into());
+    let Head { status, length, server, late_us } = Head::read(&String::from_utf8_lossy(&head[..end]));
+    if status != 200 {
+        return Err(Failure::Status(status).into());
     }
     let mut bytes = (head.len() - end - 4) as u64;
     loop {
-        let read = stream.read(buffer)?;
-        if read == 0 {
-            break;
+        match stream.read(buffer)? {
+            0 => break,
+            read => bytes += read as u64,
         }
-        bytes += read as u64;
     }
-    if head_fields.length.is_some_and(|length| length != bytes) {
-        return Err(ResponseError::Short.into());
+    if length.is_some_and(|length| length != bytes) {
+        return Err(Failure::Short.into());
     }
-    Ok(Page {
-        first_ns: first_ns.unwrap_or_else(now_ns),
-        bytes,
-        server: head_fields.server,
-        late_us: head_fields.late_us,
-    })
+    Ok((first_ns.unwrap_or_else(now_ns), Response { bytes, server, late_us, ..Response::default() }))
 }
 
-/// The head of a response.
 #[derive(Debug, Default)]
 pub(super) struct Head {
     /// 0 if the head has no status.
@@ -142,16 +122,16 @@ impl Head {
     pub(super) fn read(head: &str) -> Head {
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|word| word.parse().ok());
-        let mut head_fields = Head { status: status.unwrap_or(0), ..Head::default() };
+        let mut fields = Head { status: status.unwrap_or(0), ..Head::default() };
         for (name, value) in lines.filter_map(|line| line.split_once(':')) {
             match name.trim().to_ascii_lowercase().as_str() {
-                "content-length" => head_fields.length = value.trim().parse().ok(),
-                SERVER_HEADER => head_fields.server = Some(value.trim().to_owned()),
-                LATE_HEADER => head_fields.late_us = value.trim().parse().unwrap_or(0),
+                "content-length" => fields.length = value.trim().parse().ok(),
+                SERVER_HEADER => fields.server = Some(value.trim().to_owned()),
+                LATE_HEADER => fields.late_us = value.trim().parse().unwrap_or(0),
                 _ => {}
             }
         }
-        head_fields
+        fields
     }
 }
 

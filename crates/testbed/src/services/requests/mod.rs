@@ -18,55 +18,44 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock::now_ns;
-use crate::error::TestbedError;
+use crate::error::Result;
 use crate::traffic::sockets::{HostAt, spawn_in_namespace};
 
 pub use failure::Failure;
 pub use http::{HttpRequest, Response, get};
 pub use timed_stream::StreamLimits;
 
-/// Stop flag that is never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Requests of one client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientSpec {
     pub host: HostAt,
-    /// Address of the service.
     pub to: SocketAddrV4,
     pub path: String,
     pub requests: u64,
     /// Concurrent requests; at least one.
     pub at_once: usize,
-    /// Minimum time between the starts of two requests, nanoseconds; 0: as soon as a thread is
-    /// free.
+    /// Minimum time between two starts, nanoseconds; 0: as soon as a thread is free.
     pub gap_ns: u64,
     /// Time without a byte after which a request has failed.
     pub patience: Duration,
 }
 
-/// A request and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompletedRequest {
-    /// Position of the client in the list.
     pub client: usize,
-    /// Number of the request among those of its client.
     pub number: u64,
-    /// Nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
     pub result: Result<Response, Failure>,
-    /// Nanoseconds of CLOCK_MONOTONIC.
     pub end_ns: u64,
 }
 
-/// Requests in progress.
 pub struct RequestRun {
     ended: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
     completed: Arc<Mutex<Vec<CompletedRequest>>>,
 }
 
-/// State shared by the threads of one client.
 struct Shared {
     client: usize,
     spec: ClientSpec,
@@ -78,31 +67,22 @@ struct Shared {
 
 impl RequestRun {
     /// Starts the requests at `start_ns` of CLOCK_MONOTONIC.
-    ///
-    /// # Errors
-    /// A namespace has gone.
-    pub fn start(clients: &[ClientSpec], start_ns: u64) -> Result<RequestRun, TestbedError> {
+    pub fn start(clients: &[ClientSpec], start_ns: u64) -> Result<RequestRun> {
         let ended = Arc::new(AtomicU64::new(0));
         let completed = Arc::new(Mutex::new(Vec::new()));
         let mut threads = Vec::new();
         for (client, spec) in clients.iter().enumerate() {
-            let shared = Arc::new(Shared {
-                client,
-                spec: spec.clone(),
-                next: AtomicU64::new(0),
-                start_ns,
-                ended: Arc::clone(&ended),
-                completed: Arc::clone(&completed),
-            });
-            for _ in 0..spec.at_once.max(1) {
-                let shared = Arc::clone(&shared);
-                threads.push(spawn_in_namespace(spec.host, move || shared.work())?);
+            let (spec, next) = (spec.clone(), AtomicU64::new(0));
+            let (ended, completed) = (Arc::clone(&ended), Arc::clone(&completed));
+            let shared = Arc::new(Shared { client, spec, next, start_ns, ended, completed });
+            for _ in 0..shared.spec.at_once.max(1) {
+                let worker = Arc::clone(&shared);
+                threads.push(spawn_in_namespace(shared.spec.host, move || worker.work())?);
             }
         }
         Ok(RequestRun { ended, threads, completed })
     }
 
-    /// Returns the number of requests that have ended, successfully or not.
     pub fn ended(&self) -> u64 {
         self.ended.load(Ordering::Relaxed)
     }

@@ -5,28 +5,24 @@ use std::net::{Shutdown, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::failure::{Failure, ResponseError};
+use super::failure::Failure;
 
 /// Longest time until a connection notices the stop flag.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamLimits<'a> {
     /// Time without a byte after which a connection times out.
     pub silence: Duration,
-    /// Whether all connections must stop.
     pub stop: &'a AtomicBool,
 }
 
 impl StreamLimits<'_> {
-    /// Returns whether all connections must stop.
     pub fn must_stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// A TCP connection with limits.
 #[derive(Debug)]
 pub(super) struct TimedStream<'a> {
     stream: TcpStream,
@@ -34,10 +30,6 @@ pub(super) struct TimedStream<'a> {
 }
 
 impl<'a> TimedStream<'a> {
-    /// Opens a connection.
-    ///
-    /// # Errors
-    /// The peer does not answer in time, or refuses.
     pub(super) fn connect(to: SocketAddrV4, limits: StreamLimits<'a>) -> Result<TimedStream<'a>, Failure> {
         if limits.must_stop() {
             return Err(Failure::Stopped);
@@ -58,7 +50,6 @@ impl<'a> TimedStream<'a> {
         self.stream.local_addr().map_or(0, |address| address.port())
     }
 
-    /// Shuts down both directions.
     pub(super) fn close(self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
@@ -69,7 +60,7 @@ impl Read for TimedStream<'_> {
         let since = Instant::now();
         loop {
             if self.limits.must_stop() {
-                return Err(ResponseError::Stopped.into());
+                return Err(Failure::Stopped.into());
             }
             match self.stream.read(buffer) {
                 Err(cause)
@@ -84,7 +75,7 @@ impl Read for TimedStream<'_> {
 impl Write for TimedStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.limits.must_stop() {
-            return Err(ResponseError::Stopped.into());
+            return Err(Failure::Stopped.into());
         }
         self.stream.write(bytes)
     }

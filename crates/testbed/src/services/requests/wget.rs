@@ -17,9 +17,6 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// Fetches a page or file; `log` receives the output of wget. Must be called on a thread in the
 /// namespace of the client. Connect and first-byte times are not available.
-///
-/// # Errors
-/// The reason why the page did not arrive completely.
 pub fn fetch(
     scheme: &str,
     to: SocketAddrV4,
@@ -27,7 +24,6 @@ pub fn fetch(
     log: &Path,
     limits: StreamLimits<'_>,
 ) -> Result<Response, Failure> {
-    let other = |cause: std::io::Error| Failure::Other(format!("wget: {cause}"));
     let output = fs::File::create(log).map_err(other)?;
     let url = format!("{scheme}://{to}/{}", path.trim_start_matches('/'));
     let timeout = format!("--timeout={}", limits.silence.as_secs().max(1));
@@ -51,16 +47,18 @@ pub fn fetch(
     Ok(Response { connect_ns: 0, first_byte_ns: 0, total_ns, bytes, server, port: 0, late_us: 0 })
 }
 
-/// Reads the output and waits for the end of the process.
+fn other(cause: std::io::Error) -> Failure {
+    Failure::Other(format!("wget: {cause}"))
+}
+
 fn wait(mut child: Child, limits: StreamLimits<'_>) -> Result<(ExitStatus, u64), Failure> {
-    let other = |cause: std::io::Error| Failure::Other(format!("wget: {cause}"));
     let mut output = child.stdout.take();
-    let reader =
-        std::thread::spawn(move || output.as_mut().map_or(Ok(0), |output| std::io::copy(output, &mut std::io::sink())));
+    let count = move || output.as_mut().map_or(Ok(0), |output| std::io::copy(output, &mut std::io::sink()));
+    let reader = std::thread::spawn(count);
     loop {
         if let Some(status) = child.try_wait().map_err(other)? {
             let bytes =
-                reader.join().map_err(|_| Failure::Other("wget: the reader of its output panicked".to_owned()))?;
+                reader.join().unwrap_or_else(|_| Err(std::io::Error::other("the reader of its output panicked")));
             return Ok((status, bytes.map_err(other)?));
         }
         if limits.must_stop() {
@@ -73,7 +71,6 @@ fn wait(mut child: Child, limits: StreamLimits<'_>) -> Result<(ExitStatus, u64),
     }
 }
 
-/// Returns the server that HTTP headers or the FTP greeting name.
 fn server_name(output: &str) -> Option<String> {
     let greeting = || output.lines().find_map(|line| line.trim().strip_prefix("220 "));
     let greeting = || greeting()?.split_whitespace().next().map(str::to_owned);

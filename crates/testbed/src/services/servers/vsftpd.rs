@@ -1,13 +1,11 @@
 //! vsftpd: anonymous FTP in passive mode.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Page, Server, text, write_pages};
-use crate::error::TestbedError;
-use crate::network::driver::file_error;
+use super::{CONFIG, Page, Server, write_pages};
+use crate::error::{Result, make_folder};
 use crate::network::running_network::RunningNetwork;
 
 impl Server {
@@ -19,16 +17,12 @@ impl Server {
         at: SocketAddrV4,
         pages: &[Page<'_>],
         data: (Ipv4Addr, Range<u32>),
-    ) -> Result<Server, TestbedError> {
-        let program = format!("vsftpd-{host}-{}", at.port());
-        let folder = live.folder.join(&program);
-        let (root, empty) = (folder.join("pages"), folder.join("empty"));
-        write_pages(&root, pages)?;
-        fs::create_dir_all(&empty).map_err(file_error("make", &empty))?;
-        let path = folder.join("vsftpd.conf");
-        fs::write(&path, config(host, at, &folder, &data)).map_err(file_error("write", &path))?;
-        let argv = ["vsftpd", &text(&path)].map(str::to_owned).to_vec();
-        Ok(Server { program, host: host.to_owned(), argv, folder, at })
+    ) -> Result<Server> {
+        let server = Server::new(live, "vsftpd", host, at)?;
+        write_pages(&server.folder.join("pages"), pages)?;
+        make_folder(&server.folder.join("empty"))?;
+        let config = config(host, at, &server.folder, &data);
+        server.with_command(&["vsftpd", CONFIG], &config)
     }
 }
 

@@ -7,8 +7,8 @@ use experiment::runner::{RequestClass, ServicesConfig, TransportKind};
 use net::Time;
 
 use super::{Plan, ServerKind, data_ports};
-use crate::error::{TestbedError, not_here};
-use crate::run::checks::check_congestion_control;
+use crate::error::{Result, not_here};
+use crate::run::checks::{check_congestion_control, refuse_if};
 
 /// Maximum bytes of a page request: nginx reads heads of this size.
 const HEAD_MAX: u64 = 4096;
@@ -25,29 +25,23 @@ pub fn tools(variant: &Variant) -> Vec<(&'static str, &'static str)> {
     let all = [
         (has(ServerKind::Http), ("nginx", "nginx-light")),
         (has(ServerKind::Ftp), ("vsftpd", "vsftpd")),
-        (variant.testbed.client == RequestClient::Wget, ("wget", "wget")),
+        (variant.testbed.request_client == RequestClient::Wget, ("wget", "wget")),
     ];
-    all.into_iter().filter(|(should_continue, _)| *should_continue).map(|(_, tool)| tool).collect()
+    all.into_iter().filter_map(|(is_needed, tool)| is_needed.then_some(tool)).collect()
 }
 
 /// Returns an error if the services of a variant cannot run on an emulated network.
-///
-/// # Errors
-/// Names the first unsupported key.
-pub fn check(variant: &Variant) -> Result<(), TestbedError> {
+pub fn check(variant: &Variant) -> Result<()> {
     check_switches(variant)?;
     let Some(services) = &variant.config.services else { return Ok(()) };
     let plan = Plan { services, testbed: &variant.testbed };
-    if variant.testbed.rules == RuleSource::Static {
-        return Err(not_here("testbed.rules", "virtual services need a controller; leave out \"static\""));
-    }
-    if !matches!(variant.config.transport.kind, TransportKind::Cubic) {
-        let reason = "servers and clients support only \"cubic\"";
-        return Err(not_here("transport.kind", reason));
-    }
+    let is_static = variant.testbed.rules == RuleSource::Static;
+    refuse_if(is_static, "testbed.rules", "virtual services need a controller; leave out \"static\"")?;
+    let is_cubic = matches!(variant.config.transport.kind, TransportKind::Cubic);
+    refuse_if(!is_cubic, "transport.kind", "servers and clients support only \"cubic\"")?;
     check_congestion_control("cubic")?;
     check_names(services, "testbed.ftp", variant.testbed.ftp.as_deref().unwrap_or_default())?;
-    check_names(services, "testbed.jobs", &variant.testbed.jobs)?;
+    check_names(services, "testbed.compute", &variant.testbed.compute)?;
     check_instances(&plan)?;
     for class in &services.classes {
         check_class(&plan, class)?;
@@ -55,30 +49,21 @@ pub fn check(variant: &Variant) -> Result<(), TestbedError> {
     check_cores(&plan)
 }
 
-/// Rejects switch properties that only the simulator has.
-fn check_switches(variant: &Variant) -> Result<(), TestbedError> {
+fn check_switches(variant: &Variant) -> Result<()> {
     let control = &variant.config.control;
-    if control.stats_refresh != Time::ZERO {
-        let reason = "counters of Open vSwitch are never stale; set control.poll instead, the time for which the controller uses one sample";
-        return Err(not_here("control.stats_refresh", reason));
-    }
-    if control.packets_per_s.is_some() {
-        let reason = "Open vSwitch has no limit of packets per second for all ports together; set the rate of the links that all packets cross instead";
-        return Err(not_here("control.packets_per_s", reason));
-    }
-    Ok(())
+    let reason = "counters of Open vSwitch are never stale; set control.poll_interval instead, the time for which the controller uses one sample";
+    refuse_if(control.stats_refresh != Time::ZERO, "control.stats_refresh", reason)?;
+    let reason = "Open vSwitch has no limit of packets per second for all ports together; set the rate of the links that all packets cross instead";
+    refuse_if(control.packets_per_s.is_some(), "control.packets_per_s", reason)
 }
 
-fn check_names(services: &ServicesConfig, key: &str, names: &[String]) -> Result<(), TestbedError> {
+fn check_names(services: &ServicesConfig, key: &str, names: &[String]) -> Result<()> {
     let is_known = |name: &&String| services.services.iter().any(|service| service.name == **name);
-    match names.iter().find(|name| !is_known(name)) {
-        None => Ok(()),
-        Some(name) => Err(not_here(key, format!("there is no service `{name}`"))),
-    }
+    let unknown = names.iter().find(|name| !is_known(name));
+    unknown.map_or(Ok(()), |name| Err(not_here(key, format!("there is no service `{name}`"))))
 }
 
-/// Checks that every port of a server has one program.
-fn check_instances(plan: &Plan<'_>) -> Result<(), TestbedError> {
+fn check_instances(plan: &Plan<'_>) -> Result<()> {
     let mut kinds: BTreeMap<(usize, u16), ServerKind> = BTreeMap::new();
     for service in &plan.services.services {
         let (kind, port) = (plan.kind(service), service.member_port.unwrap_or(service.port));
@@ -95,22 +80,18 @@ fn check_instances(plan: &Plan<'_>) -> Result<(), TestbedError> {
     Ok(())
 }
 
-fn check_class(plan: &Plan<'_>, class: &RequestClass) -> Result<(), TestbedError> {
+fn check_class(plan: &Plan<'_>, class: &RequestClass) -> Result<()> {
     let kind = plan.kind_of_class(class);
-    if kind == ServerKind::Http && class.request_bytes > HEAD_MAX {
-        let reason = format!(
-            "{} bytes are too long for a page request (`{}`): nginx reads {HEAD_MAX}; list the service in testbed.jobs to submit more",
-            class.request_bytes, class.name
-        );
-        return Err(not_here("requests.request", reason));
-    }
-    if kind == ServerKind::Compute && class.cpu == Time::ZERO {
-        return Err(not_here("requests.cpu", format!("is missing, but `{}` is a compute service", class.name)));
-    }
-    Ok(())
+    let (bytes, name) = (class.request_bytes, &class.name);
+    let reason = format!(
+        "{bytes} bytes are too long for a page request (`{name}`): nginx reads {HEAD_MAX}; list the service in testbed.compute to submit more"
+    );
+    refuse_if(kind == ServerKind::Http && bytes > HEAD_MAX, "requests.request_size", reason)?;
+    let reason = format!("is missing, but `{}` is a compute service", class.name);
+    refuse_if(kind == ServerKind::Compute && class.cpu == Time::ZERO, "requests.cpu_time", reason)
 }
 
-fn check_cores(plan: &Plan<'_>) -> Result<(), TestbedError> {
+fn check_cores(plan: &Plan<'_>) -> Result<()> {
     let works = |server: usize| {
         plan.instances().iter().any(|instance| instance.server == server && instance.kind == ServerKind::Compute)
     };
@@ -119,13 +100,13 @@ fn check_cores(plan: &Plan<'_>) -> Result<(), TestbedError> {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // With several processors, one belongs to the switches.
     let free = processors.saturating_sub(1).max(1) as f64 * ROOM;
-    if f64::from(cores) * plan.testbed.core > free {
+    if f64::from(cores) * plan.testbed.core_share > free {
         let most = (free / f64::from(cores) * 1000.0).floor() / 1000.0;
         let reason = format!(
             "{cores} cores of {} processors each exceed the free processors of this machine ({free:.1}); set it to at most {most}",
-            plan.testbed.core
+            plan.testbed.core_share
         );
-        return Err(not_here("testbed.core", reason));
+        return Err(not_here("testbed.core_share", reason));
     }
     Ok(())
 }

@@ -8,47 +8,38 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use experiment::input::RequestClient as Client;
-use experiment::runner::Scenario;
-use traffic::Flow;
 
 use super::{Plan, Programs, ServerKind, page_name};
 use crate::clock::now_ns;
-use crate::error::TestbedError;
-use crate::network::running_network::RunningNetwork;
-use crate::run::supervisor::RunSupervisor;
+use crate::error::Result;
+use crate::run::active_run::ActiveRun;
 use crate::services::compute;
 use crate::services::requests::{Failure, HttpRequest, Response, StreamLimits, ftp, get, wget};
 use crate::traffic::sockets::spawn_in_namespace;
-use crate::traffic::{RunWindow, starts};
+use crate::traffic::starts;
 
 /// Time without a byte after which a request has failed. Jobs may be silent for their whole
 /// duration.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Stack of a request thread, bytes.
 const STACK: usize = 256 << 10;
 
-/// Read size, bytes.
 const PIECE: usize = 64 << 10;
 
-/// A class of requests.
 #[derive(Clone, Debug)]
 struct Class {
     kind: ServerKind,
     to: SocketAddrV4,
-    /// Path of a page or job, or name of a file.
     path: String,
     request_bytes: u64,
     page_bytes: u64,
     pages: u32,
 }
 
-/// A page and its result.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Start of the request, nanoseconds of CLOCK_MONOTONIC.
+    /// Start, and completion or failure, nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// Completion or failure, nanoseconds of CLOCK_MONOTONIC.
     pub end_ns: u64,
     pub result: Result<Response, Failure>,
 }
@@ -56,9 +47,7 @@ pub struct Page {
 /// A request that has begun, with its pages so far.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Position in the flow list.
     pub flow: usize,
-    /// In order; the last one may have failed.
     pub pages: Vec<Page>,
 }
 
@@ -73,31 +62,21 @@ struct Shared {
 
 /// Makes all requests of a run. Returns them in the order of the list, without those that had not
 /// begun by the end of the run.
-///
-/// # Errors
-/// A server or the controller ended unexpectedly, or the run was cancelled.
-pub fn run_requests(
-    live: &mut RunningNetwork,
-    plan: &Plan<'_>,
-    programs: &Programs,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<Vec<Request>, TestbedError> {
-    let folder = live.folder.join("clients");
-    // Logs of an earlier run are not needed.
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).map_err(crate::network::driver::file_error("make", &folder))?;
+pub fn run_requests(run: &mut ActiveRun<'_, '_>, plan: &Plan<'_>, programs: &Programs) -> Result<Vec<Request>> {
+    let folder = run.empty_folder("clients")?;
     let shared = Arc::new(Shared {
         classes: classes(plan),
-        client: plan.testbed.client,
+        client: plan.testbed.request_client,
         folder,
         stop: AtomicBool::new(false),
-        end_ns: span.end_ns,
+        end_ns: run.span.end_ns,
         done: Mutex::new(Vec::new()),
     });
-    let dispatchers = dispatch(live, &shared, &scenario.flows.flows, span)?;
-    let waited = wait(live, programs, &dispatchers, span, supervisor);
+    let dispatchers = dispatch(run, &shared)?;
+    let mut waited = Ok(());
+    while waited.is_ok() && now_ns() < run.span.end_ns && !dispatchers.iter().all(JoinHandle::is_finished) {
+        waited = run.poll(Duration::from_millis(20)).and_then(|()| programs.check(run.live));
+    }
     shared.stop.store(true, Ordering::Relaxed);
     for dispatcher in dispatchers {
         let _ = dispatcher.join();
@@ -125,18 +104,14 @@ fn classes(plan: &Plan<'_>) -> Vec<Class> {
 }
 
 /// Starts a thread per client, which starts a thread for each of its requests.
-fn dispatch(
-    live: &RunningNetwork,
-    shared: &Arc<Shared>,
-    flows: &[Flow],
-    span: RunWindow,
-) -> Result<Vec<JoinHandle<()>>, TestbedError> {
+fn dispatch(run: &ActiveRun<'_, '_>, shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>> {
+    let flows = &run.scenario.flows.flows;
     let times = starts(flows)?;
     let mut dispatchers = Vec::new();
-    for (number, host) in live.hosts.iter().enumerate() {
+    for (number, host) in run.live.hosts.iter().enumerate() {
         let requests = flows.iter().zip(&times).enumerate().filter(|(_, (flow, _))| flow.src.ix() == number);
         let mut requests: Vec<(u64, usize, usize)> =
-            requests.map(|(place, (flow, at))| (span.at(*at), place, flow.group as usize - 1)).collect();
+            requests.map(|(place, (flow, at))| (run.span.at(*at), place, flow.group as usize - 1)).collect();
         if requests.is_empty() {
             continue;
         }
@@ -144,28 +119,8 @@ fn dispatch(
         let shared = Arc::clone(shared);
         dispatchers.push(spawn_in_namespace(*host, move || shared.dispatch(&requests))?);
     }
-    if now_ns() > span.start_ns {
-        let reason = "were not ready at the start of the run: the machine is too busy";
-        return Err(crate::measure::measurement::failed("clients", reason));
-    }
+    run.span.check_readiness("clients")?;
     Ok(dispatchers)
-}
-
-fn wait(
-    live: &mut RunningNetwork,
-    programs: &Programs,
-    dispatchers: &[JoinHandle<()>],
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<(), TestbedError> {
-    while now_ns() < span.end_ns && !dispatchers.iter().all(JoinHandle::is_finished) {
-        live.poll_events(Duration::from_millis(20))?;
-        programs.check(live)?;
-        if !supervisor.poll(None) {
-            return Err(supervisor.failure());
-        }
-    }
-    Ok(())
 }
 
 impl Shared {
@@ -180,7 +135,10 @@ impl Shared {
             let made = thread::Builder::new().stack_size(STACK).spawn(move || shared.request(flow, class));
             match made {
                 Ok(thread) => threads.push(thread),
-                Err(cause) => self.record_start_failure(flow, &cause),
+                Err(cause) => {
+                    let (now, result) = (now_ns(), Err(Failure::Other(format!("no thread: {cause}"))));
+                    self.keep(Request { flow, pages: vec![Page { start_ns: now, end_ns: now, result }] });
+                }
             }
             threads.retain(|thread| !thread.is_finished());
         }
@@ -199,12 +157,6 @@ impl Shared {
                 (false, left) => thread::sleep(Duration::from_nanos(left.min(50_000_000))),
             }
         }
-    }
-
-    fn record_start_failure(&self, flow: usize, cause: &std::io::Error) {
-        let now = now_ns();
-        let result = Err(Failure::Other(format!("no thread: {cause}")));
-        self.keep(Request { flow, pages: vec![Page { start_ns: now, end_ns: now, result }] });
     }
 
     fn keep(&self, request: Request) {
@@ -235,14 +187,10 @@ impl Shared {
         let answer = match (class.kind, self.client) {
             (ServerKind::Http, Client::Wget) => wget::fetch("http", class.to, &class.path, &log(), limits),
             (ServerKind::Ftp, Client::Wget) => wget::fetch("ftp", class.to, &class.path, &log(), limits),
-            (ServerKind::Ftp, Client::Own) => ftp::fetch(class.to, &class.path, limits, buffer),
-            (ServerKind::Http | ServerKind::Compute, _) => {
-                let is_work = class.kind == ServerKind::Compute;
-                get(
-                    &HttpRequest { to: class.to, path: &class.path, bytes: class.request_bytes, is_post: is_work },
-                    limits,
-                    buffer,
-                )
+            (ServerKind::Ftp, Client::Builtin) => ftp::fetch(class.to, &class.path, limits, buffer),
+            (kind @ (ServerKind::Http | ServerKind::Compute), _) => {
+                let (bytes, is_post) = (class.request_bytes, kind == ServerKind::Compute);
+                get(&HttpRequest { to: class.to, path: &class.path, bytes, is_post }, limits, buffer)
             }
         };
         match answer {

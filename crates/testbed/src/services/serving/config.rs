@@ -8,7 +8,6 @@ use net::address;
 
 use super::{Plan, ServerKind, data_ports};
 
-/// The balancer with an algorithm per service.
 const TABLE: &str = "malob";
 
 /// Returns the tables `[services.NAME]` and `[pools.NAME]`; `picker` is the balancer of every pool.
@@ -29,7 +28,6 @@ pub fn tables(plan: &Plan<'_>, picker: &Spec) -> String {
     text
 }
 
-/// Returns the names of all pools.
 pub fn pools(plan: &Plan<'_>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (number, service) in plan.services.services.iter().enumerate() {
@@ -63,10 +61,7 @@ fn data_pool(service: usize, server: usize) -> String {
 /// Returns the balancer of a port. The table of services lacks data ports, so the algorithm of the
 /// service's port is used.
 fn of_port(picker: &Spec, port: u16) -> String {
-    match picker.entry.name == TABLE {
-        true => picker.params.services("services").of(port).label(),
-        false => picker.label(),
-    }
+    if picker.entry.name == TABLE { picker.params.services("services").of(port).label() } else { picker.label() }
 }
 
 fn service_table(text: &mut String, name: &str, service: &VirtualService, port: u16, pool: &str) {
@@ -89,10 +84,8 @@ fn members(plan: &Plan<'_>, service: &VirtualService, only: Option<usize>) -> St
     let wanted = |(server, _): &(usize, _)| only.is_none_or(|only| only == *server);
     let member = |(server, config): (usize, &experiment::runner::ServerConfig)| {
         let address = address::host_ipv4(config.host);
-        let port = match service.member_port.filter(|_| only.is_none()) {
-            Some(port) => format!(", port = {port}"),
-            None => String::new(),
-        };
+        let port = service.member_port.filter(|_| only.is_none());
+        let port = port.map_or_else(String::new, |port| format!(", port = {port}"));
         format!("{{ name = \"server{server:04}\", address = \"{address}\"{port}, weight = {} }}", config.weight)
     };
     plan.members(service).filter(wanted).map(member).collect::<Vec<_>>().join(", ")

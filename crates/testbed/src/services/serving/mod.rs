@@ -21,14 +21,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
 
 use experiment::input::TestbedConfig;
-use experiment::runner::{RequestClass, Scenario, ServerConfig, ServicesConfig, VirtualService};
+use experiment::runner::{RequestClass, ServerConfig, ServicesConfig, VirtualService};
 use net::address;
 
-use crate::error::TestbedError;
+use crate::error::Result;
 use crate::network::plan::host_name;
-use crate::network::running_network::RunningNetwork;
-use crate::run::supervisor::RunSupervisor;
-use crate::traffic::RunWindow;
+use crate::run::active_run::ActiveRun;
 
 pub use programs::Programs;
 pub use record::Served;
@@ -38,28 +36,21 @@ pub use record::Served;
 const DATA_PORT: u32 = 61_000;
 const DATA_PORTS: u32 = 8;
 
-/// Program of a service's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerKind {
     Http,
-    /// vsftpd.
     Ftp,
-    /// The compute server.
     Compute,
 }
 
-/// A server program at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerInstance {
     pub kind: ServerKind,
-    /// Position of the server.
     pub server: usize,
     pub at: SocketAddrV4,
-    /// Positions of the services with this member.
     pub services: Vec<usize>,
 }
 
-/// The services of a run and the settings of the testbed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     pub services: &'a ServicesConfig,
@@ -72,18 +63,16 @@ impl Plan<'_> {
         let is_named = |list: &[String]| list.contains(&service.name);
         let is_ftp = self.testbed.ftp.as_deref().map_or(service.port == 21, is_named);
         match () {
-            () if is_named(&self.testbed.jobs) => ServerKind::Compute,
+            () if is_named(&self.testbed.compute) => ServerKind::Compute,
             () if is_ftp => ServerKind::Ftp,
             () => ServerKind::Http,
         }
     }
 
-    /// Returns the kind of program for a class of requests.
     pub fn kind_of_class(&self, class: &RequestClass) -> ServerKind {
         self.kind(&self.services.services[class.service as usize])
     }
 
-    /// Returns all server programs, by server and port.
     pub fn instances(&self) -> Vec<ServerInstance> {
         let mut instances: BTreeMap<(usize, u16), ServerInstance> = BTreeMap::new();
         for (number, service) in self.services.services.iter().enumerate() {
@@ -102,37 +91,23 @@ impl Plan<'_> {
         self.services.servers.iter().enumerate().filter(move |(_, server)| service.members.contains(&server.host))
     }
 
-    /// Returns the position of the server on the host `name`.
     pub fn server_named(&self, name: &str) -> Option<usize> {
         self.services.servers.iter().position(|server| host_name(server.host) == name)
     }
 }
 
-/// Makes the requests of a run and summarises their results.
-///
-/// # Errors
-/// A program ended unexpectedly, or the run was cancelled.
-pub fn run(
-    live: &mut RunningNetwork,
-    plan: &Plan<'_>,
-    programs: &Programs,
-    scenario: &Scenario<'_>,
-    span: RunWindow,
-    supervisor: &mut RunSupervisor<'_>,
-) -> Result<Served, TestbedError> {
+pub fn run(run: &mut ActiveRun<'_, '_>, plan: &Plan<'_>, programs: &Programs) -> Result<Served> {
     let before = programs.core_s(plan);
-    let requests = clients::run_requests(live, plan, programs, scenario, span, supervisor)?;
+    let requests = clients::run_requests(run, plan, programs)?;
     let busy: Vec<f64> = programs.core_s(plan).iter().zip(before).map(|(after, before)| after - before).collect();
-    Ok(record::served(plan, scenario, &requests, &busy))
+    Ok(record::served(plan, run.scenario, &requests, &busy))
 }
 
-/// Returns the ports of a server's data connections.
 pub fn data_ports(server: usize) -> std::ops::Range<u32> {
     let first = DATA_PORT + server as u32 * DATA_PORTS;
     first..first + DATA_PORTS
 }
 
-/// Returns the name of the file or page of a class.
 pub fn page_name(class: usize) -> String {
     format!("class{class}")
 }

@@ -8,20 +8,19 @@ use net::{Time, address};
 use serde_json::json;
 
 use super::{Plan, ServerInstance, ServerKind, config, data_ports, page_name};
-use crate::error::TestbedError;
+use crate::error::{Result, TestbedError, failed};
 use crate::network::driver::Program;
 use crate::network::plan::host_name;
 use crate::network::running_network::RunningNetwork;
+use crate::processes::tree_cpu_s;
 use crate::run::controller::Controller;
-use crate::services::servers::{Server, tree_cpu_s};
+use crate::services::servers::Server;
 
 /// Time in which the controller must report all members as up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Servers and agents of a run.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// Servers with their process ids.
     servers: Vec<(ServerInstance, Server, u32)>,
     agents: Vec<String>,
 }
@@ -29,7 +28,7 @@ pub struct Programs {
 impl Programs {
     /// Starts all servers and waits until they listen. `program` is the `anabranch` of compute
     /// servers.
-    pub fn start(live: &mut RunningNetwork, plan: &Plan<'_>, program: &Path) -> Result<Programs, TestbedError> {
+    pub fn start(live: &mut RunningNetwork, plan: &Plan<'_>, program: &Path) -> Result<Programs> {
         let mut programs = Programs::default();
         for instance in plan.instances() {
             let server = server(live, plan, &instance, program)?;
@@ -48,16 +47,15 @@ impl Programs {
         plan: &Plan<'_>,
         controller: &Controller,
         program: &Path,
-    ) -> Result<(), TestbedError> {
+    ) -> Result<()> {
         let Some(config) = plan.services.agents else { return Ok(()) };
-        for server in 0..plan.services.servers.len() {
-            let name = format!("agent-{}", host_name(plan.services.servers[server].host));
-            let argv = self.agent(plan, server, &config, controller.http().0, program);
-            let host = host_name(plan.services.servers[server].host);
+        for (number, server) in plan.services.servers.iter().enumerate() {
+            let host = host_name(server.host);
+            let name = format!("agent-{host}");
+            let argv = self.agent(plan, number, &config, controller.http().0, program);
             let log = live.folder.join(format!("{name}.log"));
-            let cwd = live.folder.clone();
             let host = config.in_band.map(|_| host.as_str());
-            live.driver.spawn(&Program { name: &name, host, argv, log: &log, cwd: &cwd, at_s: None })?;
+            live.driver.spawn(&Program { name: &name, host, argv, log: &log, cwd: &live.folder, at_s: None })?;
             self.agents.push(name);
         }
         Ok(())
@@ -68,32 +66,26 @@ impl Programs {
         let own = || self.servers.iter().filter(|(instance, ..)| instance.server == server);
         let cores = servers[server].cores;
         let is_compute = own().any(|(instance, ..)| instance.kind == ServerKind::Compute);
-        let core = if is_compute { plan.testbed.core } else { 1.0 };
+        let core = if is_compute { plan.testbed.core_share } else { 1.0 };
         let time = |time: Time| format!("{}us", time.as_ps() / 1_000_000);
-        let mut argv = vec![program.display().to_string(), "agent".to_owned()];
-        let mut option = |name: &str, value: String| argv.extend([format!("--{name}"), value]);
-        match config.in_band {
-            Some(to) => option("in-band", to.address.to_string()),
+        let to = match config.in_band {
+            Some(to) => format!("--in-band {}", to.address),
             None => {
-                option("controller", format!("http://127.0.0.1:{http}"));
-                option("address", address::host_ipv4(servers[server].host).to_string());
+                format!("--controller http://127.0.0.1:{http} --address {}", address::host_ipv4(servers[server].host))
             }
-        }
-        option("interval", time(config.pause + config.sampling));
+        };
+        let interval = time(config.pause + config.sampling);
+        let mut options = format!("agent {to} --interval {interval} --cores {cores} --core {core}");
         if config.sampling > Time::ZERO {
-            option("sampling", time(config.sampling));
+            options += &format!(" --sampling {}", time(config.sampling));
         }
-        option("cores", cores.to_string());
-        option("core", core.to_string());
         for (instance, _, pid) in own() {
-            option("of", pid.to_string());
-            option("connections", instance.at.port().to_string());
+            options += &format!(" --of {pid} --connections {}", instance.at.port());
         }
-        argv
+        std::iter::once(program.display().to_string()).chain(options.split(' ').map(str::to_owned)).collect()
     }
 
-    /// Waits until the controller reports every member of every pool as up.
-    pub fn wait_for_members(plan: &Plan<'_>, controller: &mut Controller) -> Result<(), TestbedError> {
+    pub fn wait_for_members(plan: &Plan<'_>, controller: &mut Controller) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         for pool in config::pools(plan) {
             loop {
@@ -117,28 +109,23 @@ impl Programs {
     pub fn core_s(&self, plan: &Plan<'_>) -> Vec<f64> {
         let mut used = vec![0.0; plan.services.servers.len()];
         for (instance, _, pid) in &self.servers {
-            let core = if instance.kind == ServerKind::Compute { plan.testbed.core } else { 1.0 };
+            let core = if instance.kind == ServerKind::Compute { plan.testbed.core_share } else { 1.0 };
             used[instance.server] += tree_cpu_s(*pid) / core;
         }
         used
     }
 
-    /// Returns an error if a server or an agent has ended unexpectedly.
-    pub fn check(&self, live: &RunningNetwork) -> Result<(), TestbedError> {
+    pub fn check(&self, live: &RunningNetwork) -> Result<()> {
         let ended = |name: &String, said: &dyn Fn() -> String| match live.exits.get(name) {
             None => Ok(()),
-            Some(code) => {
-                let reason = format!("exited with {code} during the run: {}", said().trim());
-                Err(TestbedError::Traffic { program: name.clone(), reason })
-            }
+            Some(code) => Err(failed(name, format!("exited with {code} during the run: {}", said().trim()))),
         };
         let log = |name: &str| std::fs::read_to_string(live.folder.join(format!("{name}.log"))).unwrap_or_default();
         self.servers.iter().try_for_each(|(_, server, _)| ended(&server.program, &|| server.output()))?;
         self.agents.iter().try_for_each(|name| ended(name, &|| log(name)))
     }
 
-    /// Kills all servers and agents.
-    pub fn end(self, live: &mut RunningNetwork) -> Result<(), TestbedError> {
+    pub fn end(self, live: &mut RunningNetwork) -> Result<()> {
         if !self.agents.is_empty() {
             live.request("kill", json!({"programs": self.agents, "signal": 9}))?;
         }
@@ -153,12 +140,7 @@ impl Programs {
     }
 }
 
-fn server(
-    live: &RunningNetwork,
-    plan: &Plan<'_>,
-    instance: &ServerInstance,
-    program: &Path,
-) -> Result<Server, TestbedError> {
+fn server(live: &RunningNetwork, plan: &Plan<'_>, instance: &ServerInstance, program: &Path) -> Result<Server> {
     let config = &plan.services.servers[instance.server];
     let host = host_name(config.host);
     let classes = plan.services.classes.iter().enumerate();
@@ -171,6 +153,8 @@ fn server(
             let service = &plan.services.services[instance.services[0]];
             Server::vsftpd(live, &host, instance.at, &pages, (service.address, data_ports(instance.server)))
         }
-        ServerKind::Compute => Server::compute(live, &host, instance.at, program, (config.cores, plan.testbed.core)),
+        ServerKind::Compute => {
+            Server::compute(live, &host, instance.at, program, (config.cores, plan.testbed.core_share))
+        }
     }
 }

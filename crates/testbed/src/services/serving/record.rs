@@ -10,17 +10,13 @@ use super::clients::{Page, Request};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::services::requests::Failure;
 
-/// Results of a run whose flows are requests.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// Measurements of the clients.
     pub traffic: TrafficMeasurement,
-    /// Figures of the servers.
     pub record: ServicesRecord,
-    /// Failed requests by reason.
     pub failures: BTreeMap<String, u64>,
     /// Maximum delay of a job, milliseconds.
-    pub jobs_late_ms: f64,
+    pub compute_overrun_ms: f64,
 }
 
 /// Summarises requests. `busy_s`: processor time of each server, in seconds of its cores.
@@ -28,10 +24,7 @@ pub fn served(plan: &Plan<'_>, scenario: &Scenario<'_>, requests: &[Request], bu
     let flows = &scenario.flows.flows;
     let servers = plan.services.servers.len();
     let mut served = Served {
-        traffic: TrafficMeasurement {
-            flows: vec![FlowMeasurement::default(); flows.len()],
-            ..TrafficMeasurement::default()
-        },
+        traffic: TrafficMeasurement { flows: vec![FlowMeasurement::default(); flows.len()], ..Default::default() },
         record: ServicesRecord {
             servers: vec![ServerRecord { pages: vec![0; plan.services.classes.len()], ..Default::default() }; servers],
             served_by: vec![None; flows.len()],
@@ -44,8 +37,7 @@ pub fn served(plan: &Plan<'_>, scenario: &Scenario<'_>, requests: &[Request], bu
         let class = flows[request.flow].group as usize - 1;
         served.add_request(request, plan.services.classes[class].pages);
         for page in &request.pages {
-            let server = served.add_page(plan, class, page);
-            if let Some(server) = server {
+            if let Some(server) = served.add_page(plan, class, page) {
                 served.record.served_by[request.flow] = Some(server as u32);
                 spans[server].extend([(page.start_ns, 1), (page.end_ns, -1)]);
             }
@@ -73,16 +65,10 @@ impl Served {
             ..FlowMeasurement::default()
         };
         if let (Err(failure), true) = (&last.result, has_ended) {
-            let words = match failure {
-                Failure::Status(status) => format!("status {status}"),
-                Failure::Other(words) => words.clone(),
-                other => other.name().to_owned(),
-            };
-            *self.failures.entry(words).or_insert(0) += 1;
+            *self.failures.entry(failure.to_string()).or_insert(0) += 1;
         }
     }
 
-    /// Counts a page. Returns the server that sent it.
     fn add_page(&mut self, plan: &Plan<'_>, class: usize, page: &Page) -> Option<usize> {
         let ConnectionCounts { opened, answered, failed, open } = &mut self.record.connections;
         *opened += 1;
@@ -92,7 +78,7 @@ impl Served {
             Err(_) => *failed += 1,
         }
         let answer = page.result.as_ref().ok()?;
-        self.jobs_late_ms = self.jobs_late_ms.max(answer.late_us as f64 / 1e3);
+        self.compute_overrun_ms = self.compute_overrun_ms.max(answer.late_us as f64 / 1e3);
         let server = plan.server_named(answer.server.as_deref()?)?;
         let record = &mut self.record.servers[server];
         record.pages[class] += 1;

@@ -42,19 +42,19 @@ members = ["h3"]
 [[requests]]
 service = "web"
 count = 4
-over = "1s"
+duration = "1s"
 [[requests]]
 service = "work"
 count = 4
-cpu = "1s"
-over = "1s"
+cpu_time = "1s"
+duration = "1s"
 [transport]
 kind = "cubic"
 [stop]
 until = "1s"
 [testbed]
-jobs = ["work"]
-core = 0.0001
+compute = ["work"]
+core_share = 0.0001
 "#;
 
 fn variant(changes: &[(&str, &str)]) -> Variant {
@@ -112,15 +112,15 @@ fn unsupported_services_are_rejected_with_key() {
     };
     assert_eq!(said("seeds", "2"), "");
     for (key, value, words) in [
-        ("testbed.jobs", "[\"wrk\"]", "testbed.jobs: there is no service `wrk`"),
+        ("testbed.compute", "[\"wrk\"]", "testbed.compute: there is no service `wrk`"),
         ("testbed.ftp", "[\"web\"]", "service.port: two services of different kinds"),
-        ("testbed.core", "1", "testbed.core: 4000 cores of 1 processors"),
+        ("testbed.core_share", "1", "testbed.core_share: 4000 cores of 1 processors"),
         ("testbed.rules", "static", "testbed.rules:"),
         ("transport.kind", "newreno", "transport.kind:"),
         ("control.stats_refresh", "20s", "control.stats_refresh:"),
         ("control.packets_per_s", "2000", "control.packets_per_s:"),
-        ("requests.0.request", "5KB", "requests.request: 5000 bytes"),
-        ("requests.1.cpu", "0s", "requests.cpu: is missing"),
+        ("requests.0.request_size", "5KB", "requests.request_size: 5000 bytes"),
+        ("requests.1.cpu_time", "0s", "requests.cpu_time: is missing"),
     ] {
         let said = said(key, value);
         assert!(said.starts_with(words), "{key} = {value}: {said}");
@@ -131,5 +131,5 @@ fn unsupported_services_are_rejected_with_key() {
 fn tools_match_services() {
     let names = |variant: &Variant| check::tools(variant).into_iter().map(|(tool, _)| tool).collect::<Vec<_>>();
     assert_eq!(names(&variant(&[])), ["nginx", "vsftpd"]);
-    assert_eq!(names(&variant(&[("testbed.client", "wget"), ("testbed.ftp", "[]")])), ["nginx", "wget"]);
+    assert_eq!(names(&variant(&[("testbed.request_client", "wget"), ("testbed.ftp", "[]")])), ["nginx", "wget"]);
 }

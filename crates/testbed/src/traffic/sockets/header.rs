@@ -5,10 +5,8 @@ pub const LENGTH: usize = 24;
 
 const MAGIC: u32 = 0x616e_6272;
 
-/// Header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Position of the flow in the list.
     pub flow: u32,
     /// Number of the packet in its flow, from 0.
     pub sequence: u64,
@@ -27,15 +25,9 @@ impl Header {
 
     /// Reads a header; `None` for datagrams of other programs.
     pub fn read(payload: &[u8]) -> Option<Header> {
-        let (magic, rest) = payload.split_first_chunk::<4>()?;
-        let (flow, rest) = rest.split_first_chunk::<4>()?;
-        let (sequence, rest) = rest.split_first_chunk::<8>()?;
-        let sent_ns = rest.first_chunk::<8>()?;
-        (u32::from_be_bytes(*magic) == MAGIC).then(|| Header {
-            flow: u32::from_be_bytes(*flow),
-            sequence: u64::from_be_bytes(*sequence),
-            sent_ns: u64::from_be_bytes(*sent_ns),
-        })
+        let word = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
+        let (first, sequence, sent_ns) = (word(0)?, word(8)?, word(16)?);
+        (first >> 32 == u64::from(MAGIC)).then_some(Header { flow: first as u32, sequence, sent_ns })
     }
 }
 

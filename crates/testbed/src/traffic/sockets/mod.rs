@@ -9,7 +9,7 @@ mod receive;
 mod send;
 
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -21,23 +21,21 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::clock::now_ns;
-use crate::error::TestbedError;
-use crate::network::driver::file_error;
+use crate::error::{Result, TestbedError, failed, file_error};
 
 pub use receive::{DeliveryGap, Received};
+use send::Sent;
 pub use send::{Gap, SendPlan};
 
 /// Minimum payload of a packet, bytes: its number and sending time.
 pub const PAYLOAD_MIN: usize = header::LENGTH;
 
-/// Port of all receivers.
 pub const PORT: u16 = 7000;
 
 /// The port of the discard protocol, which no host runs.
 const DISCARD: u16 = 9;
 
-/// Receive buffer: large enough for the time that a busy machine keeps a receiver from its
-/// processor.
+/// Receive buffer, for the time that a busy machine keeps a receiver from its processor.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A host: a process in its namespace, and its address.
@@ -47,10 +45,8 @@ pub struct HostAt {
     pub ip: Ipv4Addr,
 }
 
-/// Packet counters of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Packets handed to the kernel.
     pub sent: u64,
     /// Sending time of the first packet, nanoseconds of CLOCK_MONOTONIC; 0 for never.
     pub first_sent_ns: u64,
@@ -69,10 +65,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Creates the sockets of all flows. Packets that arrive after `end_ns` count as in flight.
-    ///
-    /// # Errors
-    /// A namespace has gone, or a socket cannot be created.
-    pub fn prepare(hosts: &[HostAt], flows: &[SendPlan], end_ns: u64) -> Result<Traffic, TestbedError> {
+    pub fn prepare(hosts: &[HostAt], flows: &[SendPlan], end_ns: u64) -> Result<Traffic> {
         let stop = Arc::new(AtomicBool::new(false));
         let (mut states, mut receivers, mut senders) = (Vec::new(), Vec::new(), Vec::new());
         for (number, host) in hosts.iter().enumerate() {
@@ -116,9 +109,7 @@ impl Traffic {
             thread::sleep(Duration::from_millis(20));
             is_abandoned = !should_continue();
         }
-        if is_abandoned {
-            stop.store(true, Ordering::Relaxed);
-        }
+        stop.store(is_abandoned, Ordering::Relaxed);
         let sent = sending.join().unwrap_or_default();
         let drained_from = now_ns();
         let mut last = (received(&states), now_ns());
@@ -138,8 +129,8 @@ impl Traffic {
         }
         let mut tallies = vec![Tally::default(); flows];
         for (flow, sent) in sent {
-            let tally = &mut tallies[flow];
-            (tally.sent, tally.first_sent_ns, tally.is_all_sent) = (sent.packets, sent.first_ns, sent.is_all);
+            let Sent { packets, first_ns, is_all } = sent;
+            tallies[flow] = Tally { sent: packets, first_sent_ns: first_ns, is_all_sent: is_all, ..Tally::default() };
         }
         for state in &states {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,43 +158,33 @@ struct HostSockets {
 
 /// Creates the sockets of a host. Must be called within its namespace.
 fn open_sockets(host: HostAt, is_receiver: bool, sources: &[&SendPlan]) -> std::io::Result<HostSockets> {
-    let receiver = if is_receiver {
-        let socket = UdpSocket::bind(SocketAddrV4::new(host.ip, PORT))?;
+    let receiver = || -> std::io::Result<UdpSocket> {
+        let socket = UdpSocket::bind((host.ip, PORT))?;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         setsockopt(&socket, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)?;
-        Some(socket)
-    } else {
-        None
+        Ok(socket)
     };
     let sender = |plan: &&SendPlan| -> std::io::Result<UdpSocket> {
-        let socket = UdpSocket::bind(SocketAddrV4::new(host.ip, plan.src_port))?;
-        socket.connect(SocketAddrV4::new(plan.to, PORT))?;
+        let socket = UdpSocket::bind((host.ip, plan.src_port))?;
+        socket.connect((plan.to, PORT))?;
         socket.set_nonblocking(true)?;
         Ok(socket)
     };
+    let receiver = is_receiver.then(receiver).transpose()?;
     Ok(HostSockets { receiver, senders: sources.iter().map(sender).collect::<Result<_, _>>()? })
 }
 
 /// Makes every host send a packet to the next one, to a closed port, so that a controller learns
 /// the locations of hosts.
-///
-/// # Errors
-/// A namespace has gone, or a socket cannot be created.
-pub fn announce_hosts(hosts: &[HostAt]) -> Result<(), TestbedError> {
+pub fn announce_hosts(hosts: &[HostAt]) -> Result<()> {
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
-        run_in_namespace(*host, || UdpSocket::bind(SocketAddrV4::new(host.ip, 0))?.send_to(&[0], (next.ip, DISCARD)))?;
+        run_in_namespace(*host, || UdpSocket::bind((host.ip, 0))?.send_to(&[0], (next.ip, DISCARD)))?;
     }
     Ok(())
 }
 
 /// Runs `work` in the network namespace of a host, on a thread that ends with it.
-///
-/// # Errors
-/// The namespace has gone, or `work` fails.
-pub fn run_in_namespace<T: Send>(
-    host: HostAt,
-    work: impl FnOnce() -> std::io::Result<T> + Send,
-) -> Result<T, TestbedError> {
+pub fn run_in_namespace<T: Send>(host: HostAt, work: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T> {
     let namespace = namespace(host)?;
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -211,17 +192,14 @@ pub fn run_in_namespace<T: Send>(
             work()
         });
         match thread.join() {
-            Ok(done) => done.map_err(|cause| failed(host, cause.to_string())),
-            Err(_) => Err(failed(host, "panicked".to_owned())),
+            Ok(done) => done.map_err(|cause| sockets_failed(host, &cause.to_string())),
+            Err(_) => Err(sockets_failed(host, "panicked")),
         }
     })
 }
 
 /// Starts a detached thread in the network namespace of a host.
-///
-/// # Errors
-/// The namespace has gone.
-pub fn spawn_in_namespace(host: HostAt, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, TestbedError> {
+pub fn spawn_in_namespace(host: HostAt, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let namespace = namespace(host)?;
     let (sender, receiver) = channel();
     let thread = thread::spawn(move || {
@@ -235,16 +213,16 @@ pub fn spawn_in_namespace(host: HostAt, work: impl FnOnce() + Send + 'static) ->
     });
     match receiver.recv() {
         Ok(Ok(())) => Ok(thread),
-        Ok(Err(cause)) => Err(failed(host, cause.to_string())),
-        Err(_) => Err(failed(host, "panicked".to_owned())),
+        Ok(Err(cause)) => Err(sockets_failed(host, &cause.to_string())),
+        Err(_) => Err(sockets_failed(host, "panicked")),
     }
 }
 
-fn namespace(host: HostAt) -> Result<File, TestbedError> {
+fn namespace(host: HostAt) -> Result<File> {
     let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
     File::open(&path).map_err(file_error("open", &path))
 }
 
-fn failed(host: HostAt, reason: String) -> TestbedError {
-    TestbedError::Traffic { program: format!("sockets of {}", host.ip), reason }
+fn sockets_failed(host: HostAt, reason: &str) -> TestbedError {
+    failed(&format!("sockets of {}", host.ip), reason)
 }

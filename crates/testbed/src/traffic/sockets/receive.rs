@@ -21,25 +21,21 @@ pub struct DeliveryGap {
     pub sent_ns: u64,
     /// Time without a packet before that one, nanoseconds.
     pub silence_ns: u64,
-    /// Packets of the gap that never arrived.
     pub lost: u64,
     /// The first skipped sequence, and the one after the last.
     pub skipped: (u64, u64),
 }
 
-/// Receiver counters of one flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Received {
     /// Distinct packets that arrived before the end of the run.
     pub packets: u64,
-    /// Payload of `packets`, bytes.
     pub bytes: u64,
     /// Distinct packets that arrived after the end of the run: they were in flight.
     pub late: u64,
     pub duplicates: u64,
-    /// Packets that arrived below the highest sequence seen.
+    /// Packets that arrived below the highest sequence seen, and the largest distance below it.
     pub reordered: u64,
-    /// Largest distance below that sequence.
     pub reorder_extent: u64,
     /// Sum of the socket-to-socket delays of `packets`, nanoseconds.
     pub delay_sum_ns: u64,
@@ -49,9 +45,7 @@ pub struct Received {
     pub longest_gap_ns: u64,
     /// Gaps in order of time, without short ones that skip nothing.
     pub gaps: Vec<DeliveryGap>,
-    /// Highest sequence seen plus one.
     next: u64,
-    /// Bit per sequence seen.
     seen: Vec<u64>,
 }
 
@@ -72,7 +66,6 @@ impl Received {
         self.gaps.retain(|gap| gap.lost > 0 || gap.silence_ns > SILENCE_NS);
     }
 
-    /// Records a gap, if this packet ends one.
     fn record_gap(&mut self, header: &Header, now_ns: u64) {
         let silence_ns = if self.last_ns > 0 { now_ns.saturating_sub(self.last_ns) } else { 0 };
         let is_gap = header.sequence > self.next || silence_ns > SILENCE_NS;
@@ -82,7 +75,6 @@ impl Received {
         }
     }
 
-    /// Counts one packet.
     pub(super) fn count_packet(&mut self, header: &Header, bytes: usize, now_ns: u64, end_ns: u64) {
         let (word, bit) = ((header.sequence / 64) as usize, 1 << (header.sequence % 64));
         if word >= self.seen.len() {

@@ -13,33 +13,27 @@ use net::RandomStream;
 use super::header::{Header, LENGTH};
 use crate::clock::now_ns;
 
-/// Time between two packets of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
-    /// Minimum rate, packets per second.
+    /// Range of rates, packets per second. A rate is drawn for every packet, as in D-ITG.
     pub min_per_s: f64,
-    /// Maximum rate, packets per second. A rate is drawn for every packet, as in D-ITG.
     pub max_per_s: f64,
-    /// Minimum gap, nanoseconds: the transmission time of a packet on the sender's link. A faster
+    /// Minimum time between two packets, nanoseconds: the transmission time of a packet on the sender's link. A faster
     /// sender would only lose packets in its queue.
     pub floor_ns: u64,
 }
 
-/// One flow to send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SendPlan {
-    /// Position in the list.
+    /// Position in the list of flows.
     pub flow: u32,
-    /// Number of the sending host.
+    /// Numbers of the sending and the receiving host.
     pub src: usize,
-    /// Number of the receiving host.
     pub dst: usize,
     pub to: Ipv4Addr,
-    /// Source port; each flow of a host has another one.
     pub src_port: u16,
     /// Payload of a full packet, bytes.
     pub payload: usize,
-    /// Payload of the flow, bytes.
     pub size_bytes: u64,
     /// Due time of the first packet, nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
@@ -59,7 +53,6 @@ impl SendPlan {
     }
 }
 
-/// Sender counters of one flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub packets: u64,

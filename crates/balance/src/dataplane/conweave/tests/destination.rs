@@ -119,8 +119,7 @@ fn each_packet_on_the_old_path_renews_the_estimate() {
     end.before(Kind::Request, 1, left(0));
     let first = timer(&end.rerouted(1, left(40)).1);
     assert!(is_near(first, Time::from_us(740)));
-    // A packet that left 10 us later arrives 100 us later: the TAIL is expected 90 us later than
-    // before.
+    // A packet that left 10 us later arrives 100 us later: the TAIL is expected 90 us later.
     end.bench.wait(Time::from_us(100));
     let (delivery, commands) = end.before(Kind::Data, 1, left(10));
     assert!(delivery == Delivery::Pass && commands.is_empty(), "the pending timer will find out");

@@ -241,8 +241,7 @@ fn packets_stay_in_order_if_tail_is_timely() {
         early += report.early;
         overtaken += report.overtaken;
     }
-    // The test is significant only if many packets were held, and if failed estimates do cause
-    // reordering.
+    // Significant only if many packets were held, and if failed estimates cause reordering.
     assert!(tails > 3_000 && held > 3_000, "{tails} reroutes, {held} packets held");
     assert!(early > 0 && overtaken > 0, "{early} early releases, {overtaken} packets overtaken");
     assert!(early * 10 < tails, "{early} of {tails} estimates fail: no better than chance");

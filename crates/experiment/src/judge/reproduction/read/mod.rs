@@ -1,83 +1,17 @@
 //! Reader of an index and of the experiment files it names.
 
 mod numbers;
-mod worlds;
+mod testbed;
 
 use std::path::Path;
 
 use config::diagnostic::{FileError, SourceLocation};
-use config::document::{Data, Document, Layout, Value};
+use config::document::{Data, Document, Value};
 use config::section::Section;
 use net::did_you_mean::suggestion;
 
 use super::{Entry, Erratum, Index, Run};
 use crate::input::{Experiment, Override, check_folder_name};
-
-/// Keys of an index, by section; `docs/reproduction.md` explains them.
-pub const INDEX_KEYS: &[(&str, &[&str])] = &[
-    ("", &["document", "title", "source", "experiment", "run", "testbed", "number", "curve", "wrong"]),
-    ("experiment", &["id", "question", "section"]),
-    ("run", &["name", "file", "seeds", "balancers", "set", "reason"]),
-    ("testbed", &["name", "file", "ids", "seeds", "simulated_seeds", "set", "differs"]),
-    ("differs", &["variant", "balancer", "metric", "found", "reason"]),
-    (
-        "number",
-        &[
-            "id",
-            "claim",
-            "printed",
-            "value",
-            "run",
-            "metric",
-            "balancer",
-            "at_most",
-            "at_least",
-            "within",
-            "above",
-            "below",
-            "times",
-            "rises_with_load",
-            "loads_from",
-            "loads_up_to",
-            "lightest_load",
-            "variant",
-            "from",
-            "until",
-            "class",
-            "server",
-            "ratio_to",
-            "difference_to",
-            "other_run",
-            "other_variant",
-            "equals",
-            "tolerance",
-            "every_seed",
-            "baseline",
-            "per",
-            "ties_with",
-            "other_from",
-            "other_until",
-            "bound",
-            "bound_by",
-            "inconsistent",
-            "reason",
-            "found",
-            "figure",
-            "label",
-        ],
-    ),
-    (
-        "curve",
-        &["figure", "ids", "run", "metric", "balancers", "variant", "over", "shift_s", "printed", "printed_name"],
-    ),
-    ("wrong", &["id", "says", "arithmetic", "instead"]),
-];
-
-static LAYOUT: Layout = Layout { keys: known, flat: &[] };
-
-fn known(section: &str) -> Option<Vec<&'static str>> {
-    INDEX_KEYS.iter().find(|(name, _)| *name == section).map(|(_, keys)| keys.to_vec())
-}
 
 /// Returns whether a file name is that of an index instead of an experiment.
 pub fn is_index(path: &Path) -> bool {
@@ -85,16 +19,12 @@ pub fn is_index(path: &Path) -> bool {
 }
 
 impl Index {
-    /// Reads and checks an index file, with every experiment file it names.
-    ///
-    /// # Errors
-    /// The first error found, with its place in the file and a hint.
     pub fn load(path: &Path) -> Result<Index, FileError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             FileError::new(SourceLocation::File(name.clone()), "", "cannot read the index").with_cause(error)
         })?;
-        let document = Document::parse(&name, &text, &LAYOUT)?;
+        let document = Document::parse(&name, &text, &super::keys::LAYOUT)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let top = Section::top(&document)?;
         let mut index = Index {
@@ -107,7 +37,7 @@ impl Index {
             testbed: Vec::new(),
             numbers: Vec::new(),
             curves: Vec::new(),
-            wrong: Vec::new(),
+            errata: Vec::new(),
         };
         if index.entries.is_empty() {
             return Err(top.missing("experiment").with_hint("write an [[experiment]] with id, question and section"));
@@ -120,7 +50,7 @@ impl Index {
             index.runs.push(run);
         }
         for section in top.sections("testbed")? {
-            let run = worlds::testbed(&section, folder, &index)?;
+            let run = testbed::testbed(&section, folder, &index)?;
             index.testbed.push(run);
         }
         for section in top.sections("number")? {
@@ -131,7 +61,7 @@ impl Index {
             let curve = numbers::curve(&section, &index)?;
             index.curves.push(curve);
         }
-        index.wrong = top.sections("wrong")?.iter().map(erratum).collect::<Result<_, _>>()?;
+        index.errata = top.sections("erratum")?.iter().map(erratum).collect::<Result<_, _>>()?;
         let is_answered = |entry: &&Entry| !index.numbers.iter().any(|number| number.claim.id == entry.id);
         if let Some(entry) = index.entries.iter().find(is_answered) {
             let error = top.error("number", format!("experiment {} has no number", entry.id));
@@ -162,7 +92,6 @@ fn erratum(section: &Section<'_>) -> Result<Erratum, FileError> {
     })
 }
 
-/// Returns the texts of a list.
 fn texts(section: &Section<'_>, key: &str) -> Result<Vec<String>, FileError> {
     let text = |value: &Value| match &value.data {
         Data::Text(text) => Ok(text.clone()),
@@ -171,7 +100,6 @@ fn texts(section: &Section<'_>, key: &str) -> Result<Vec<String>, FileError> {
     section.list(key).into_iter().map(text).collect()
 }
 
-/// Reads `set` and `seeds`, with the same meaning as on the command line.
 fn overrides(section: &Section<'_>, seeds: &str) -> Result<Vec<Override>, FileError> {
     let mut overrides = Vec::new();
     for text in texts(section, "set")? {
@@ -180,7 +108,7 @@ fn overrides(section: &Section<'_>, seeds: &str) -> Result<Vec<Override>, FileEr
         };
         overrides.push(Override::set(key.trim(), value.trim()));
     }
-    if let Some(count) = section.count(seeds, 1..=100_000)? {
+    if let Some(count) = section.count::<u64>(seeds)? {
         overrides.push(Override::set("seeds", &count.to_string()));
     }
     if section.has("balancers") {
@@ -205,7 +133,6 @@ fn run(section: &Section<'_>, folder: &Path) -> Result<Run, FileError> {
     Ok(Run { name, experiment, file, seeds_of_file: whole.seeds.len(), reason })
 }
 
-/// Reads the experiments of the document, at least one.
 fn ids(section: &Section<'_>, index: &Index) -> Result<Vec<String>, FileError> {
     let ids = texts(section, "ids")?;
     if ids.is_empty() {

@@ -20,7 +20,6 @@ fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
     }
 }
 
-/// Reads `above` or `below`: a band with one end, which excludes other comparisons.
 fn half_band(section: &Section<'_>) -> Result<Option<Check>, FileError> {
     let given: Vec<&str> = ["above", "below", "within", "at_most", "at_least", "rises_with_load", "ties_with"]
         .into_iter()
@@ -90,7 +89,7 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
         check,
         other,
         equals: real(section, "equals")?,
-        tolerance: section.positive("tolerance", 0.5)?.unwrap_or(1e-9),
+        tolerance: section.positive("tolerance")?.unwrap_or(1e-9),
         every_seed,
         baseline,
         per,
@@ -102,7 +101,6 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     })
 }
 
-/// Reads `per`: another metric of the same runs, which must have a value whenever this one has.
 fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metric>, FileError> {
     let Some(name) = section.text("per")? else { return Ok(None) };
     let metric = expect::metric_named(section, "per", name)?;
@@ -115,8 +113,6 @@ fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metr
     Ok(Some(metric))
 }
 
-/// Reads `at_most`, `at_least`, `ratio_to`, `difference_to` or `ties_with`, of which at most one is
-/// allowed.
 fn other(
     section: &Section<'_>,
     claim: &Claim,
@@ -173,7 +169,7 @@ pub(super) fn curve(section: &Section<'_>, index: &Index) -> Result<CurvePlan, F
     }
     let first = experiment.variants[0].label.as_str();
     let variant = expect::variant_of_index(section, experiment, "variant")?.unwrap_or(first);
-    let over_time = section.choice("over", &["load", "time"])? == Some(1);
+    let over_time = section.choice("over")? == Some("time");
     if over_time && !metric.is_of_core() {
         return Err(section.error("over", "only metrics of the core have time bins"));
     }
@@ -190,7 +186,6 @@ pub(super) fn curve(section: &Section<'_>, index: &Index) -> Result<CurvePlan, F
     })
 }
 
-/// Reads `printed = [[[x, y], …], …]`, one list of points for each of `printed_name`.
 fn printed(section: &Section<'_>) -> Result<Vec<PrintedSeries>, FileError> {
     let names = texts(section, "printed_name")?;
     let series = section.list("printed");

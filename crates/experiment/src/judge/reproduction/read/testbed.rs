@@ -22,19 +22,20 @@ pub(super) fn testbed(section: &Section<'_>, folder: &Path, index: &Index) -> Re
     }
     let name = section.text("name")?.map_or_else(|| emulated.name.clone(), str::to_owned);
     check_folder_name(section, &name)?;
-    let differs = section.sections("differs")?;
-    let explanations = differs.iter().map(|section| explanation(section, &emulated)).collect::<Result<_, _>>()?;
+    let explanations = section.sections("testbed.explanation")?;
+    let explanations = explanations.iter().map(|section| explanation(section, &emulated)).collect::<Result<_, _>>()?;
     Ok(TestbedRun { name, ids: ids(section, index)?, simulated, emulated, file, explanations })
 }
 
-/// Reads `[[testbed.differs]]`. Its figure must be one that is compared, because otherwise the
+/// Reads `[[testbed.explanation]]`. Its figure must be one that is compared, because otherwise the
 /// reason never appears.
 fn explanation(section: &Section<'_>, experiment: &Experiment) -> Result<Explanation, FileError> {
     let balancer = expect::label_of_index(section, experiment, "balancer")?;
     let name = text_at(section, "metric")?;
-    let compared = &experiment.agree.metrics;
+    let compared = &experiment.validation.metrics;
     let metric = Metric::named(&name).filter(|metric| compared.contains(metric)).ok_or_else(|| {
-        let error = section.error("metric", format!("`{name}` is not compared by the `[agree]` section of the file"));
+        let error =
+            section.error("metric", format!("`{name}` is not compared by the `[validation]` section of the file"));
         error.with_hint(suggestion(&name, compared.iter().map(|metric| metric.name())))
     })?;
     let variant = expect::variant_of_index(section, experiment, "variant")?;

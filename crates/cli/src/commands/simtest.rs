@@ -1,4 +1,4 @@
-//! `anabranch storm`: tests the controller and the switches under thousands of random fault plans.
+//! `anabranch simtest`: tests the controller and the switches under thousands of random fault plans.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -19,8 +19,8 @@ use crate::interrupt;
 /// oracles check for loops, losses, black holes and leftover rules. The tests of a seed are always
 /// identical.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  anabranch storm --seeds 2000\n  anabranch storm --seed 17 --shrink\n  \
-                        anabranch storm --seed 17 --keep 3,7,9")]
+#[command(after_help = "Examples:\n  anabranch simtest --seeds 2000\n  anabranch simtest --seed 17 --shrink\n  \
+                        anabranch simtest --seed 17 --actions 3,7,9")]
 pub struct Args {
     /// Simulation tests to run; 200 if neither this nor --minutes is given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -45,7 +45,7 @@ pub struct Args {
     shrink: bool,
     /// With --seed: only these actions, by number; `none` for no action
     #[arg(long, value_name = "LIST", requires = "seed")]
-    keep: Option<String>,
+    actions: Option<String>,
     /// With --seed: without these hosts
     #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
     without_hosts: Vec<usize>,
@@ -56,94 +56,93 @@ pub struct Args {
     #[arg(long)]
     without_services: bool,
     /// Without faults of the network: only flows, clients, and services that change
-    #[arg(long, conflicts_with = "keep")]
+    #[arg(long, conflicts_with = "actions")]
     without_faults: bool,
     /// With --seed: halve the duration this many times
     #[arg(long, value_name = "N", requires = "seed", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
-    halvings: u32,
+    halve_duration: u32,
     /// With --seed: print every message
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Insert a mutant (a deliberate defect), to see whether an oracle finds it; `list` prints the
     /// mutants
     #[arg(long, value_name = "NAME")]
-    sabotage: Option<String>,
+    mutant: Option<String>,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     // A panic in a test is reported with its seed.
     std::panic::set_hook(Box::new(|panic| {
-        let is_told = panic.location().is_some_and(|at| !at.file().contains("crates/cli/"));
-        if !is_told {
+        let is_reported = panic.location().is_some_and(|at| !at.file().contains("crates/cli/"));
+        if !is_reported {
             eprintln!("{panic}");
         }
     }));
-    let Some(sabotage) = sabotage(args)? else { return Ok(()) };
+    let Some(mutant) = mutant(args)? else { return Ok(()) };
     match args.seed {
-        Some(seed) => one(args, seed, sabotage),
-        None => many(args, sabotage),
+        Some(seed) => one(args, seed, mutant),
+        None => many(args, mutant),
     }
 }
 
 /// Returns the chosen mutant, if any; the outer `None` if the mutants were only listed.
-fn sabotage(args: &Args) -> Result<Option<Option<Mutant>>, CliError> {
-    let Some(name) = &args.sabotage else { return Ok(Some(None)) };
-    let named = |sabotage: &Mutant| format!("{sabotage:?}");
+fn mutant(args: &Args) -> Result<Option<Option<Mutant>>, CliError> {
+    let Some(name) = &args.mutant else { return Ok(Some(None)) };
+    let named = |mutant: &Mutant| format!("{mutant:?}");
     if name == "list" {
         let mut out = std::io::stdout().lock();
-        for sabotage in Mutant::ALL {
-            writeln!(out, "{:<20} {}", named(sabotage), sabotage.description())?;
+        for mutant in Mutant::ALL {
+            writeln!(out, "{:<20} {}", named(mutant), mutant.description())?;
         }
         return Ok(None);
     }
-    let found = Mutant::ALL.iter().find(|sabotage| named(sabotage) == *name);
-    let unknown = || CliError::new(format!("--sabotage {name}: unknown mutant"));
+    let found = Mutant::ALL.iter().find(|mutant| named(mutant) == *name);
+    let unknown = || CliError::new(format!("--mutant {name}: unknown mutant"));
     let hint = || format!("they are {}", Mutant::ALL.iter().map(named).collect::<Vec<_>>().join(", "));
     found.map(|found| Some(Some(*found))).ok_or_else(|| unknown().with_hint(hint()))
 }
 
-fn cutback(args: &Args, plan: &Plan) -> Result<Reduction, CliError> {
+fn reduction(args: &Args, plan: &Plan) -> Result<Reduction, CliError> {
     let numbers = |text: &str| -> Result<BTreeSet<u32>, CliError> {
         if text == "none" {
             return Ok(BTreeSet::new());
         }
         let number = |part: &str| part.trim().parse().map_err(|_| part.to_owned());
         text.split(',').map(number).collect::<Result<_, _>>().map_err(|part| {
-            CliError::new(format!("--keep {text}: `{part}` is not a number of an action"))
-                .with_hint("write them as --keep 3,7,9, or `none`")
+            CliError::new(format!("--actions {text}: `{part}` is not a number of an action"))
+                .with_hint("write them as --actions 3,7,9, or `none`")
         })
     };
     let without_faults = || args.without_faults.then(|| Reduction::without_faults(plan).keep).flatten();
     Ok(Reduction {
-        keep: args.keep.as_deref().map(numbers).transpose()?.or_else(without_faults),
+        keep: args.actions.as_deref().map(numbers).transpose()?.or_else(without_faults),
         without_hosts: args.without_hosts.iter().copied().collect(),
         without_switches: args.without_switches.iter().copied().collect(),
-        halvings: args.halvings,
+        halvings: args.halve_duration,
         is_without_services: args.without_services,
     })
 }
 
-fn one(args: &Args, seed: u64, sabotage: Option<Mutant>) -> Result<(), CliError> {
+fn one(args: &Args, seed: u64, mutant: Option<Mutant>) -> Result<(), CliError> {
     let plan = simtest::generate::plan(seed);
-    let cutback = cutback(args, &plan)?;
+    let reduction = reduction(args, &plan)?;
     let result = match args.trace {
         // A closed pipe ends the output, not the test.
-        true => simtest::trace(&plan, &cutback, sabotage, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
-        false => simtest::run_plan(&plan, &cutback, sabotage),
+        true => simtest::trace(&plan, &reduction, mutant, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
+        false => simtest::run_plan(&plan, &reduction, mutant),
     };
     let mut out = std::io::stdout().lock();
     match result {
         Ok(report) => {
-            words(&mut out, &cutback.apply(&plan))?;
-            Ok(tell(&mut out, 1, &report, Duration::ZERO)?)
+            print_plan(&mut out, &reduction.apply(&plan))?;
+            Ok(print_report(&mut out, 1, &report, Duration::ZERO)?)
         }
-        Err(failure) => Err(tell_failure(&mut out, args, &plan, cutback, sabotage, &failure)?),
+        Err(failure) => Err(print_failure(&mut out, args, &plan, reduction, mutant, &failure)?),
     }
 }
 
 /// Every test has its seed, which a shared counter assigns.
-fn many(args: &Args, sabotage: Option<Mutant>) -> Result<(), CliError> {
+fn many(args: &Args, mutant: Option<Mutant>) -> Result<(), CliError> {
     let begun = Instant::now();
     let limit = args.minutes.map(|minutes| Duration::from_secs_f64(minutes.clamp(0.0, 1e7) * 60.0));
     let seeds = args.seeds.unwrap_or(if limit.is_some() { u64::MAX } else { 200 });
@@ -164,8 +163,8 @@ fn many(args: &Args, sabotage: Option<Mutant>) -> Result<(), CliError> {
                     }
                     let seed = args.from.wrapping_add(number);
                     let plan = simtest::generate::plan(seed);
-                    let cutback = cutback(args, &plan).expect("--keep needs --seed");
-                    let result = simtest::run_plan(&plan, &cutback, sabotage);
+                    let reduction = reduction(args, &plan).expect("--actions needs --seed");
+                    let result = simtest::run_plan(&plan, &reduction, mutant);
                     let mut done = done.lock().expect("no thread panics with the lock");
                     done.0 += 1;
                     match result {
@@ -177,16 +176,16 @@ fn many(args: &Args, sabotage: Option<Mutant>) -> Result<(), CliError> {
                         }
                     }
                     if done.0.is_multiple_of(100) {
-                        eprintln!("{} storms, {:.0} s", done.0, begun.elapsed().as_secs_f64());
+                        eprintln!("{} tests, {:.0} s", done.0, begun.elapsed().as_secs_f64());
                     }
                 }
             });
         }
     });
-    let (storms, report, mut failures) = done.into_inner().expect("no thread panics with the lock");
+    let (tests, report, mut failures) = done.into_inner().expect("no thread panics with the lock");
     failures.sort_by_key(|(seed, _)| *seed);
     let mut out = std::io::stdout().lock();
-    tell(&mut out, storms, &report, begun.elapsed())?;
+    print_report(&mut out, tests, &report, begun.elapsed())?;
     for (seed, failure) in failures.iter().skip(1) {
         writeln!(out, "seed {seed}: {failure}")?;
     }
@@ -194,49 +193,48 @@ fn many(args: &Args, sabotage: Option<Mutant>) -> Result<(), CliError> {
         None => Ok(()),
         Some((seed, failure)) => {
             let plan = simtest::generate::plan(*seed);
-            let cutback = cutback(args, &plan)?;
-            Err(tell_failure(&mut out, args, &plan, cutback, sabotage, failure)?)
+            let reduction = reduction(args, &plan)?;
+            Err(print_failure(&mut out, args, &plan, reduction, mutant, failure)?)
         }
     }
 }
 
-fn words(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+fn print_plan(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
     plan.to_lines().iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Prints a failure, reduced if requested.
-fn tell_failure(
+fn print_failure(
     out: &mut impl Write,
     args: &Args,
     plan: &Plan,
-    cutback: Reduction,
-    sabotage: Option<Mutant>,
+    reduction: Reduction,
+    mutant: Option<Mutant>,
     failure: &simtest::Failure,
 ) -> Result<CliError, CliError> {
-    let mut shrunk = Shrunk { reduction: cutback, failure: failure.clone(), runs: 0 };
+    let mut shrunk = Shrunk { reduction, failure: failure.clone(), runs: 0 };
     if args.shrink {
         let stop = interrupt::listen();
         let go_on = || !stop.load(Ordering::Relaxed);
-        shrunk = simtest::shrink(plan, &shrunk.reduction, sabotage, failure, 2_000, go_on);
+        shrunk = simtest::shrink(plan, &shrunk.reduction, mutant, failure, 2_000, go_on);
         writeln!(out, "reduced by {} simulation tests:", shrunk.runs)?;
     }
-    words(out, &shrunk.reduction.apply(plan))?;
-    let mut command = format!("anabranch storm --seed {}{}", plan.seed, shrunk.reduction.options());
-    if let Some(sabotage) = sabotage {
-        command += &format!(" --sabotage {sabotage:?}");
+    print_plan(out, &shrunk.reduction.apply(plan))?;
+    let mut command = format!("anabranch simtest --seed {}{}", plan.seed, shrunk.reduction.options());
+    if let Some(mutant) = mutant {
+        command += &format!(" --mutant {mutant:?}");
     }
-    let mut told = CliError::new(format!("the simulation test of seed {} fails: {}", plan.seed, shrunk.failure));
+    let mut error = CliError::new(format!("the simulation test of seed {} fails: {}", plan.seed, shrunk.failure));
     if !args.shrink {
-        told = told.caused_by("add --shrink to reduce it");
+        error = error.caused_by("add --shrink to reduce it");
     }
-    Ok(told.with_hint(format!("repeat it with: {command}")).found_by_check())
+    Ok(error.with_hint(format!("repeat it with: {command}")).found_by_check())
 }
 
-fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -> std::io::Result<()> {
+fn print_report(out: &mut impl Write, tests: u64, report: &Report, elapsed: Duration) -> std::io::Result<()> {
     let mut table = Table::new();
-    table.set_header(["storms", "events", "faults", "flows", "frames sent", "lost", "moves", "pairs checked"]);
+    table.set_header(["tests", "events", "faults", "flows", "frames sent", "lost", "moves", "pairs checked"]);
     let numbers = [
-        storms,
+        tests,
         report.events,
         report.faults,
         report.flows,
@@ -247,18 +245,18 @@ fn tell(out: &mut impl Write, storms: u64, report: &Report, elapsed: Duration) -
     ];
     table.add_row(numbers.map(|number| number.to_string()));
     writeln!(out, "{table}")?;
-    let excuses = &report.exemptions;
+    let exemptions = &report.exemptions;
     writeln!(
         out,
-        "messages: {} down, {} up, {} changes, {} errors\nexcused: {} frames during repair, {} out of control, {} \
-         with full tables\ncalm after at most {} from the end of the faults; log {:016x}",
+        "messages: {} down, {} up, {} changes, {} errors\nexempted: {} frames during repair, {} out of control, {} \
+         with full tables\nconverged after at most {} from the end of the faults; log {:016x}",
         report.messages_down,
         report.messages_up,
         report.changes,
         report.errors,
-        excuses.repair,
-        excuses.cut_off,
-        excuses.table_full,
+        exemptions.repair,
+        exemptions.cut_off,
+        exemptions.table_full,
         report.converged_after,
         report.log_hash,
     )?;

@@ -1,4 +1,4 @@
-//! `anabranch testbed agree`: agreement, difference, errors. The "testbed" results are made from a
+//! `anabranch testbed validate`: agreement, difference, errors. The "testbed" results are made from a
 //! simulation.
 
 use std::fs;
@@ -7,52 +7,23 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::outcome;
+use crate::common::{outcome, succeed};
 
 /// One core switch is loaded at constant rates: CLLBL is 2, and nothing is random.
-const FILE: &str = r#"name = "small"
-seeds = 2
-balancers = ["spt", "ecmp"]
-[topology]
-spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2,host_rate=1Mbps,fabric_rate=10Mbps"
-[traffic]
-workload = "fixed:size=1GB"
-arrivals = "all-at-once"
-pattern = "stride:step=2"
-[transport]
-kind = "udp"
-rate = "2Mbps"
-[probes]
-bin = "1s"
-fixed_bins = true
-[stop]
-until = "4s"
-[agree]
-from = "2s"
-[[expect]]
-id = "X1"
-claim = "One path is used"
-metric = "core_cllbl_rx"
-balancer = "spt"
-within = [1.9, 2.1]
-from = "2s"
-"#;
+const FILE: &str = include_str!("../data/validation.toml");
 
-/// Creates two results folders, `sim` and `real`; the second one claims to be from a testbed.
 fn results_of_two_platforms() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("small.toml"), FILE).unwrap();
     for out in ["sim", "real"] {
-        let (code, _, stderr) = outcome(folder.path(), &["run", "small.toml", "--quiet", "--out", out]);
-        assert_eq!(code, 0, "{stderr}");
+        succeed(folder.path(), &format!("run small.toml --quiet --out {out}"));
     }
     change(folder.path(), |summary| {
-        summary["runs"].as_array_mut().unwrap().iter_mut().for_each(|run| run["world"] = "testbed".into());
+        summary["runs"].as_array_mut().unwrap().iter_mut().for_each(|run| run["platform"] = "testbed".into());
     });
     folder
 }
 
-/// Changes the results of the second platform.
 fn change(folder: &Path, change: impl FnOnce(&mut Value)) {
     let path = folder.join("real/summary.json");
     let mut summary: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -63,7 +34,7 @@ fn change(folder: &Path, change: impl FnOnce(&mut Value)) {
 #[test]
 fn agreeing_platforms_are_compared_in_table_and_json() {
     let folder = results_of_two_platforms();
-    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "agree", "sim", "real"]);
+    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real"]);
     assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     for words in [
         "sim and testbed from 2 s on, to agree within 10",
@@ -73,10 +44,10 @@ fn agreeing_platforms_are_compared_in_table_and_json() {
     ] {
         assert!(stdout.contains(words), "`{words}` is not in\n{stdout}");
     }
-    let (code, json, _) = outcome(folder.path(), &["testbed", "agree", "sim", "real", "--json"]);
+    let (code, json, _) = outcome(folder.path(), &["testbed", "validate", "sim", "real", "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, json["rows"].as_array().unwrap().len(), &json["rows"][0]["seeds"]), (0, 8, &2.into()), "{json}");
-    assert_eq!((&json["rows"][0]["balancer"], &json["rows"][0]["closeness"]), (&"spt".into(), &"agrees".into()));
+    assert_eq!((&json["rows"][0]["balancer"], &json["rows"][0]["verdict"]), (&"spt".into(), &"agrees".into()));
     assert!((json["rows"][0]["first"]["mean"].as_f64().unwrap() - 2.0).abs() < 0.05, "{json}");
 }
 
@@ -85,7 +56,7 @@ fn difference_or_broken_claim_exits_with_1() {
     let folder = results_of_two_platforms();
     // Only the bin before the compared time is changed, so no figure differs.
     change(folder.path(), |summary| summary["runs"][0]["core"]["bins"][0]["bb_rx"] = 0.9.into());
-    assert_eq!(outcome(folder.path(), &["testbed", "agree", "sim", "real"]).0, 0);
+    succeed(folder.path(), "testbed validate sim real");
     change(folder.path(), |summary| {
         for run in 0..2 {
             for bin in 2..4 {
@@ -94,13 +65,13 @@ fn difference_or_broken_claim_exits_with_1() {
             }
         }
     });
-    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "agree", "sim", "real"]);
+    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real"]);
     assert_eq!(code, 1, "{stderr}");
     assert!(stdout.contains("+15.0 %") && stdout.contains("DIFFERS"), "{stdout}");
     assert!(stderr.contains("the platforms do not agree: 1 of 8 figures differ"), "{stderr}");
-    assert_eq!(outcome(folder.path(), &["testbed", "agree", "sim", "real", "--tolerance", "0.2"]).0, 0);
+    succeed(folder.path(), "testbed validate sim real --tolerance 0.2");
     change(folder.path(), |summary| summary["claims"][0]["verdict"] = "not reproduced".into());
-    let (code, _, stderr) = outcome(folder.path(), &["testbed", "agree", "sim", "real", "--tolerance", "0.2"]);
+    let (code, _, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real", "--tolerance", "0.2"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("claims do not hold: X1"), "{stderr}");
 }
@@ -109,20 +80,20 @@ fn difference_or_broken_claim_exits_with_1() {
 fn errors_name_cause_and_fix() {
     let folder = results_of_two_platforms();
     let assert_rejected = |args: &[&str], words: &str| {
-        let (code, stdout, stderr) = outcome(folder.path(), &[&["testbed", "agree"], args].concat());
+        let (code, stdout, stderr) = outcome(folder.path(), &[&["testbed", "validate"], args].concat());
         assert_eq!((code, stdout.contains("figures agree")), (2, false), "{stderr}");
         assert!(stderr.contains(words), "`{words}` is not in\n{stderr}");
     };
     assert_rejected(&["sim", "nowhere"], "nowhere holds no finished results");
     assert_rejected(&["sim", "real", "--tolerance", "0"], "0 is not above 0");
     change(folder.path(), |summary| summary["runs"] = Value::Array(Vec::new()));
-    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "agree", "sim", "real"]);
+    let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real"]);
     assert_eq!(code, 2, "{stdout}");
     assert!(stderr.contains("no comparable runs in common"), "{stderr}");
     for (good, bad, words) in [
-        ("from = \"2s\"\n[[", "from = \"2s\"\nuntil = \"1s\"\n[[", "agree.until: is not after `from`"),
-        ("[agree]", "[agree]\nmetrics = [\"core_cllbl\"]", "agree.metrics: unknown metric `core_cllbl`"),
-        ("[agree]", "[agree]\ntolerance = 2", "agree.tolerance: 2 is not above 0 and at most 1"),
+        ("from = \"2s\"\n[[", "from = \"2s\"\nuntil = \"1s\"\n[[", "validation.until: is not after `from`"),
+        ("[validation]", "[validation]\nmetrics = [\"core_cllbl\"]", "validation.metrics: unknown metric `core_cllbl`"),
+        ("[validation]", "[validation]\ntolerance = 2", "validation.tolerance: 2 is not above 0 and at most 1"),
         ("fixed_bins = true\n", "", "needs time bins of a fixed width"),
     ] {
         fs::write(folder.path().join("bad.toml"), FILE.replace(good, bad)).unwrap();

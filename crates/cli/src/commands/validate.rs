@@ -1,4 +1,4 @@
-//! `anabranch testbed agree`: validation of the simulator against the testbed.
+//! `anabranch testbed validate`: validation of the simulator against the testbed.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::error::CliError;
 /// Compare the results of two platforms, and report whether they agree
 ///
 /// Compares runs with the same flows: those of the same variant, load, balancer and seed. The
-/// `[agree]` section of the experiment file in the first folder sets the compared figures, the
+/// `[validation]` section of the experiment file in the first folder sets the compared figures, the
 /// start of the comparison and the tolerance. Exits with 1 if a figure differs by more than the
 /// tolerance and more than random draws explain, or if a claim of the file does not hold on one of
 /// the platforms.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  anabranch run FILE.toml --out results/sim\n  anabranch testbed run FILE.toml --out results/real\n  \
-                        anabranch testbed agree results/sim results/real"
+                        anabranch testbed validate results/sim results/real"
 )]
 pub struct Args {
     /// Results folder of the first platform, such as the simulator
@@ -44,23 +44,24 @@ pub struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let (first, second) = (load(&args.first)?, load(&args.second)?);
     let experiment = Experiment::load(&args.first.join("experiment.toml"), &[])?;
-    let terms =
-        ValidationCriteria { tolerance: args.tolerance.unwrap_or(experiment.agree.tolerance), ..experiment.agree };
-    let agreement = Validation::of(&first, &second, &terms, &experiment.claims);
+    let terms = ValidationCriteria {
+        tolerance: args.tolerance.unwrap_or(experiment.validation.tolerance),
+        ..experiment.validation
+    };
+    let validation = Validation::of(&first, &second, &terms, &experiment.claims);
     let mut stdout = io::stdout().lock();
     if args.json {
-        let text = serde_json::to_string_pretty(&agreement)
+        let text = serde_json::to_string_pretty(&validation)
             .map_err(|cause| CliError::new("cannot write the comparison as JSON").caused_by(cause))?;
         writeln!(stdout, "{text}")?;
     } else {
-        stdout.write_all(text(&agreement, terms.window).as_bytes())?;
+        stdout.write_all(text(&validation, terms.window).as_bytes())?;
     }
     stdout.flush()?;
-    judge(&agreement, args.strict)
+    judge(&validation, args.strict)
 }
 
 fn load(folder: &Path) -> Result<Summary, CliError> {
@@ -73,22 +74,21 @@ fn load(folder: &Path) -> Result<Summary, CliError> {
     Ok(experiment::load(folder)?.0)
 }
 
-/// Returns an error if the platforms disagree.
-fn judge(agreement: &Validation, is_strict: bool) -> Result<(), CliError> {
-    if agreement.rows.is_empty() {
+fn judge(validation: &Validation, is_strict: bool) -> Result<(), CliError> {
+    if validation.rows.is_empty() {
         let failure = CliError::new("the two folders have no comparable runs in common");
         return Err(failure
             .with_hint("they must come from the same experiment file, with at least one balancer and seed in common"));
     }
-    let off = agreement.count(FigureVerdict::Differs)
-        + if is_strict { agreement.count(FigureVerdict::WithinNoise) } else { 0 };
-    let broken: Vec<&str> = agreement.broken_claims().map(|claim| claim.id.as_str()).collect();
+    let off = validation.count(FigureVerdict::Differs)
+        + if is_strict { validation.count(FigureVerdict::WithinNoise) } else { 0 };
+    let broken: Vec<&str> = validation.broken_claims().map(|claim| claim.id.as_str()).collect();
     if off == 0 && broken.is_empty() {
         return Ok(());
     }
     let mut words = Vec::new();
     if off > 0 {
-        words.push(format!("{off} of {} figures differ", agreement.rows.len()));
+        words.push(format!("{off} of {} figures differ", validation.rows.len()));
     }
     if !broken.is_empty() {
         words.push(format!("claims do not hold: {}", broken.join(", ")));
@@ -96,33 +96,33 @@ fn judge(agreement: &Validation, is_strict: bool) -> Result<(), CliError> {
     Err(CliError::new(format!("the platforms do not agree: {}", words.join("; "))).found_by_check())
 }
 
-fn text(agreement: &Validation, window: Option<Window>) -> String {
-    let [first, second] = &agreement.worlds;
+fn text(validation: &Validation, window: Option<Window>) -> String {
+    let [first, second] = &validation.platforms;
     let when = match window {
         None => "over all the time".to_owned(),
         Some(Window { from_s, until_s }) if until_s.is_finite() => format!("from {from_s} to {until_s} s"),
         Some(Window { from_s, .. }) => format!("from {from_s} s on"),
     };
-    let percent = digits(agreement.tolerance * 100.0);
-    let mut out = format!("{}: {first} and {second} {when}, to agree within {percent} %\n", agreement.experiment);
-    out += &format!("{}\n", table(agreement));
-    agreement.claims.iter().for_each(|row| out += &claim(row, [first, second]));
-    agreement.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
-    let count = |closeness| agreement.count(closeness);
+    let percent = digits(validation.tolerance * 100.0);
+    let mut out = format!("{}: {first} and {second} {when}, to agree within {percent} %\n", validation.experiment);
+    out += &format!("{}\n", table(validation));
+    validation.claims.iter().for_each(|row| out += &claim(row, [first, second]));
+    validation.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
+    let count = |verdict| validation.count(verdict);
     let (agrees, noise, differs) =
         (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
     let verdict =
-        format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", agreement.rows.len());
-    out + &verdict + "what the figures are: anabranch list keys expect.metric\n"
+        format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", validation.rows.len());
+    out + &verdict + "the figures: anabranch list metrics\n"
 }
 
-fn table(agreement: &Validation) -> Table {
+fn table(validation: &Validation) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    let [first, second] = &agreement.worlds;
+    let [first, second] = &validation.platforms;
     table.set_header(["variant", "balancer", "seeds", "figure", first, second, "difference", "noise", ""]);
     let mut before: Option<&Row> = None;
-    for row in &agreement.rows {
+    for row in &validation.rows {
         let is_same = before.is_some_and(|before| name(before) == name(row));
         table.add_row(cells(row, is_same));
         before = Some(row);
@@ -141,7 +141,7 @@ fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
     let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let own = |text: String| if is_same { String::new() } else { text };
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let verdict = Cell::new(row.closeness.as_str());
+    let verdict = Cell::new(row.verdict.as_str());
     vec![
         Cell::new(own(place)),
         Cell::new(own(row.balancer.clone())),
@@ -151,7 +151,7 @@ fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
         number(digits(row.second.mean)),
         number(format!("{:+.1} %", row.difference * 100.0)),
         number(if row.noise > 0.0 { format!("± {:.1} %", row.noise * 100.0) } else { "–".to_owned() }),
-        match row.closeness {
+        match row.verdict {
             FigureVerdict::Agrees => verdict,
             FigureVerdict::WithinNoise => verdict.fg(Color::Yellow),
             FigureVerdict::Differs => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
@@ -170,7 +170,6 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Formats a claim on one line.
 fn claim(row: &ClaimRow, [first, second]: [&String; 2]) -> String {
     let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::as_str);
     let (of_first, of_second) = (words(row.first), words(row.second));
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_the_digits_in_which_worlds_differ() {
+    fn numbers_keep_the_digits_that_differ() {
         assert_eq!(
             [4.0, 0.2503, 0.0, 12_345.6, 123.45, 0.0001].map(digits),
             ["4.00", "0.2503", "0.00", "12346", "123.5", "1.00e-4"]

@@ -1,4 +1,4 @@
-//! The `[table]` section: the part of an experiment that represents it in a matrix (`anabranch
+//! The `[matrix]` section: the part of an experiment that represents it in a matrix (`anabranch
 //! matrix`).
 //!
 //! A matrix needs one or a few points of each experiment, with fewer flows and seeds than the
@@ -9,18 +9,16 @@ use config::diagnostic::FileError;
 use config::document::{Data, Document, Entry, Value};
 use config::section::Section;
 
-/// Keys of the section, with the keys of the file they replace.
 const REPLACED_KEYS: [(&str, &str); 3] = [("loads", "traffic.load"), ("flows", "traffic.flows"), ("seeds", "seeds")];
 
-/// Returns the heading of the experiment's columns, if the section gives one.
 pub(crate) fn title(top: &Section<'_>) -> Result<Option<String>, FileError> {
-    Ok(top.section("table")?.text("title")?.map(str::to_owned))
+    Ok(top.section("matrix")?.text("title")?.map(str::to_owned))
 }
 
 /// Replaces the section by the values it represents; without a section the document is unchanged.
 pub(crate) fn apply(document: &mut Document) -> Result<(), FileError> {
     let given = document.clone();
-    let section = Section::top(&given)?.section("table")?;
+    let section = Section::top(&given)?.section("matrix")?;
     for (key, stands_for) in REPLACED_KEYS {
         if let Some(value) = section.get(key) {
             document.put(stands_for, value.clone())?;
@@ -30,20 +28,17 @@ pub(crate) fn apply(document: &mut Document) -> Result<(), FileError> {
         choose_variants(&given, &section, value, document)?;
     }
     // The title stays: no run depends on it.
-    match document.root.get_mut("table").map(|entry| &mut entry.value.data) {
+    match document.root.get_mut("matrix").map(|entry| &mut entry.value.data) {
         Some(Data::Table(table)) => table.retain(|key, _| key == "title"),
         _ => return Ok(()),
     }
     Ok(())
 }
 
-/// Checks the section of a file that is not read for a matrix.
 pub(crate) fn check(document: &Document) -> Result<(), FileError> {
     apply(&mut document.clone())
 }
 
-/// Applies `variants = { "transport.kind" = ["dctcp"] }`: only these values of these axes of the
-/// sweep remain.
 fn choose_variants(
     given: &Document,
     section: &Section<'_>,
@@ -57,7 +52,7 @@ fn choose_variants(
     let sweep = Section::top(given)?.section("sweep")?;
     for (axis, chosen) in axes {
         let Some(Data::List(swept)) = sweep.get(axis).map(|value| &value.data) else {
-            let error = given.error(&chosen.key_origin, "table.variants", format!("`{axis}` is not swept over"));
+            let error = given.error(&chosen.key_origin, "matrix.variants", format!("`{axis}` is not swept over"));
             let axes: Vec<&str> = sweep.entries().map(|(axis, _)| axis).collect();
             return Err(error.with_hint(format!("axes of [sweep]: {}", axes.join(", "))));
         };
@@ -66,7 +61,6 @@ fn choose_variants(
     Ok(())
 }
 
-/// Returns the values of an axis that are among the chosen ones, in the order of the sweep.
 fn chosen_values(given: &Document, axis: &str, chosen: &Entry, swept: &[Value]) -> Result<Value, FileError> {
     let selected = match &chosen.value.data {
         Data::List(items) => items.as_slice(),
@@ -77,13 +71,13 @@ fn chosen_values(given: &Document, axis: &str, chosen: &Entry, swept: &[Value]) 
         let message = format!("{} is not among the values of the axis `{axis}`", unknown.inline());
         let values: Vec<String> = swept.iter().map(Value::inline).collect();
         return Err(given
-            .error(&unknown.at, "table.variants", message)
+            .error(&unknown.at, "matrix.variants", message)
             .with_hint(format!("its values are {}", values.join(", "))));
     }
     let kept: Vec<Value> =
         swept.iter().filter(|value| selected.iter().any(|other| is_same(value, other))).cloned().collect();
     if kept.is_empty() {
-        return Err(given.error(&chosen.value.at, "table.variants", format!("chooses no value of `{axis}`")));
+        return Err(given.error(&chosen.value.at, "matrix.variants", format!("chooses no value of `{axis}`")));
     }
     Ok(Value { data: Data::List(kept), at: chosen.value.at.clone() })
 }
