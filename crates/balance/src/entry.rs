@@ -241,14 +241,14 @@ impl Entry {
             Build::Bound(_) => "bound",
         }
     }
-    /// Returns the place of decisions; `nobody` for bounds.
+    /// Returns the place of decisions; `none` for bounds.
     pub fn decides(&self) -> &'static str {
         match self.build {
             Build::Switch(_) => "switch",
             Build::Edge(_) => "edge",
             Build::Host(_) => "host",
             Build::Central(_) | Build::Server(_) => "controller",
-            Build::Bound(_) => "nobody",
+            Build::Bound(_) => "none",
         }
     }
 }

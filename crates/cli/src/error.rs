@@ -138,9 +138,11 @@ mod tests {
     fn the_line_at_fault_is_underlined() {
         let place =
             SourceLocation::Text { file: "f.toml".into(), text: "a = 1\nload = [0.1, 0]\n".into(), span: 19..20 };
-        let error = FileError::new(place, "load", "0 is not a valid load").with_cause("why").with_hint("what would do");
+        let error = FileError::new(place, "load", "0 is not a valid load")
+            .with_cause("why")
+            .with_hint("write a number above zero");
         let expected = "error: load: 0 is not a valid load\n --> f.toml:2:14\n  |\n2 | load = [0.1, 0]\n  |              ^\n\
-                        caused by: why\nhint: what would do\n";
+                        caused by: why\nhint: write a number above zero\n";
         assert_eq!(CliError::from(error).to_string(), expected);
     }
 

@@ -216,7 +216,7 @@ fn user_without_root_gets_error() {
     fs::copy(assert_cmd::cargo::cargo_bin!("anabranch"), &program).expect("a copy");
     fs::copy(folder.path().join("file.toml"), copy.path().join("file.toml")).expect("a copy");
     let open = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-    fs::set_permissions(copy.path(), open).expect("ours to change");
+    fs::set_permissions(copy.path(), open).expect("a file of this test");
     for arguments in [&["testbed", "run", "file.toml"][..], &["testbed", "up", "file.toml"], &["testbed", "down"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(arguments);

@@ -19,7 +19,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns whether the key stands for names that users choose, such as those of services.
+    /// Returns whether the key represents names that users choose, such as those of services.
     pub fn is_placeholder(&self) -> bool {
         self.name.bytes().all(|byte| byte.is_ascii_uppercase())
     }
@@ -59,7 +59,7 @@ impl Layout {
     }
 
     /// Returns the sections below another one, such as `switch.ecn` below `switch`, in the order of the
-    /// list; the empty name stands for the top of the file.
+    /// list; the empty name is the top of the file.
     pub fn sections(&self, below: &str) -> Vec<&'static str> {
         let parent = |section: &str| section.rsplit_once('.').map_or("", |(parent, _)| parent).to_owned();
         let mut sections: Vec<&str> = self.keys.iter().map(|key| key.section).collect();

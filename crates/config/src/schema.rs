@@ -12,7 +12,7 @@ pub fn schema(layout: &Layout, title: &str) -> Json {
     schema
 }
 
-/// Returns the schema of a section; the empty name stands for the top of the file.
+/// Returns the schema of a section; the empty name is the top of the file.
 fn table(layout: &Layout, section: &str) -> Json {
     let own = || layout.of(section).filter(|key| !key.is_placeholder());
     let mut properties: Map<String, Json> = own().map(|key| (key.name.to_owned(), property(key))).collect();

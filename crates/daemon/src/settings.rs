@@ -14,12 +14,17 @@ use crate::services::ConfiguredServices;
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
+    /// Certificates for switches; `None` for TCP.
     pub tls: Option<Tls>,
     pub balancer: Spec,
     pub control: control::Config,
+    /// Listen address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
+    /// Certificate of the HTTP interface; `None` for plain HTTP.
     pub http_tls: Option<HttpTls>,
     pub http_names: Vec<String>,
+    /// Tokens of the HTTP interface. Without tokens, loopback may do everything, and other
+    /// addresses may read.
     pub tokens: Tokens,
     /// File of learned hosts. Virtual services are stored next to it in a file whose name ends in
     /// `.services`. `None` stores neither, and services defined over the API end with the daemon.

@@ -24,6 +24,7 @@ const SLACK_US: f64 = 1_000.0;
 
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LoopStats {
+    /// Latency of responses; `None` without responses.
     pub latency: Option<Latency>,
     pub counts: Counts,
     /// CPU seconds of the controller per second; `None` if its process is unknown.

@@ -34,6 +34,7 @@ pub struct Target {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Schedule {
+    /// Number of counted loops, at least one.
     pub loops: u32,
     pub warm_up: u32,
     pub duration: Duration,

@@ -10,11 +10,13 @@ use crate::service::Carried;
 
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Loop {
+    /// Duration, in seconds.
     pub seconds: f64,
     pub responses: u64,
     pub per_s: f64,
     /// CPU time of the controller, in seconds; `None` if its process is unknown.
     pub controller_cpu_s: Option<f64>,
+    /// CPU time of the generator, in seconds.
     pub generator_cpu_s: Option<f64>,
 }
 
@@ -64,6 +66,7 @@ pub struct Report {
     pub load: String,
     pub shape: String,
     pub per_s: Spread,
+    /// Latency of responses; `None` without responses.
     pub latency: Option<Latency>,
     pub counts: Counts,
     /// CPU time of the controller per response, in µs.

@@ -126,6 +126,7 @@ pub struct FlowRemoved {
     pub priority: u16,
     pub reason: RemovedReason,
     pub table: TableId,
+    /// Lifetime in ns.
     pub duration_ns: u64,
     pub idle_timeout_s: u16,
     pub hard_timeout_s: u16,

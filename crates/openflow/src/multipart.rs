@@ -81,7 +81,9 @@ pub struct FlowStats {
     pub table: TableId,
     pub duration_ns: u64,
     pub priority: u16,
+    /// Idle timeout in s; 0 for none.
     pub idle_timeout_s: u16,
+    /// Hard timeout in s; 0 for none.
     pub hard_timeout_s: u16,
     pub flags: FlowModFlags,
     pub cookie: u64,

@@ -264,6 +264,7 @@ pub struct Outcome {
     pub queues: Vec<QueueRecord>,
     pub resequencing: ResequencingRecord,
     pub control: ControlRecord,
+    /// Overhead of the controller; `None` without one.
     pub plane: Option<PlaneRecord>,
     pub services: Option<crate::ServicesRecord>,
     pub max_window_packets: u32,

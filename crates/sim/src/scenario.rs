@@ -252,6 +252,7 @@ pub enum FailureKind {
     /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
     Blackhole {
         node: NodeIx,
+        /// Above 0, at most 1.
         fraction: f64,
         /// Restricts the loss to pairs from hosts of the first rack to hosts of the second.
         racks: Option<(u32, u32)>,
@@ -282,6 +283,7 @@ pub struct ProbeConfig {
 /// End of a run: at `until`, or when every flow has ended, whichever is first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StopRule {
+    /// End of the fault; `None` for never.
     pub until: Option<Time>,
 }
 

@@ -1,6 +1,6 @@
 //! Prints lookups per second: `cargo run --release -p anabranch-switch --example lookups`.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use core::net::Ipv4Addr;

@@ -22,6 +22,7 @@ pub struct Buffers {
 struct Kept {
     id: BufferId,
     in_port: PortNo,
+    /// `None` once it has been used.
     frame: Option<Vec<u8>>,
 }
 

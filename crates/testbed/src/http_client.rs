@@ -65,7 +65,7 @@ mod tests {
         for said in [&b""[..], b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"] {
             assert!(exchange(said).1.is_err(), "{}", String::from_utf8_lossy(said));
         }
-        let nobody = http::Request::get("http://127.0.0.1:1/").body(()).expect("a request");
-        assert!(request(&client(Duration::from_secs(5)).build().new_agent(), nobody).is_err());
+        let unserved = http::Request::get("http://127.0.0.1:1/").body(()).expect("a request");
+        assert!(request(&client(Duration::from_secs(5)).build().new_agent(), unserved).is_err());
     }
 }

@@ -10,7 +10,7 @@ use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("optimum", "Fluid optimum")
     .summary(
-        "A bound, not a balancer: flows are fluid, shared out anew at every arrival and departure with no \
+        "A bound, not a balancer: flows are fluid, shared out again at every arrival and departure with no \
          limit but the cuts of the network.",
     )
     .source("P29; big-switch model and SRPT order of pFabric, SIGCOMM 2013")

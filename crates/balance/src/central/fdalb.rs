@@ -42,8 +42,8 @@ pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
         Param::count("initial", 1..=1_000_000_000, "100000")
             .unit("bytes")
             .doc("Threshold until that number of sizes is known."),
-        Param::count("least", 1..=1_000_000_000, "10000").unit("bytes").doc("Minimum of the threshold."),
-        Param::count("greatest", 1..=1_000_000_000, "1000000").unit("bytes").doc("Maximum of the threshold."),
+        Param::count("min", 1..=1_000_000_000, "10000").unit("bytes").doc("Minimum of the threshold."),
+        Param::count("max", 1..=1_000_000_000, "1000000").unit("bytes").doc("Maximum of the threshold."),
         Param::choice("capacity", &["full", "remaining"], "full")
             .doc("Capacity shared by long flows: that of the links, or the part left according to counters."),
     ])
@@ -54,8 +54,8 @@ const PERIOD: Time = Time::from_s(5);
 
 struct Fdalb {
     window: usize,
-    least: u64,
-    greatest: u64,
+    min: u64,
+    max: u64,
     is_remaining: bool,
     threshold: u64,
     /// Sizes of ended flows while all flows are reported; `None` otherwise.
@@ -70,11 +70,11 @@ struct Fdalb {
 
 impl Fdalb {
     fn new(params: &Params) -> Fdalb {
-        let least = params.count("least");
+        let min = params.count("min");
         Fdalb {
             window: params.count("window") as usize,
-            least,
-            greatest: params.count("greatest").max(least),
+            min,
+            max: params.count("max").max(min),
             is_remaining: params.text("capacity") == "remaining",
             threshold: params.count("initial"),
             sizes: Some(Vec::new()),
@@ -125,7 +125,7 @@ impl Fdalb {
             Some(sizes) => {
                 sizes.push(size);
                 if sizes.len() >= self.window {
-                    self.threshold = whisker(sizes).clamp(self.least, self.greatest);
+                    self.threshold = whisker(sizes).clamp(self.min, self.max);
                     placements.set_report_threshold(self.threshold);
                     (self.sizes, self.long_ended) = (None, 0);
                 }

@@ -28,7 +28,7 @@ use crate::server::{
 
 const SERVICES: Param = Param::services("services", "20=ht-ps;21=ht-ps;80=sl-ps;6789=server-cpu;default=sl-ps").doc(
     "Algorithm for each service port, and for all others: \
-     `80=sl-ps;21=server-rr:path=htp+htp=capacity;default=sl-ps`. F1's numbers 1, 2, 3 stand for sl-ps, \
+     `80=sl-ps;21=server-rr:path=htp+htp=capacity;default=sl-ps`. F1's numbers 1, 2, 3 mean sl-ps, \
      ht-ps, server-cpu.",
 );
 

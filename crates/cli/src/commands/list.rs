@@ -112,8 +112,8 @@ fn explanation(what: What) -> &'static str {
     match what {
         What::Balancers => {
             "\n`parameter [default]: meaning`; write name:parameter=value,parameter=value, such as ecmp:hash=threshold.\n\
-             Decided by: dataplane: switches and hosts; central: a controller; server: who picks servers for requests; bound: nobody, \
-             it is what could be had at best.\n\
+             Decided by: dataplane: switches and hosts; central: a controller; server: where servers are picked for requests; none: a bound, \
+             the best possible result.\n\
              `from`: P… and S… are numbers in the catalogue of mechanisms this project began with, F0 to F4 the studies it \
              reproduces (`anabranch reproduce --list`).\n\
              More on each: its page in the book (scripts/book), and its example, `anabranch run experiments/balancers/NAME.toml`.\n"
@@ -268,7 +268,7 @@ fn transports() -> Vec<Item> {
         item(
             "spray",
             "Per-packet transport for spraying: no order, single packets acknowledged, window by ECN and delay",
-            "Ultra Ethernet 1.0 (NSCC), arXiv 2404.01630; ours, and simpler than either",
+            "Ultra Ethernet 1.0 (NSCC), arXiv 2404.01630; simpler than either",
             keys(&spray),
         ),
         item(

@@ -201,7 +201,7 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
 }
 
 fn entries(reproduction: &Reproduction) -> Table {
-    let mut table = table(&["id", "question: number that decides", "printed", "measured", "bound", "verdict", "why"]);
+    let mut table = table(&["id", "experiment: number that decides", "printed", "measured", "bound", "verdict", "why"]);
     for entry in reproduction.entries() {
         // The number that decides the verdict, otherwise the first one.
         let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
@@ -360,7 +360,7 @@ mod tests {
         // Shown on a separate page, and on the simulator's page if it exists, in either order of
         // the runs.
         let page = || std::fs::read_to_string(args.out.join("report.html")).expect("a page");
-        let (title, figure) = ("What the founding documents printed", "href=\"d1/two/testbed/report.html\"");
+        let (title, figure) = ("Printed results of the founding documents", "href=\"d1/two/testbed/report.html\"");
         ValidationResult::new(rows.clone()).write(&args.out).expect("the folder is writable");
         assert!(!page().contains(title) && page().contains(figure));
         let sim = Args { platform: Platform::Sim, ..args };

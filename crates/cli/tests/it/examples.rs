@@ -24,7 +24,7 @@ fn every_balancer_has_an_example() {
         let file = experiments().join(format!("balancers/{}.toml", entry.name));
         let experiment = Experiment::load(&file, &[]).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         assert_eq!(experiment.balancers[0].entry.name, entry.name, "the example is about its balancer");
-        assert!(experiment.balancers.len() > 1, "{} stands beside nothing", entry.name);
+        assert!(experiment.balancers.len() > 1, "{} is compared with nothing", entry.name);
         assert!(experiment.question.is_some(), "{} asks nothing", entry.name);
     }
     assert_eq!(files(&experiments().join("balancers")).len(), entries.len(), "a stray example");

@@ -235,6 +235,7 @@ pub(super) async fn stats(
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(super) struct AgentStatus {
     host: String,
+    /// Age of the statistics, in seconds.
     age_s: f64,
     /// Whether the statistics are still valid.
     is_current: bool,

@@ -173,12 +173,8 @@ fn algorithm_table_changes_take_effect() {
     assert_eq!(call("POST", "members", r#"{"id":1,"address":"10.0.0.3","port":"80","pool_id":1}"#).status, 200);
     let names = || {
         let services = get(http, "/v1/services");
-        let names = services
-            .as_array()
-            .expect("a list")
-            .iter()
-            .map(|service| service["name"].as_str().expect("a name").to_owned());
-        names.collect::<Vec<_>>()
+        let services = services.as_array().expect("a list").iter();
+        services.map(|service| service["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(names(), ["vip-1.20", "vip-1.21", "vip-1.80", "vip-1.icmp"]);
     assert_eq!(get(http, "/v1/pools/pool-1")["balancer"], "server-rr", "the table has not been written");

@@ -118,6 +118,7 @@ fn target(section: &Section<'_>, kind: usize) -> Result<&'static str, FileError>
 
 /// A target that is drawn at random: `any`, or a share such as `20%`.
 struct Choice {
+    /// Share of the candidates in per cent; `None` for a single one.
     percent: Option<f64>,
     stream: RandomStream,
 }

@@ -8,6 +8,7 @@ use config::section::Section;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headline {
+    /// The title; without one the question, else the name.
     pub text: String,
     /// Origin of the experiment; empty if the file does not name it.
     pub source: String,

@@ -260,7 +260,7 @@ mod tests {
         assert!(order("name") < order("balancers") && order("topology") < order("sweep"));
     }
 
-    /// What a key needs next to it; each key is tried after each of these texts.
+    /// Settings that some keys need next to them; each key is tried with each of these.
     const CONTEXTS: &[&str] = &[
         "",
         "transport = { kind = \"udp\", rate = \"1Gbps\" }",

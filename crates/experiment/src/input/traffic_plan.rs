@@ -255,7 +255,7 @@ impl TrafficPlan {
             TrafficPlan::Collectives { specs, ranks } => {
                 let specs: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
                 let count = ranks.count.map_or("one rank per host".to_owned(), |count| format!("{count} ranks"));
-                format!("{}; {count}, {}", specs.join(" beside "), ranks.placement)
+                format!("{}; {count}, {}", specs.join(" with "), ranks.placement)
             }
             TrafficPlan::Requests { description, .. } => description.clone(),
             TrafficPlan::Training { trace, options } => trace.describe(options),

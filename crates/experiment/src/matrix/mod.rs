@@ -62,6 +62,7 @@ pub struct Column {
     pub warnings: Vec<String>,
     pub seeds: u32,
     pub rank_by: Measure,
+    /// Best balancer; empty without a ranked one.
     pub best: String,
     pub tied: Vec<String>,
     pub best_p99: String,
@@ -73,6 +74,7 @@ pub struct Column {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Cell {
     pub balancer: String,
+    /// As in `summary.json`: 1 for the best and balancers tied with it, 0 if not ranked.
     pub rank: u32,
     pub seeds: u32,
     pub flows_started: u64,

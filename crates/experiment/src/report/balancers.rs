@@ -70,7 +70,7 @@ pub(super) fn block(
         true => out.push_str("<p>This version of the program does not know this balancer.</p>\n"),
         false => put!(out, "<p>{}</p>\n", esc(&about.summary)),
     }
-    out.push_str("<dl class=\"facts\">");
+    out.push_str("<dl class=\"properties\">");
     for (name, value) in [("Source", &about.source), ("Reacts to", &about.senses)] {
         if !value.is_empty() {
             put!(out, "<dt>{name}</dt><dd>{}</dd>", esc(value));

@@ -13,7 +13,7 @@ pub(super) fn section(view: &View<'_>) -> String {
     put!(out, "<p>{}</p>\n", esc(&introduction(view)));
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Published claims\"><table class=\"claims\">\n");
     out.push_str("<thead><tr>");
-    for heading in ["Id", "Claim", "Verdict", "What was found"] {
+    for heading in ["Id", "Claim", "Verdict", "Finding"] {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");

@@ -333,7 +333,7 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
 
 fn scenarios(out: &mut String, matrix: &Matrix) {
     out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Scenarios\"><table class=\"claims scenarios\">\n<thead><tr>");
-    for heading in ["Scenario", "What it asks", "What came out", "Full report"] {
+    for heading in ["Scenario", "Question", "Result", "Full report"] {
         put!(out, "<th scope=\"col\">{heading}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");

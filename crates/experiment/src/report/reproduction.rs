@@ -39,7 +39,7 @@ pub fn reproduction_html(reproduction: Option<&Reproduction>, validations: &[&Va
 fn head(out: &mut String, reproduction: Option<&Reproduction>, validations: &[&ValidationRow]) {
     out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
     let title = match reproduction {
-        Some(_) => "What the founding documents printed, and what comes out here",
+        Some(_) => "Printed results of the founding documents, and measured results",
         None => "The founding documents' experiments, simulated and on real switches",
     };
     put!(out, "<h1>{title}</h1>\n<ul class=\"meta\">");
@@ -142,8 +142,8 @@ fn errata(out: &mut String, reproduction: &Reproduction) {
     if all.is_empty() {
         return;
     }
-    out.push_str("<section id=\"errata\"><h2>What the documents got wrong</h2>\n");
-    table(out, "What the documents got wrong", &["Where", "It says", "Arithmetic", "What holds"], |out| {
+    out.push_str("<section id=\"errata\"><h2>Errors in the documents</h2>\n");
+    table(out, "Errors in the documents", &["Where", "It says", "Arithmetic", "What holds"], |out| {
         for (document, erratum) in all {
             let of = if erratum.id == document.document { String::new() } else { format!(" ({})", document.document) };
             put!(out, "<tr><th scope=\"row\">{}{}</th>", esc(&erratum.id), esc(&of));

@@ -64,7 +64,7 @@ fn with_small_remark(sentence: &str) -> String {
 fn sentence(panel: &Panel<'_>) -> String {
     match panel.verdict {
         Some(verdict) if !verdict.sentence.is_empty() => verdict.sentence.clone(),
-        Some(verdict) => format!("{} has the least mean slowdown.", verdict.best),
+        Some(verdict) => format!("{} has the lowest mean slowdown.", verdict.best),
         None => "No verdict: no balancer completed a flow.".to_owned(),
     }
 }

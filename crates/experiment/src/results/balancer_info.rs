@@ -9,6 +9,7 @@ pub struct BalancerInfo {
     pub label: String,
     /// Human-readable name; the label if the registry does not know the balancer.
     pub title: String,
+    /// One sentence on its method; empty if the registry does not know the balancer.
     pub summary: String,
     pub source: String,
     pub senses: String,
@@ -20,6 +21,7 @@ pub struct BalancerInfo {
 pub struct Setting {
     pub name: String,
     pub value: String,
+    /// Unit of a number; empty for none.
     pub unit: String,
     pub meaning: String,
 }

@@ -17,6 +17,7 @@ pub struct Cost {
     pub resequencing: bool,
     /// Maximum number of packets of one flow in a resequencing buffer.
     pub held_max: u32,
+    /// Mean time in the resequencing buffer, microseconds.
     pub hold_mean_us: f64,
     pub path_changes_per_flow: f64,
     pub control_packets: u64,

@@ -15,6 +15,7 @@ pub struct FlowRow {
     pub run: u32,
     #[serde(skip)]
     pub balancer: Arc<str>,
+    /// Offered load; `None` if the traffic sets its own rate.
     #[serde(skip)]
     pub load: Option<f64>,
     /// Values of further sweep axes, as in the summary.
@@ -51,9 +52,13 @@ pub struct FlowRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlowStatus {
+    /// Every byte arrived.
     Completed,
+    /// The sender stopped after too many time-outs.
     Failed,
+    /// The run ended first.
     Running,
+    /// The run ended before its start time.
     #[default]
     NotStarted,
 }

@@ -22,6 +22,7 @@ use crate::summary::RunRecord;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub out: PathBuf,
+    /// Number of threads; 0 for one per core.
     pub jobs: usize,
     pub flows: bool,
     /// Whether to write every flow list (`flow-lists/`), for `traffic.flow_list` or for other

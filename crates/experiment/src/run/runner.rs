@@ -28,6 +28,7 @@ pub struct RunOutput {
     pub outcome: Outcome,
     /// Mean wall time of a decision of a central balancer, microseconds; 0 if unknown.
     pub decision_us: f64,
+    /// The emulated network; `None` for the simulator.
     pub testbed: Option<Testbed>,
 }
 

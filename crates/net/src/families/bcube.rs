@@ -13,6 +13,7 @@ const NAME: &str = "bcube";
 /// servers whose addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BCube {
+    /// Ports per switch, at least 2.
     pub n: u32,
     pub k: u32,
     pub rate: Bandwidth,

@@ -12,6 +12,7 @@ const NAME: &str = "camcube";
 /// Server `h(x + k*y + k*k*z)` is at x, y, z and links to two neighbours per dimension.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CamCube {
+    /// Servers along each side, at least 3.
     pub k: u32,
     pub rate: Bandwidth,
     pub delay: Time,

@@ -19,6 +19,7 @@ pub enum DiamondForm {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diamond {
     pub form: DiamondForm,
+    /// Rate of every link; `None` for the published one.
     pub rate: Option<Bandwidth>,
     pub delay: Time,
 }

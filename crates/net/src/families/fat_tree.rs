@@ -20,7 +20,9 @@ const NAME: &str = "fat-tree";
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FatTree {
+    /// Ports per switch: even, at least 2.
     pub k: u32,
+    /// Hosts per edge switch; `None` for k/2.
     pub hosts_per_edge: Option<u32>,
     pub host_rate: Bandwidth,
     pub fabric_rate: Bandwidth,

@@ -10,7 +10,9 @@ const NAME: &str = "flattened-butterfly";
 /// Parameters of a flattened butterfly. The default is the 8-ary 2-flat: 8 routers, 64 hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlattenedButterfly {
+    /// Routers per dimension, and hosts per router; at least 2.
     pub k: u32,
+    /// Dimensions plus one; at least 2.
     pub n: u32,
     pub host_rate: Bandwidth,
     pub fabric_rate: Bandwidth,

@@ -16,6 +16,7 @@ pub struct Vl2 {
     pub d0: u32,
     pub d1: u32,
     pub d2: u32,
+    /// Hosts per rack; `None` for 10*d0.
     pub hosts_per_tor: Option<u32>,
     pub host_rate: Bandwidth,
     pub fabric_rate: Bandwidth,

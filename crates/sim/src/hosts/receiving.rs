@@ -195,7 +195,8 @@ impl Engine<'_> {
 
     fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
         let now = self.network.now;
-        self.network.arena.get_mut(ix).departs = now; // While the packet is held, `departs` is the time at which it joined the buffer.
+        // While a packet is held, `departs` is the time at which it joined the buffer.
+        self.network.arena.get_mut(ix).departs = now;
         let receiver = &mut self.slots.get_mut(packet.flow).receiver;
         let arena = &mut self.network.arena;
         arena.get_mut(ix).next = NIL;

@@ -29,6 +29,7 @@ pub struct ServicesConfig {
     pub servers: Vec<ServerConfig>,
     /// Classes of requests; the group of a flow is its position here plus 1.
     pub classes: Vec<RequestClass>,
+    /// Agents on servers; `None` for none.
     pub agents: Option<AgentConfig>,
     /// The central balancer for all traffic whose path is not chosen together with its server. The
     /// simulator ignores it: it is for the caller, which creates the controller.

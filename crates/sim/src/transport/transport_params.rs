@@ -54,6 +54,7 @@ pub(crate) struct TransportParams {
     /// New segments that duplicate ACKs may release: 2, or 0 for none.
     pub(crate) limited_transmit: u32,
     pub(crate) max_timeouts: u32,
+    /// DCTCP gain; `None` for the others.
     pub(crate) gain: Option<f64>,
     pub(crate) recovery: Recovery,
     pub(crate) congestion: CongestionParams,

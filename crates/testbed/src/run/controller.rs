@@ -25,7 +25,7 @@ use crate::network::plan::{hosts, is_fabric, is_switch, links, mac, switches};
 /// Time in which the controller must learn all switches, links and hosts.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time in which the controller must answer an HTTP request.
+/// Time in which the controller must reply to an HTTP request.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug)]

@@ -88,7 +88,7 @@ pub(super) fn connections(of: Option<u32>, port: u16) -> Result<u32, CliError> {
     Ok(sockets.iter().filter(is_one).count() as u32)
 }
 
-/// Returns the time that the web server on a local port takes to answer a request for `/`, with any
+/// Returns the time that the web server on a local port needs for a request of `/`, with any
 /// status; `None` if it does not answer.
 pub(super) fn response_time(port: u16) -> Option<Duration> {
     let client = http_client::client(PATIENCE).build().new_agent();

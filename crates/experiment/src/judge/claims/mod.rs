@@ -35,6 +35,7 @@ pub struct Claim {
 pub struct Window {
     /// Beginning, seconds; a bin that ends here does not count.
     pub from_s: f64,
+    /// End, seconds.
     pub until_s: f64,
 }
 

@@ -147,6 +147,7 @@ pub enum Check {
 pub struct ComparedFigure {
     pub run: usize,
     pub balancer: String,
+    /// Label of the variant; `None` for all.
     pub variant: Option<String>,
     pub window: Option<Window>,
     pub is_difference: bool,

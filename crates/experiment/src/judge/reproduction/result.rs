@@ -55,7 +55,9 @@ pub struct NumberResult {
     pub kind: String,
     pub points: Vec<PointResult>,
     pub measured: String,
+    /// Human-readable band; empty if the number is not judged.
     pub band: String,
+    /// Human-readable best possible value; empty if it is unknown.
     pub bound: String,
     /// `null` if the number is not judged.
     pub verdict: Option<Verdict>,
@@ -104,6 +106,7 @@ pub struct RunResult {
 pub struct Curve {
     pub figure: String,
     pub metric: String,
+    /// Whether the x axis is time in seconds instead of load.
     pub over_time: bool,
     pub measured: Vec<Series>,
     pub printed: Vec<Series>,

@@ -147,7 +147,7 @@ fn quoted(field: &str) -> String {
 }
 
 pub fn markdown(reproduction: &Reproduction) -> String {
-    let mut out = String::from("# What the founding documents printed, and what comes out here\n\n");
+    let mut out = String::from("# Printed results of the founding documents, and measured results\n\n");
     out += "| id | question | verdict | why |\n| --- | --- | --- | --- |\n";
     for entry in reproduction.entries() {
         let cells = [&entry.id, &entry.question, &entry.verdict.as_str().to_owned(), &entry.reason];

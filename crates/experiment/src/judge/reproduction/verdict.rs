@@ -136,5 +136,5 @@ pub(super) fn reason(number: &Number, verdict: Option<Verdict>, points: &[PointR
     if points.iter().filter(is_off).all(is_known) {
         return Some(reason.clone());
     }
-    Some(format!("not explained: the reason that is known was written for {low} to {high}, and this is something else"))
+    Some(format!("not explained: the known reason applies to {low} to {high}"))
 }

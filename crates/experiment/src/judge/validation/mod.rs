@@ -77,6 +77,7 @@ pub struct Row {
 pub struct ClaimRow {
     pub id: String,
     pub claim: String,
+    /// On the first platform; `None` if the claim is not judged there.
     pub first: Option<ClaimOutcome>,
     pub second: Option<ClaimOutcome>,
     /// On the first platform over the common runs only; `None` if it has no other runs.
@@ -90,6 +91,7 @@ pub struct ClaimRow {
 pub struct Validation {
     pub experiment: String,
     pub platforms: [String; 2],
+    /// Beginning of the time window, seconds.
     pub from_s: f64,
     /// End of the time window; `None` for the end of the run.
     pub until_s: Option<f64>,

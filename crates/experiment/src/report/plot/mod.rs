@@ -69,6 +69,7 @@ pub(super) struct Curve {
     /// Low and high edge at each point; empty for none.
     pub band: Vec<(f64, f64)>,
     pub stroke: Stroke,
+    /// Text shown on hovering each point; empty for curves without point marks.
     pub hints: Vec<String>,
 }
 
@@ -121,6 +122,7 @@ pub(super) fn curves(axes: &Axes<'_>, x: &Scale, curves: &[Curve]) -> String {
 
 pub(super) struct Group {
     pub colour: usize,
+    /// One per category; `None` for no value.
     pub values: Vec<Option<Value>>,
 }
 

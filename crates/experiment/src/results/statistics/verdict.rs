@@ -39,9 +39,9 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
         Measure::Slowdown => "mean slowdown",
         Measure::Throughput => "throughput",
     };
-    let least = match measure {
-        Measure::Slowdown => "least",
-        Measure::Throughput => "greatest",
+    let extreme = match measure {
+        Measure::Slowdown => "lowest",
+        Measure::Throughput => "highest",
     };
     let mean = measure.describe(measure.mean_cost(best));
     let seeds = match best.len() {
@@ -50,7 +50,7 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
     };
     let lead = next.map(|runs| measure.lead(best, runs));
     let noise = if best.len() == 1 {
-        "within 2 %, and one seed cannot tell more"
+        "within 2 %, which one seed cannot resolve"
     } else {
         "within noise (the 95 % interval of the paired difference contains 0)"
     };
@@ -58,17 +58,17 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
         // A single seed does not show how much seeds differ.
         (true, Some(lead)) if best.len() == 1 => {
             format!(
-                "{name} has the {least} {quantity}, {mean} over {seeds}, {lead}; one seed cannot tell whether that is chance."
+                "{name} has the {extreme} {quantity}, {mean} over {seeds}, {lead}; with one seed this may be chance."
             )
         }
         (true, None) => format!("{name} has {quantity} {mean} over {seeds}."),
         (true, Some(lead)) => format!("{name} wins: {quantity} {mean} over {seeds}, {lead}."),
         (false, None) => {
             let are = are(tied);
-            format!("No clear winner over {seeds}: {name} has the {least} {quantity}, {mean}, but {are} {noise}.")
+            format!("No clear winner over {seeds}: {name} has the {extreme} {quantity}, {mean}, but {are} {noise}.")
         }
         (false, Some(lead)) => {
-            format!("{name} has the {least} {quantity}, {mean} over {seeds}, {lead}; {} {noise}.", are(tied))
+            format!("{name} has the {extreme} {quantity}, {mean} over {seeds}, {lead}; {} {noise}.", are(tied))
         }
     }
 }

@@ -117,6 +117,38 @@ fn badness(index: usize) -> f64 {
     [1.45, 1.0, 1.03, 1.2, 1.6, 1.8, 2.0, 2.2][index % 8]
 }
 
+/// Number of flows of a run; its quantiles are those of a smaller sample.
+const FLOWS: u64 = 20_000;
+
+/// Size bucket, completion time in us, and slowdown of a flow.
+type Sample = (usize, f64, f64);
+
+fn samples(noise: &mut Noise, pain: f64) -> Vec<Sample> {
+    let mut samples: Vec<Sample> = (0..4000)
+        .map(|_| {
+            let bucket = pick(noise.next());
+            let ideal = 15.0 * 6f64.powi(bucket as i32) * (1.0 + noise.next());
+            let slowdown = 1.0 + pain * (0.6 * noise.normal()).exp() * (0.4 + 0.25 * bucket as f64);
+            (bucket, ideal * slowdown, slowdown)
+        })
+        .collect();
+    samples.sort_by(|a, b| a.1.total_cmp(&b.1));
+    samples
+}
+
+fn by_size(samples: &[Sample]) -> Vec<SizeBucket> {
+    let bucket = |(bucket, (name, max_bytes, share)): (usize, &(&str, u64, f64))| {
+        let of = |value: fn(&Sample) -> f64| {
+            let mut values: Vec<f64> = samples.iter().filter(|sample| sample.0 == bucket).map(value).collect();
+            values.sort_by(f64::total_cmp);
+            quantiles(&values, (FLOWS as f64 * share) as u64)
+        };
+        let (fct_us, slowdown) = (of(|sample| sample.1), of(|sample| sample.2));
+        SizeBucket { bucket: (*name).into(), max_bytes: *max_bytes, fct_us, slowdown, unfinished: 0 }
+    };
+    BUCKETS.iter().enumerate().map(bucket).collect()
+}
+
 fn record(
     recipe: &Recipe,
     (variant, load): (&str, Option<f64>),
@@ -130,29 +162,11 @@ fn record(
     // At high load the third falls behind: a sweep with a tie and with clear winners.
     let late = if index == 2 && rho > 0.5 { 1.0 + 0.3 * (rho - 0.5) } else { 1.0 };
     let pain = (rho / (1.0 - rho)).sqrt() * badness(index) * late * (1.0 + common + 0.01 * noise.normal());
-    let count = 20_000u64;
-    let mut samples: Vec<(usize, f64, f64)> = (0..4000)
-        .map(|_| {
-            let bucket = pick(noise.next());
-            let ideal = 15.0 * 6f64.powi(bucket as i32) * (1.0 + noise.next());
-            let slowdown = 1.0 + pain * (0.6 * noise.normal()).exp() * (0.4 + 0.25 * bucket as f64);
-            (bucket, ideal * slowdown, slowdown)
-        })
-        .collect();
-    samples.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let samples = samples(&mut noise, pain);
     let fct: Vec<f64> = samples.iter().map(|sample| sample.1).collect();
     let mut slowdown: Vec<f64> = samples.iter().map(|sample| sample.2).collect();
     slowdown.sort_by(f64::total_cmp);
-    let by_size = BUCKETS.iter().enumerate().map(|(bucket, (name, max_bytes, share))| {
-        let of = |value: fn(&(usize, f64, f64)) -> f64| {
-            let mut values: Vec<f64> = samples.iter().filter(|sample| sample.0 == bucket).map(value).collect();
-            values.sort_by(f64::total_cmp);
-            quantiles(&values, (count as f64 * share) as u64)
-        };
-        let (fct_us, slowdown) = (of(|sample| sample.1), of(|sample| sample.2));
-        SizeBucket { bucket: (*name).into(), max_bytes: *max_bytes, fct_us, slowdown, unfinished: 0 }
-    });
-    let by_size = by_size.collect();
+    let (count, by_size) = (FLOWS, by_size(&samples));
     let last = index + 1 == recipe.balancers.len();
     let running = if last { (count as f64 * recipe.unfinished) as u64 } else { 0 };
     let failed = running / 7;

@@ -19,7 +19,9 @@ pub struct Response {
     /// Times from the start until the connection was established, and until the first and the last
     /// byte of the response arrived, nanoseconds.
     pub connect_ns: u64,
+    /// Time from the start to the first byte of the response, nanoseconds.
     pub first_byte_ns: u64,
+    /// Time from the start to the last byte, nanoseconds.
     pub total_ns: u64,
     pub bytes: u64,
     /// Server that sent the page, if it names itself (`X-Server`).

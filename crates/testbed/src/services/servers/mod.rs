@@ -75,7 +75,7 @@ impl Server {
         (cores, core): (u32, f64),
     ) -> Result<Server> {
         let server = Server::new(live, "jobs", host, at)?;
-        let options = format!("testbed jobs --listen {at} --name {host} --cores {cores} --core {core}");
+        let options = format!("testbed jobs --listen {at} --name {host} --cores {cores} --core-share {core}");
         let argv =
             std::iter::once(program.display().to_string()).chain(options.split(' ').map(str::to_owned)).collect();
         Ok(Server { argv, ..server })

@@ -40,6 +40,7 @@ struct Class {
 pub struct Page {
     /// Start, and completion or failure, nanoseconds of CLOCK_MONOTONIC.
     pub start_ns: u64,
+    /// Completion or failure, nanoseconds of CLOCK_MONOTONIC.
     pub end_ns: u64,
     pub result: Result<Response, Failure>,
 }

@@ -75,12 +75,12 @@ impl Programs {
             }
         };
         let interval = time(config.pause + config.sampling);
-        let mut options = format!("agent {to} --interval {interval} --cores {cores} --core {core}");
+        let mut options = format!("agent {to} --interval {interval} --cores {cores} --core-share {core}");
         if config.sampling > Time::ZERO {
             options += &format!(" --sampling {}", time(config.sampling));
         }
         for (instance, _, pid) in own() {
-            options += &format!(" --of {pid} --connections {}", instance.at.port());
+            options += &format!(" --pid {pid} --connections {}", instance.at.port());
         }
         std::iter::once(program.display().to_string()).chain(options.split(' ').map(str::to_owned)).collect()
     }

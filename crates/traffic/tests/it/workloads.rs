@@ -82,7 +82,7 @@ fn built_in_workloads_have_the_published_statistics() {
 
 #[test]
 fn the_readme_lists_the_same_statistics() {
-    let readme = include_str!("../../../data/workloads/README.md");
+    let readme = include_str!("../../../../data/workloads/README.md");
     for (name, mean, median, p99, largest, below, above, variation) in BUILT_IN {
         let tail = format!("| {mean} | {median} | {p99} | {largest} | {below:.2} | {above:.2} | {variation:.2} |");
         let row = readme.lines().find(|line| line.starts_with(&format!("| `{name}` |")));

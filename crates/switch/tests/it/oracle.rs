@@ -1,12 +1,10 @@
 //! Comparison with a model that scans all entries, field by field, as the specification describes.
 
-mod common;
-
 use core::net::Ipv4Addr;
 use std::cmp::Reverse;
 
+use crate::common::{Bench, config, tcp};
 use anabranch_switch::{Config, Switch};
-use common::{Bench, config, tcp};
 use openflow::headers::{ether, protocol};
 use openflow::{
     Action, ErrorKind, FlowMod, FlowModCommand, FlowModFailed, FlowModFlags, FlowStats, GroupId, Headers, Instructions,
@@ -403,7 +401,7 @@ fn the_oracle_notices_a_difference() {
     let decision = bench.decide(1, &tcp(1, 2, 80));
     bench.switch.count(bench.now, PortNo(1), &decision, 100);
     let counted = bench.switch.entries();
-    let _ = model.flow_mod(&FlowMod::add(TableId(0), 1, common::to(3), Instructions::default()));
+    let _ = model.flow_mod(&FlowMod::add(TableId(0), 1, crate::common::to(3), Instructions::default()));
     let follow = std::panic::AssertUnwindSafe(|| model.follow(&counted, PortNo(1), &tcp(1, 2, 80)));
     assert!(std::panic::catch_unwind(follow).is_err());
 }

@@ -1,11 +1,9 @@
 //! Counters, timeouts, limits and the splitting of replies.
 
-mod common;
-
 use std::num::NonZeroUsize;
 
+use crate::common::{Bench, config, out, tcp, to};
 use anabranch_switch::{Config, Output, Switch};
-use common::{Bench, config, out, tcp, to};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;
@@ -164,7 +162,7 @@ fn entries_of_deleted_groups_go_with_them() {
     }
     bench.add(0, 1, to(9), out(2));
     for group in [GroupId(1), GroupId::ALL] {
-        bench.handle(common::C, Xid(3), group_mod(GroupModCommand::Delete, group));
+        bench.handle(crate::common::C, Xid(3), group_mod(GroupModCommand::Delete, group));
         assert_eq!(removed(&mut bench), [(RemovedReason::GroupDelete, 0, 0)]);
     }
     assert_eq!((bench.switch.entries().len(), bench.switch.groups().len()), (1, 0));
@@ -221,9 +219,9 @@ fn what_cannot_be_parsed_or_comes_from_a_dead_port_is_dropped_and_counted() {
     bench.add(0, 0, Match::default(), out(2));
     let frame = build(&tcp(1, 2, 9), 0);
     bench.switch.receive(bench.now, PortNo(1), &frame[..20]);
-    let hw_addr = common::port_desc(3).hw_addr;
+    let hw_addr = crate::common::port_desc(3).hw_addr;
     bench.handle(
-        common::C,
+        crate::common::C,
         Xid(3),
         Message::PortMod(PortMod { port: PortNo(3), hw_addr, config: 1, mask: 1, advertise: 0 }),
     );

@@ -1,10 +1,8 @@
 //! Refused messages and their errors.
 
-mod common;
-
 use core::net::Ipv4Addr;
 
-use common::{Bench, config, group, tcp, to, to_port};
+use crate::common::{Bench, config, group, tcp, to, to_port};
 use openflow::frame::build;
 use openflow::headers::ether;
 use openflow::*;
@@ -271,7 +269,7 @@ fn packets_that_cannot_be_sent() {
 
 #[test]
 fn configurations_and_requests_that_are_not_possible() {
-    let hw_addr = common::port_desc(1).hw_addr;
+    let hw_addr = crate::common::port_desc(1).hw_addr;
     let port = PortMod { port: PortNo(1), hw_addr, config: 1, mask: 1, advertise: 0 };
     let set_config = |flags, miss_send_len| Message::SetConfig(SwitchConfig { flags, miss_send_len });
     let multipart = Message::MultipartRequest;

@@ -1,9 +1,7 @@
 //! Forwarding of packets.
 
-mod common;
-
+use crate::common::{Bench, config, group, out, tcp, to, to_port};
 use anabranch_switch::{NoOutput, Output};
-use common::{Bench, config, group, out, tcp, to, to_port};
 use openflow::frame::{build, parse};
 use openflow::{
     Action, Bucket, BufferId, FlowMod, GroupId, GroupKind, GroupModCommand, Instructions, Masked, Match, Message,
@@ -161,12 +159,12 @@ fn packets_are_kept_for_the_controller_and_used_once() {
     let frame = build(&tcp(1, 2, 9), 100);
     bench.switch.receive(bench.now, PortNo(1), &frame);
     let messages = bench.messages();
-    let [(common::C, Message::PacketIn(packet_in))] = &messages[..] else { panic!("{messages:?}") };
+    let [(crate::common::C, Message::PacketIn(packet_in))] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!((packet_in.reason, packet_in.total_len), (PacketInReason::NoMatch, 154));
     assert_eq!((&packet_in.data[..], packet_in.match_.in_port), (&frame[..60], Some(PortNo(1))));
     let actions = vec![Action::output(PortNo(3))];
     let packet_out = PacketOut { buffer: packet_in.buffer, in_port: PortNo(1), actions, data: Vec::new() };
-    bench.handle(common::C, openflow::Xid(5), Message::PacketOut(packet_out.clone()));
+    bench.handle(crate::common::C, openflow::Xid(5), Message::PacketOut(packet_out.clone()));
     assert_eq!(bench.drain(), [Output::Frame(PortNo(3), frame.clone())]);
     let answer = bench.ask(Message::PacketOut(packet_out));
     assert!(matches!(&answer[..], [Message::Error { .. }]), "{answer:?}");
@@ -179,7 +177,7 @@ fn packets_are_kept_for_the_controller_and_used_once() {
         .map(|(_, message)| if let Message::PacketIn(p) = message { p.buffer } else { panic!("{message:?}") })
         .collect();
     let add = FlowMod { buffer: buffers[1], ..FlowMod::add(TableId(0), 5, to(2), out(4)) };
-    bench.handle(common::C, openflow::Xid(6), Message::FlowMod(add));
+    bench.handle(crate::common::C, openflow::Xid(6), Message::FlowMod(add));
     assert_eq!(bench.drain(), [Output::Frame(PortNo(4), frame)]);
 }
 

@@ -1,12 +1,10 @@
 //! Arbitrary messages in any order: no panic, one outcome each, consistent state and figures.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
+use crate::common::{Bench, C, config, port_desc, tcp, to};
 use anabranch_switch::{Output, Switch};
-use common::{Bench, C, config, port_desc, tcp, to};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;

@@ -1,9 +1,7 @@
 //! Connections: handshake, roles, asynchronous messages.
 
-mod common;
-
+use crate::common::{Bench, C, config, tcp, to};
 use anabranch_switch::{Output, Switch};
-use common::{Bench, C, config, tcp, to};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;
@@ -20,7 +18,7 @@ fn error(kind: ErrorKind) -> Message {
 
 /// Returns one message of every kind that a controller may send on an open connection.
 fn one_of_each() -> Vec<Message> {
-    let hw_addr = common::port_desc(1).hw_addr;
+    let hw_addr = crate::common::port_desc(1).hw_addr;
     let async_config = AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
     let packet_in = PacketIn {
         buffer: BufferId::NO_BUFFER,
@@ -59,7 +57,7 @@ fn one_of_each() -> Vec<Message> {
         Message::SetConfig(switch_config),
         Message::PacketIn(packet_in),
         Message::FlowRemoved(flow_removed),
-        Message::PortStatus { reason: PortReason::Add, port: common::port_desc(1) },
+        Message::PortStatus { reason: PortReason::Add, port: crate::common::port_desc(1) },
         Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo(1), actions: vec![], data }),
         Message::FlowMod(FlowMod::add(TableId(0), 1, to(2), Instructions::default())),
         Message::GroupMod(GroupMod {
