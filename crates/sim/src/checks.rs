@@ -1,13 +1,11 @@
 //! Checks of scenarios that cannot be simulated.
 
 use balance::{Build, Connection};
-use net::{LinkIx, NodeKind, Routes, Time};
+use net::{Routes, Time};
 use traffic::Start;
 
 use crate::SimError;
-use crate::scenario::{
-    FailureKind, Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, TransportKind, UdpRate,
-};
+use crate::scenario::{Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, TransportKind, UdpRate};
 use crate::services::ServicesConfig;
 use crate::setup;
 
@@ -267,21 +265,8 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
 }
 
 fn check_failures(scenario: &Scenario<'_>) -> Result<(), SimError> {
-    let (links, nodes) = (scenario.topology.links().len(), scenario.topology.nodes().len());
     for failure in &scenario.config.failures {
-        let is_link = |link: LinkIx| link.ix() < links;
-        let ok = match failure.kind {
-            FailureKind::LinkDown(link) | FailureKind::OneWayDown(link) => is_link(link),
-            FailureKind::LinkRate { link, fraction } => is_link(link) && fraction > 0.0 && fraction <= 1.0,
-            FailureKind::RandomDrop { link, probability } => is_link(link) && (0.0..=1.0).contains(&probability),
-            FailureKind::SwitchDrop { node, probability } => node.ix() < nodes && (0.0..=1.0).contains(&probability),
-            FailureKind::Blackhole { node, fraction, .. } => node.ix() < nodes && (0.0..=1.0).contains(&fraction),
-            FailureKind::SwitchDown(node) | FailureKind::ChannelStall(node) | FailureKind::ChannelDown(node) => {
-                node.ix() < nodes && scenario.topology.node(node).kind == NodeKind::Switch
-            }
-            FailureKind::ControllerDown => true,
-        };
-        if !ok {
+        if !failure.kind.is_valid(scenario.topology) {
             let reason = "its link or switch does not exist, or its fraction is outside 0..1";
             return Err(wrong("failure", format!("{:?}", failure.kind), reason));
         }

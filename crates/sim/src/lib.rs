@@ -10,6 +10,7 @@ mod bits;
 pub mod bounds;
 mod checks;
 mod engine;
+pub mod failures;
 mod flows;
 mod hosts;
 mod ideal;
@@ -25,6 +26,7 @@ mod setup;
 mod switching;
 mod transport;
 
+pub use failures::{Failure, FailureKind};
 pub use ideal::ideal_times;
 pub use outcome::*;
 pub use scenario::*;

@@ -1,6 +1,8 @@
 //! Input of a run: everything it depends on, as plain values.
 
-use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
+use net::{Bandwidth, Time, Topology};
+
+use crate::failures::Failure;
 use traffic::FlowList;
 
 #[derive(Clone, Copy, Debug)]
@@ -224,50 +226,6 @@ pub struct QueueConfig {
 }
 
 pub const TRIMMED_BYTES: u16 = 64;
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    pub at: Time,
-    /// End of the fault; `None` for never.
-    pub until: Option<Time>,
-    /// Time routing takes to detect the beginning and the end of a dead link or switch.
-    pub detection: Time,
-    pub kind: FailureKind,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum FailureKind {
-    /// A cable is cut in both directions; packets queued or on the wire are lost.
-    LinkDown(LinkIx),
-    /// A cable runs at this fraction of its rate in both directions.
-    LinkRate {
-        link: LinkIx,
-        /// Above 0, at most 1.
-        fraction: f64,
-    },
-    /// One direction silently loses packets at random.
-    RandomDrop { link: LinkIx, probability: f64 },
-    /// A switch silently loses packets at random in any direction, each packet once.
-    SwitchDrop { node: NodeIx, probability: f64 },
-    /// A switch silently loses all packets of a fixed subset of (source, destination) pairs.
-    Blackhole {
-        node: NodeIx,
-        /// Above 0, at most 1.
-        fraction: f64,
-        /// Restricts the loss to pairs from hosts of the first rack to hosts of the second.
-        racks: Option<(u32, u32)>,
-    },
-    /// A switch dies with its cables; an OpenFlow switch loses its rules and its connection.
-    SwitchDown(NodeIx),
-    /// One direction of a cable is cut and loses its packets. Only the receiving end notices.
-    OneWayDown(LinkIx),
-    /// The control channel delivers and loses nothing until the fault ends; neither end notices.
-    ChannelStall(NodeIx),
-    /// The control connection breaks and loses messages; the switch reconnects after the fault.
-    ChannelDown(NodeIx),
-    /// The controller does nothing and has no connections until the fault ends.
-    ControllerDown,
-}
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeConfig {

@@ -81,7 +81,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         connections: ConnectionTable::new(needs.connection, shared_window(scenario, &needs, window)),
         records: vec![FlowRecord::default(); scenario.flows.flows.len()],
         ideals,
-        faults: Faults::new(&config.failures),
+        faults: Faults::new(topology, &config.failures),
         sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
         starts: Starts::new(scenario.flows),
         is_interface_awaited: vec![false; topology.hosts().len()],

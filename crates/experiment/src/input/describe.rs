@@ -1,8 +1,8 @@
 //! A description of an experiment for reports: all shared settings that change results.
 
 use sim::{
-    Dcqcn, Failure, FailureKind, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray,
-    TransportConfig, TransportKind, UdpRate,
+    Dcqcn, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray, TransportConfig, TransportKind,
+    UdpRate,
 };
 
 use super::failures::few;
@@ -163,7 +163,7 @@ fn hosts(variant: &Variant) -> String {
 fn describe_failures(variant: &Variant) -> String {
     let mut phrases: Vec<(String, Vec<String>)> = Vec::new();
     for failure in &variant.config.failures {
-        let (subject, phrase) = describe_failure(failure, variant);
+        let (subject, phrase) = failure.describe(&variant.topology);
         match phrases.last_mut() {
             Some((last, subjects)) if *last == phrase => subjects.push(subject),
             _ => phrases.push((phrase, vec![subject])),
@@ -173,43 +173,6 @@ fn describe_failures(variant: &Variant) -> String {
         format!("{}: {phrase}", few(&subjects.iter().map(String::as_str).collect::<Vec<_>>()))
     };
     phrases.iter().map(phrase).collect::<Vec<_>>().join("; ")
-}
-
-fn describe_failure(failure: &Failure, variant: &Variant) -> (String, String) {
-    let topology = &variant.topology;
-    let (subject, what) = match &failure.kind {
-        FailureKind::LinkDown(link) => (topology.link_name(*link), "down".to_owned()),
-        FailureKind::LinkRate { link, fraction } => (topology.link_name(*link), format!("at {fraction} of its rate")),
-        FailureKind::RandomDrop { link, probability } => {
-            (topology.link_name(*link), format!("loses {probability} of its packets"))
-        }
-        FailureKind::SwitchDrop { node, probability } => {
-            (topology.node(*node).name.clone(), format!("loses {probability} of its packets"))
-        }
-        FailureKind::Blackhole { node, fraction, racks } => {
-            let of = racks.map_or(String::new(), |(from, to)| format!(" from rack {from} to rack {to}"));
-            (topology.node(*node).name.clone(), format!("loses {fraction} of the pairs{of}"))
-        }
-        FailureKind::SwitchDown(node) => (topology.node(*node).name.clone(), "down".to_owned()),
-        FailureKind::OneWayDown(link) => (topology.link_name(*link), "down in this direction".to_owned()),
-        FailureKind::ChannelStall(node) => {
-            (format!("control channel of {}", topology.node(*node).name), "stalled".to_owned())
-        }
-        FailureKind::ChannelDown(node) => {
-            (format!("control connection of {}", topology.node(*node).name), "broken".to_owned())
-        }
-        FailureKind::ControllerDown => ("controller".to_owned(), "down".to_owned()),
-    };
-    let until = failure.until.map_or(String::new(), |until| format!(" until {until}"));
-    let detection = match failure.kind {
-        FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. } => {
-            "unseen by routing".to_owned()
-        }
-        FailureKind::ChannelStall(_) => "unseen".to_owned(),
-        FailureKind::ChannelDown(_) | FailureKind::ControllerDown => "noticed at once".to_owned(),
-        _ => format!("detected after {}", failure.detection),
-    };
-    (subject, format!("{what} from {}{until}, {detection}", failure.at))
 }
 
 fn describe_seeds(seeds: &[u64]) -> String {

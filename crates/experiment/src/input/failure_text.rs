@@ -4,6 +4,8 @@
 use config::diagnostic::FileError;
 use config::document::{Data, Document, Entry, Table, Value, ValueOrigin};
 
+use super::failures::target_key;
+
 pub(crate) fn expand(document: &mut Document) -> Result<(), FileError> {
     let Some(entry) = document.root.get("failure") else { return Ok(()) };
     let items = match &entry.value.data {
@@ -52,17 +54,6 @@ fn table(document: &Document, text: &str, at: &ValueOrigin) -> Result<Table, Fil
         }
     }
     Ok(table)
-}
-
-/// Returns the key of a target that is given without one: `link` or `switch`, depending on the
-/// kind. A random drop accepts both.
-fn target_key(kind: &str, target: &str) -> &'static str {
-    let is_link = target.contains("->") || target == "any" || target.ends_with('%');
-    match kind {
-        "blackhole" | "switch-down" | "channel-stall" | "channel-down" => "switch",
-        "random-drop" if !is_link => "switch",
-        _ => "link",
-    }
 }
 
 /// Returns a number if the key takes one; a switch may have the name `7`.

@@ -6,10 +6,100 @@ use sim::{Failure, FailureKind};
 use config::diagnostic::FileError;
 use config::section::Section;
 
-use super::keys::FAILURE_KINDS as KINDS;
+/// How a kind of failure is written. Everything else about it is in `sim::failures`.
+struct KindInFile {
+    name: &'static str,
+    /// The required share.
+    amount: Option<&'static str>,
+    /// Further keys.
+    optional: &'static [&'static str],
+    /// The failure of a link, of a switch, or without a target.
+    link: Option<fn(LinkIx, &Details) -> FailureKind>,
+    switch: Option<fn(NodeIx, &Details) -> FailureKind>,
+    alone: Option<FailureKind>,
+}
 
-/// Position in [`KINDS`] of the kind without a target.
-const CONTROLLER_DOWN: usize = 7;
+/// Values of the keys besides the target.
+struct Details {
+    amount: f64,
+    is_one_way: bool,
+    racks: Option<(u32, u32)>,
+}
+
+const UNNAMED: KindInFile = KindInFile { name: "", amount: None, optional: &[], link: None, switch: None, alone: None };
+
+const KINDS: [KindInFile; 8] = [
+    KindInFile {
+        name: "link-down",
+        optional: &["direction"],
+        link: Some(|link, of| if of.is_one_way { FailureKind::OneWayDown(link) } else { FailureKind::LinkDown(link) }),
+        ..UNNAMED
+    },
+    KindInFile {
+        name: "link-rate",
+        amount: Some("fraction"),
+        link: Some(|link, of| FailureKind::LinkRate { link, fraction: of.amount }),
+        ..UNNAMED
+    },
+    KindInFile {
+        name: "random-drop",
+        amount: Some("probability"),
+        link: Some(|link, of| FailureKind::RandomDrop { link, probability: of.amount }),
+        switch: Some(|node, of| FailureKind::SwitchDrop { node, probability: of.amount }),
+        ..UNNAMED
+    },
+    KindInFile {
+        name: "blackhole",
+        amount: Some("fraction"),
+        optional: &["from_rack", "to_rack"],
+        switch: Some(|node, of| FailureKind::Blackhole { node, fraction: of.amount, racks: of.racks }),
+        ..UNNAMED
+    },
+    KindInFile { name: "switch-down", switch: Some(|node, _| FailureKind::SwitchDown(node)), ..UNNAMED },
+    KindInFile { name: "channel-stall", switch: Some(|node, _| FailureKind::ChannelStall(node)), ..UNNAMED },
+    KindInFile { name: "channel-down", switch: Some(|node, _| FailureKind::ChannelDown(node)), ..UNNAMED },
+    KindInFile { name: "controller-down", alone: Some(FailureKind::ControllerDown), ..UNNAMED },
+];
+
+/// Names of all kinds.
+pub(super) const NAMES: [&str; KINDS.len()] = {
+    let mut names = [""; KINDS.len()];
+    let mut at = 0;
+    while at < KINDS.len() {
+        names[at] = KINDS[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// Keys that belong to some kinds only.
+const OF_SOME: [&str; 8] =
+    ["direction", "link", "switch", "selection_seed", "fraction", "probability", "from_rack", "to_rack"];
+
+impl KindInFile {
+    fn targets(&self) -> impl Iterator<Item = &'static str> {
+        let keys = [("link", self.link.is_some()), ("switch", self.switch.is_some())];
+        keys.into_iter().filter(|(_, is_target)| *is_target).map(|(key, _)| key)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        let is_drawn = key == "selection_seed" && self.alone.is_none();
+        is_drawn
+            || self.targets().any(|target| target == key)
+            || self.amount == Some(key)
+            || self.optional.contains(&key)
+    }
+}
+
+/// Returns the key of a target that is written without one. A kind with both accepts both.
+pub(super) fn target_key(kind: &str, target: &str) -> &'static str {
+    let is_link = target.contains("->") || target == "any" || target.ends_with('%');
+    match KINDS.iter().find(|known| known.name == kind).map(|known| (known.link.is_some(), known.switch.is_some())) {
+        Some((false, true)) => "switch",
+        Some((true, true)) if !is_link => "switch",
+        _ => "link",
+    }
+}
 
 pub(crate) fn read(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<Failure>, FileError> {
     let at = section.quantity::<Time>("at")?.unwrap_or(Time::ZERO);
@@ -23,65 +113,38 @@ pub(crate) fn read(section: &Section<'_>, topology: &Topology, place: usize) -> 
 }
 
 fn kinds(section: &Section<'_>, topology: &Topology, place: usize) -> Result<Vec<FailureKind>, FileError> {
-    let kind = section.chosen("kind", &[0, 1, 2, 3, 4, 5, 6, 7])?.ok_or_else(|| section.missing("kind"))?;
-    let is_one_way = direction(section, kind)?;
-    if kind == CONTROLLER_DOWN {
-        let keys = ["link", "switch", "selection_seed", "fraction", "probability", "from_rack", "to_rack"];
-        return match keys.into_iter().find(|key| section.has(key)) {
-            Some(key) => Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
-            None => Ok(vec![FailureKind::ControllerDown]),
-        };
+    let name = section.choice("kind")?.ok_or_else(|| section.missing("kind"))?;
+    let kind = KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| section.missing("kind"))?;
+    if let Some(key) = OF_SOME.into_iter().find(|key| section.has(key) && !kind.has(key)) {
+        return Err(section.error(key, format!("does not belong to `{name}`")));
+    }
+    if let Some(alone) = &kind.alone {
+        return Ok(vec![alone.clone()]);
     }
     let target = target(section, kind)?;
-    let amount = ["fraction", "fraction", "probability", "fraction", "", "", ""][kind];
-    let is_needed = matches!(kind, 1..=3);
-    for key in ["fraction", "probability"] {
-        match (is_needed && key == amount, section.has(key)) {
-            (true, false) => {
-                return Err(section.missing(key).with_hint(format!("`{}` needs it, such as {key}=0.2", KINDS[kind])));
-            }
-            (false, true) => return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind]))),
-            _ => {}
-        }
+    if let Some(key) = kind.amount.filter(|key| !section.has(key)) {
+        return Err(section.missing(key).with_hint(format!("`{name}` needs it, such as {key}=0.2")));
     }
-    let amount = if is_needed { section.positive(amount)?.unwrap_or(1.0) } else { 1.0 };
-    let racks = racks(section, kind, topology)?;
+    let amount = kind.amount.map_or(Ok(None), |key| section.positive(key))?.unwrap_or(1.0);
+    let is_one_way = section.choice("direction")? == Some("one-way");
+    let of = Details { amount, is_one_way, racks: racks(section, topology)? };
     let text = section.text(target)?.unwrap_or_default().trim();
     let mut choice = Choice::of(section, target, text, topology, place)?;
-    if target == "switch" {
-        let of = |node| match kind {
-            2 => FailureKind::SwitchDrop { node, probability: amount },
-            3 => FailureKind::Blackhole { node, fraction: amount, racks },
-            5 => FailureKind::ChannelStall(node),
-            6 => FailureKind::ChannelDown(node),
-            _ => FailureKind::SwitchDown(node),
-        };
-        return Ok(switches(section, text, topology, choice.as_mut())?.into_iter().map(of).collect());
-    }
-    let of = |link| match kind {
-        0 if is_one_way => FailureKind::OneWayDown(link),
-        0 => FailureKind::LinkDown(link),
-        1 => FailureKind::LinkRate { link, fraction: amount },
-        _ => FailureKind::RandomDrop { link, probability: amount },
-    };
-    Ok(links(section, text, topology, choice.as_mut())?.into_iter().map(of).collect())
+    Ok(match (target, kind.link, kind.switch) {
+        ("link", Some(failure), _) => {
+            links(section, text, topology, choice.as_mut())?.into_iter().map(|link| failure(link, &of)).collect()
+        }
+        (_, _, Some(failure)) => {
+            switches(section, text, topology, choice.as_mut())?.into_iter().map(|node| failure(node, &of)).collect()
+        }
+        _ => Vec::new(),
+    })
 }
 
-fn direction(section: &Section<'_>, kind: usize) -> Result<bool, FileError> {
-    let choice = section.choice("direction")?;
-    match choice {
-        Some(_) if kind != 0 => Err(section.error("direction", format!("does not belong to `{}`", KINDS[kind]))),
-        choice => Ok(choice == Some("one-way")),
-    }
-}
-
-fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Option<(u32, u32)>, FileError> {
+fn racks(section: &Section<'_>, topology: &Topology) -> Result<Option<(u32, u32)>, FileError> {
     let last = topology.nodes().iter().filter_map(|node| node.rack).max();
     let rack = |key: &str| -> Result<Option<u32>, FileError> {
         let Some(rack) = section.count::<u64>(key)? else { return Ok(None) };
-        if kind != 3 {
-            return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind])));
-        }
         match last {
             Some(last) if rack <= u64::from(last) => Ok(Some(rack as u32)),
             Some(last) => Err(section.error(key, format!("unknown rack {rack}; the topology has racks 0 to {last}"))),
@@ -96,22 +159,16 @@ fn racks(section: &Section<'_>, kind: usize, topology: &Topology) -> Result<Opti
     }
 }
 
-fn target(section: &Section<'_>, kind: usize) -> Result<&'static str, FileError> {
-    let possible: &[&'static str] = match kind {
-        0 | 1 => &["link"],
-        2 => &["link", "switch"],
-        _ => &["switch"],
-    };
-    if let Some(key) = ["link", "switch"].into_iter().find(|key| section.has(key) && !possible.contains(key)) {
-        return Err(section.error(key, format!("does not belong to `{}`", KINDS[kind])));
-    }
-    let mut given = possible.iter().filter(|key| section.has(key));
-    match (given.next(), given.next()) {
-        (Some(key), None) => Ok(key),
-        (Some(_), Some(key)) => Err(section.error(key, "cannot go with `link`").with_hint("keep one of them")),
-        (None, _) => {
-            let needs = format!("`{}` needs {}", KINDS[kind], possible.join(" or "));
-            Err(section.missing(possible[0]).with_hint(needs))
+fn target(section: &Section<'_>, kind: &KindInFile) -> Result<&'static str, FileError> {
+    let given: Vec<&'static str> = kind.targets().filter(|key| section.has(key)).collect();
+    match given[..] {
+        [key] => Ok(key),
+        [first, second, ..] => {
+            Err(section.error(second, format!("cannot go with `{first}`")).with_hint("keep one of them"))
+        }
+        [] => {
+            let possible: Vec<&str> = kind.targets().collect();
+            Err(section.missing(possible[0]).with_hint(format!("`{}` needs {}", kind.name, possible.join(" or "))))
         }
     }
 }

@@ -13,18 +13,6 @@ const QUEUE: Kind = Kind::Either(&QUEUE_FORMS);
 /// The name of a metric.
 const METRIC: Kind = Kind::Choice(&crate::claims::NAMES);
 
-/// Kinds of failures.
-pub(super) const FAILURE_KINDS: [&str; 8] = [
-    "link-down",
-    "link-rate",
-    "random-drop",
-    "blackhole",
-    "switch-down",
-    "channel-stall",
-    "channel-down",
-    "controller-down",
-];
-
 /// All keys, in the order a file is written.
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
@@ -172,7 +160,7 @@ const KEYS: &[Key] = &[
     key("control", "flow_sizes", Kind::Choice(&["known", "unknown"]), "known", "whether agents report the total size of a flow"),
 
     key("", "failure", Kind::List(&Kind::Text("failure")), "none", "failures as texts, such as `link-down:leaf0->spine1,at=1ms`, instead of tables"),
-    key("failure", "kind", Kind::Choice(&FAILURE_KINDS), "required", "what fails: the last three are for central balancers"),
+    key("failure", "kind", Kind::Choice(&super::failures::NAMES), "required", "what fails: the last three are for central balancers"),
     key("failure", "at", Kind::Time, "0s", "beginning of the failure"),
     key("failure", "until", Kind::Time, "never", "end of the failure"),
     key("failure", "detection_delay", Kind::Time, "10ms", "delay until routing detects the beginning and the end; with central balancers, until the ports of switches do"),

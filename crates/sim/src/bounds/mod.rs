@@ -59,7 +59,7 @@ pub(crate) struct Ledger<'a> {
 
 impl<'a> Ledger<'a> {
     pub(crate) fn new(scenario: &'a Scenario<'a>, routes: Rc<Routes>) -> Ledger<'a> {
-        let faults = Faults::new(&scenario.config.failures);
+        let faults = Faults::new(scenario.topology, &scenario.config.failures);
         let mut changes = faults.change_times();
         changes.reverse();
         Ledger {

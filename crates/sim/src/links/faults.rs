@@ -2,7 +2,7 @@
 
 use net::{LinkIx, NodeIx, Topology};
 
-use crate::scenario::{Failure, FailureKind};
+use crate::failures::{ChannelFault, Effect, Failure};
 use crate::switching::fabric::Numbering;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,14 +35,15 @@ pub(crate) struct ControlFaults {
 }
 
 pub(crate) struct Faults {
-    failures: Vec<Failure>,
+    /// Each failure with its effects.
+    failures: Vec<(Failure, Vec<Effect>)>,
     /// `(time, phase, failure)`, earliest first.
     timetable: Vec<(u64, Phase, usize)>,
     cursor: usize,
 }
 
 impl Faults {
-    pub(crate) fn new(failures: &[Failure]) -> Faults {
+    pub(crate) fn new(topology: &Topology, failures: &[Failure]) -> Faults {
         let mut timetable = Vec::new();
         for (ix, failure) in failures.iter().enumerate() {
             timetable.push((failure.at.as_ps(), Phase::Begins, ix));
@@ -53,7 +54,8 @@ impl Faults {
             }
         }
         timetable.sort_unstable();
-        Faults { failures: failures.to_vec(), timetable, cursor: 0 }
+        let failures = failures.iter().map(|failure| (failure.clone(), failure.kind.effects(topology))).collect();
+        Faults { failures, timetable, cursor: 0 }
     }
 
     pub(crate) fn times(&self) -> impl Iterator<Item = u64> + '_ {
@@ -65,58 +67,49 @@ impl Faults {
         while let Some((_, phase, ix)) = self.timetable.get(self.cursor).copied().filter(|(at, _, _)| *at <= now) {
             self.cursor += 1;
             match phase {
-                Phase::Noticed if is_visible(&self.failures[ix].kind) => actions.push(Action::Reroute),
+                Phase::Noticed if self.is_visible(ix) => actions.push(Action::Reroute),
                 Phase::Noticed => {}
-                Phase::Begins => self.change(topology, numbering, now, (ix, true), &mut actions),
-                Phase::Ends => self.change(topology, numbering, now, (ix, false), &mut actions),
+                Phase::Begins | Phase::Ends => {
+                    let effects = &self.failures[ix].1;
+                    let begins = phase == Phase::Begins;
+                    let change = |effect: &Effect| self.change(topology, numbering, now, (*effect, begins));
+                    actions.extend(effects.iter().filter_map(change));
+                    actions.extend(effects.iter().any(|effect| effect.is_of_control()).then_some(Action::Control));
+                }
             }
         }
         actions
     }
 
-    fn change(&self, topology: &Topology, numbering: &Numbering, now: u64, fault: (usize, bool), to: &mut Vec<Action>) {
-        let ((ix, begins), actions) = (fault, to);
-        match &self.failures[ix].kind {
-            FailureKind::LinkDown(_) | FailureKind::OneWayDown(_) | FailureKind::SwitchDown(_) => {
-                for link in dead_links(topology, &self.failures[ix].kind) {
-                    let is_down = self.is_dead(topology, link, now);
-                    actions.push(if begins || is_down { Action::Cut(link.0) } else { Action::Mend(link.0) });
-                }
+    fn is_visible(&self, failure: usize) -> bool {
+        self.failures[failure].1.iter().any(|effect| effect.is_visible())
+    }
+
+    fn change(
+        &self,
+        topology: &Topology,
+        numbering: &Numbering,
+        now: u64,
+        (effect, begins): (Effect, bool),
+    ) -> Option<Action> {
+        match effect {
+            Effect::Dead(link) if begins || self.is_dead(link, now) => Some(Action::Cut(link.0)),
+            Effect::Dead(link) => Some(Action::Mend(link.0)),
+            Effect::Slow(link, _) => {
+                let full = topology.link(link).rate.as_bps();
+                Some(Action::Rate(link.0, ((full as f64 * self.rate_fraction(link, now, false)) as u64).max(1)))
             }
-            FailureKind::LinkRate { link, .. } => {
-                for direction in [*link, link.reverse()] {
-                    let full = topology.link(direction).rate.as_bps();
-                    let bps = (full as f64 * self.rate_fraction(direction, now, false)) as u64;
-                    actions.push(Action::Rate(direction.0, bps.max(1)));
-                }
+            Effect::Lossy(link, _) => Some(Action::Loss(link.0, self.loss(link, now))),
+            Effect::Blackhole(node, fraction, racks) => {
+                Some(Action::Blackhole(numbering.of(node), begins.then_some(fraction), racks))
             }
-            FailureKind::RandomDrop { link, .. } => {
-                actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
-            }
-            // On the outgoing links only: every packet that passes a switch leaves it once.
-            FailureKind::SwitchDrop { node, .. } => {
-                for link in topology.out_links(*node) {
-                    actions.push(Action::Loss(link.0, self.loss(topology, *link, now)));
-                }
-            }
-            FailureKind::Blackhole { node, fraction, racks } => {
-                actions.push(Action::Blackhole(numbering.of(*node), begins.then_some(*fraction), *racks));
-            }
-            FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown => {}
-        }
-        let kind = &self.failures[ix].kind;
-        if kind.needs_controller() || matches!(kind, FailureKind::SwitchDown(_)) {
-            actions.push(Action::Control);
+            Effect::Off(_) | Effect::Channel(..) | Effect::ControllerDown => None,
         }
     }
 
     pub(crate) fn known(&self, topology: &Topology, now: u64) -> (Topology, Vec<bool>) {
         let mut alive = vec![true; topology.links().len()];
-        for failure in self.active(now, true) {
-            for link in dead_links(topology, &failure.kind) {
-                alive[link.ix()] = false;
-            }
-        }
+        self.dead(now, true).for_each(|link| alive[link.ix()] = false);
         let slowed = topology.with_links_changed(|ix, link| {
             let bps = link.rate.as_bps() as f64 * self.rate_fraction(ix, now, true);
             link.rate = net::Bandwidth::from_bps((bps as u64).max(1));
@@ -126,8 +119,7 @@ impl Faults {
 
     /// Returns when a link changes rate, fails or returns, detected or not; for the bounds.
     pub(crate) fn change_times(&self) -> Vec<u64> {
-        let changes =
-            |(_, phase, ix): &&(u64, Phase, usize)| *phase != Phase::Noticed && is_visible(&self.failures[*ix].kind);
+        let changes = |(_, phase, ix): &&(u64, Phase, usize)| *phase != Phase::Noticed && self.is_visible(*ix);
         let mut times: Vec<u64> = self.timetable.iter().filter(changes).map(|(at, _, _)| *at).collect();
         times.dedup();
         times
@@ -140,23 +132,19 @@ impl Faults {
             ((link.rate.as_bps() as f64 * fraction) as u64).max(1)
         };
         let mut rates: Vec<u64> = topology.links().iter().enumerate().map(link).collect();
-        for failure in self.active(now, false) {
-            for link in dead_links(topology, &failure.kind) {
-                rates[link.ix()] = 0;
-            }
-        }
+        self.dead(now, false).for_each(|link| rates[link.ix()] = 0);
         rates
     }
 
     pub(crate) fn control(&self, nodes: &[NodeIx], now: u64) -> Vec<ControlFaults> {
         let mut faults = vec![ControlFaults::default(); nodes.len()];
-        for failure in self.active(now, false) {
+        for effect in self.active(now, false) {
             for (node, faults) in nodes.iter().zip(&mut faults) {
-                match failure.kind {
-                    FailureKind::SwitchDown(at) => faults.is_off |= at == *node,
-                    FailureKind::ChannelDown(at) => faults.is_cut |= at == *node,
-                    FailureKind::ChannelStall(at) => faults.is_stalled |= at == *node,
-                    FailureKind::ControllerDown => faults.is_cut = true,
+                match effect {
+                    Effect::Off(at) => faults.is_off |= at == *node,
+                    Effect::Channel(at, ChannelFault::Cut) => faults.is_cut |= at == *node,
+                    Effect::Channel(at, ChannelFault::Stalled) => faults.is_stalled |= at == *node,
+                    Effect::ControllerDown => faults.is_cut = true,
                     _ => {}
                 }
             }
@@ -165,50 +153,39 @@ impl Faults {
     }
 
     pub(crate) fn is_controller_down(&self, now: u64) -> bool {
-        self.active(now, false).any(|failure| failure.kind == FailureKind::ControllerDown)
+        self.active(now, false).any(|effect| effect == Effect::ControllerDown)
     }
 
-    fn active(&self, now: u64, as_known: bool) -> impl Iterator<Item = &Failure> {
-        self.failures.iter().filter(move |failure| is_active(failure, now, as_known))
+    /// Returns the effects at a time; `as_known` to routing, after the delay of detection.
+    fn active(&self, now: u64, as_known: bool) -> impl Iterator<Item = Effect> {
+        let active = self.failures.iter().filter(move |(failure, _)| is_active(failure, now, as_known));
+        active.flat_map(|(_, effects)| effects.iter().copied())
     }
 
-    fn is_dead(&self, topology: &Topology, link: LinkIx, now: u64) -> bool {
-        self.active(now, false).any(|failure| dead_links(topology, &failure.kind).contains(&link))
+    fn dead(&self, now: u64, as_known: bool) -> impl Iterator<Item = LinkIx> {
+        self.active(now, as_known).filter_map(|effect| if let Effect::Dead(link) = effect { Some(link) } else { None })
+    }
+
+    fn is_dead(&self, link: LinkIx, now: u64) -> bool {
+        self.dead(now, false).any(|dead| dead == link)
     }
 
     /// Returns the probability of random loss on a link; `None` without such a fault.
-    fn loss(&self, topology: &Topology, link: LinkIx, now: u64) -> Option<f64> {
-        let active = self.active(now, false);
-        let survives = active.filter_map(|failure| match failure.kind {
-            FailureKind::RandomDrop { link: lossy, probability } if lossy == link => Some(1.0 - probability),
-            FailureKind::SwitchDrop { node, probability } if topology.link(link).from == node => {
-                Some(1.0 - probability)
-            }
+    fn loss(&self, link: LinkIx, now: u64) -> Option<f64> {
+        let survives = self.active(now, false).filter_map(|effect| match effect {
+            Effect::Lossy(lossy, probability) if lossy == link => Some(1.0 - probability),
             _ => None,
         });
         survives.reduce(|a, b| a * b).map(|survives| 1.0 - survives)
     }
 
     fn rate_fraction(&self, direction: LinkIx, now: u64, as_known: bool) -> f64 {
-        let fraction = |failure: &Failure| match failure.kind {
-            FailureKind::LinkRate { link, fraction } if link == direction || link.reverse() == direction => fraction,
+        let fraction = |effect| match effect {
+            Effect::Slow(link, fraction) if link == direction => fraction,
             _ => 1.0,
         };
         self.active(now, as_known).map(fraction).product()
     }
-}
-
-impl FailureKind {
-    /// Returns whether the fault has no effect without a controller.
-    pub fn needs_controller(&self) -> bool {
-        matches!(self, FailureKind::ChannelStall(_) | FailureKind::ChannelDown(_) | FailureKind::ControllerDown)
-    }
-}
-
-fn is_visible(kind: &FailureKind) -> bool {
-    let is_silent =
-        matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. });
-    !is_silent && !kind.needs_controller()
 }
 
 fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {
@@ -216,14 +193,4 @@ fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {
     let begins = failure.at.saturating_add(lag).as_ps();
     let ends = failure.until.map_or(u64::MAX, |until| until.saturating_add(lag).as_ps());
     begins <= now && now < ends
-}
-
-fn dead_links(topology: &Topology, kind: &FailureKind) -> Vec<LinkIx> {
-    let both = |link: LinkIx| [link, link.reverse()];
-    match kind {
-        FailureKind::LinkDown(link) => both(*link).to_vec(),
-        FailureKind::OneWayDown(link) => vec![*link],
-        FailureKind::SwitchDown(node) => topology.out_links(*node).iter().copied().flat_map(both).collect(),
-        _ => Vec::new(),
-    }
 }
