@@ -1,17 +1,17 @@
-//! The flows of one run as JSON, kept with the records until all runs have ended.
+//! The flows of one run in the encoding of postcard, kept with the records until all runs have ended.
 
 use std::io;
 
 use crate::results::flow_row::FlowRow;
 
 pub(super) fn encode(rows: &[FlowRow]) -> Vec<u8> {
-    serde_json::to_vec(rows).expect("rows are plain numbers")
+    postcard::to_stdvec(rows).expect("rows are plain numbers")
 }
 
 /// `like` has the values shared by all rows, which the file leaves out.
 pub(super) fn decode(bytes: &[u8], like: &FlowRow) -> io::Result<Vec<FlowRow>> {
     let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "the file is truncated or damaged; remove it");
-    let mut rows: Vec<FlowRow> = serde_json::from_slice(bytes).map_err(damaged)?;
+    let mut rows: Vec<FlowRow> = postcard::from_bytes(bytes).map_err(damaged)?;
     for row in &mut rows {
         let FlowRow { run, load, seed, .. } = *like;
         (row.run, row.load, row.seed) = (run, load, seed);
