@@ -7,8 +7,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::Experiment;
 use experiment::claims::Window;
-use experiment::summary::{ClaimOutcome, Summary};
-use experiment::validation::{ClaimRow, FigureVerdict, Row, Validation, ValidationCriteria};
+use experiment::summary::{Judgement, Summary};
+use experiment::validation::{ClaimRow, Row, Validation, ValidationCriteria};
 
 use crate::commands::agent::share;
 use crate::error::CliError;
@@ -80,8 +80,7 @@ fn judge(validation: &Validation, is_strict: bool) -> Result<(), CliError> {
         return Err(failure
             .with_hint("they must come from the same experiment file, with at least one balancer and seed in common"));
     }
-    let off = validation.count(FigureVerdict::Differs)
-        + if is_strict { validation.count(FigureVerdict::WithinNoise) } else { 0 };
+    let off = validation.count(Judgement::Fails) + if is_strict { validation.count(Judgement::WithinNoise) } else { 0 };
     let broken: Vec<&str> = validation.broken_claims().map(|claim| claim.id.as_str()).collect();
     if off == 0 && broken.is_empty() {
         return Ok(());
@@ -108,9 +107,7 @@ fn text(validation: &Validation, window: Option<Window>) -> String {
     out += &format!("{}\n", table(validation));
     validation.claims.iter().for_each(|row| out += &claim(row, [first, second]));
     validation.left_out.iter().for_each(|words| out += &format!("not compared: {words}\n"));
-    let count = |verdict| validation.count(verdict);
-    let (agrees, noise, differs) =
-        (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
+    let [agrees, noise, differs] = Judgement::ALL.map(|verdict| validation.count(verdict));
     let verdict =
         format!("{agrees} of {} figures agree, {noise} within noise, {differs} differ\n", validation.rows.len());
     out + &verdict + "the figures: anabranch list metrics\n"
@@ -141,7 +138,7 @@ fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
     let place = place.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let own = |text: String| if is_same { String::new() } else { text };
     let number = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let verdict = Cell::new(row.verdict.as_str());
+    let verdict = Cell::new(row.verdict_text());
     vec![
         Cell::new(own(place)),
         Cell::new(own(row.balancer.clone())),
@@ -152,9 +149,9 @@ fn cells(row: &Row, is_same: bool) -> Vec<Cell> {
         number(format!("{:+.1} %", row.difference * 100.0)),
         number(if row.noise > 0.0 { format!("± {:.1} %", row.noise * 100.0) } else { "–".to_owned() }),
         match row.verdict {
-            FigureVerdict::Agrees => verdict,
-            FigureVerdict::WithinNoise => verdict.fg(Color::Yellow),
-            FigureVerdict::Differs => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
+            Judgement::Holds => verdict,
+            Judgement::WithinNoise => verdict.fg(Color::Yellow),
+            Judgement::Fails => verdict.fg(Color::Red).add_attribute(Attribute::Bold),
         },
     ]
 }
@@ -171,7 +168,7 @@ fn digits(value: f64) -> String {
 }
 
 fn claim(row: &ClaimRow, [first, second]: [&String; 2]) -> String {
-    let words = |outcome: Option<ClaimOutcome>| outcome.map_or("not judged", ClaimOutcome::as_str);
+    let words = |outcome: Option<Judgement>| outcome.map_or("not judged", Judgement::as_str);
     let (of_first, of_second) = (words(row.first), words(row.second));
     let shared = row
         .otherwise()

@@ -67,10 +67,10 @@ fn difference_or_broken_claim_exits_with_1() {
     });
     let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real"]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stdout.contains("+15.0 %") && stdout.contains("DIFFERS"), "{stdout}");
+    assert!(stdout.contains("+15.0 %") && stdout.contains("differs"), "{stdout}");
     assert!(stderr.contains("the platforms do not agree: 1 of 8 figures differ"), "{stderr}");
     succeed(folder.path(), "testbed validate sim real --tolerance 0.2");
-    change(folder.path(), |summary| summary["claims"][0]["verdict"] = "not reproduced".into());
+    change(folder.path(), |summary| summary["claims"][0]["verdict"] = "fails".into());
     let (code, _, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real", "--tolerance", "0.2"]);
     assert_eq!(code, 1);
     assert!(stderr.contains("claims do not hold: X1"), "{stderr}");

@@ -10,6 +10,8 @@ use config::document::{Data, Document, Entry, Value, ValueOrigin};
 use config::section::{Section, number};
 
 const COMPARISONS: [&str; 4] = ["at_most", "at_least", "within", "rises_with_load"];
+const COMPARISONS_OF_INDEX: [&str; 7] =
+    ["above", "below", "within", "at_most", "at_least", "rises_with_load", "ties_with"];
 
 impl ClaimError {
     fn error(self) -> FileError {
@@ -107,14 +109,17 @@ fn is_given_as_argument(top: &Section<'_>, key: &str) -> bool {
 }
 
 fn claim(section: &Section<'_>, experiment: &Experiment) -> Result<Claim, ClaimError> {
-    let comparison = comparison(section, experiment)?;
+    let comparison = comparison(section, experiment, (&COMPARISONS, "claims"))?.ok_or_else(|| {
+        let error = section.error("", "the claim has no comparison");
+        error.with_hint(format!("write one of {}", COMPARISONS.join(", ")))
+    })?;
     let claim = about(section, experiment, comparison)?;
-    if let Comparison::AtMost(other) | Comparison::AtLeast(other) = &claim.comparison
-        && *other == claim.balancer
-    {
-        return Err(section.error("balancer", format!("`{other}` is compared with itself")).into());
+    match claim.comparison.other() {
+        Some(other) if other == claim.balancer => {
+            Err(section.error("balancer", format!("`{other}` is compared with itself")).into())
+        }
+        _ => Ok(claim),
     }
-    Ok(claim)
 }
 
 /// Reads a number of a reproduction's index. It has the keys of a claim, with two differences: the
@@ -125,13 +130,8 @@ pub(crate) fn number_of_index(
     experiment: &Experiment,
     other: &Experiment,
 ) -> Result<Claim, FileError> {
-    let is_compared = COMPARISONS.into_iter().any(|key| section.has(key));
-    let read = || -> Result<Claim, ClaimError> {
-        let anything = Comparison::Within(f64::NEG_INFINITY, f64::INFINITY);
-        let comparison = if is_compared { comparison(section, other)? } else { anything };
-        about(section, experiment, comparison)
-    };
-    read().map_err(ClaimError::error)
+    let comparison = comparison(section, other, (&COMPARISONS_OF_INDEX, "numbers")).map_err(ClaimError::error)?;
+    about(section, experiment, comparison.unwrap_or(Comparison::Unjudged)).map_err(ClaimError::error)
 }
 
 pub(crate) fn metric_named(section: &Section<'_>, key: &str, name: &str) -> Result<Metric, FileError> {
@@ -234,13 +234,7 @@ pub(crate) fn label_of_index(
 }
 
 pub(crate) fn range_of_index(section: &Section<'_>, key: &'static str) -> Result<Option<(f64, f64)>, FileError> {
-    if !section.has(key) {
-        return Ok(None);
-    }
-    match range_at(section, key)? {
-        Comparison::Within(low, high) => Ok(Some((low, high))),
-        _ => Ok(None),
-    }
+    if section.has(key) { range_at(section, key).map(Some) } else { Ok(None) }
 }
 
 fn label(section: &Section<'_>, experiment: &Experiment, key: &str) -> Result<Option<String>, ClaimError> {
@@ -266,40 +260,43 @@ fn balancer(section: &Section<'_>, experiment: &Experiment) -> Result<String, Cl
     }
 }
 
-fn comparison(section: &Section<'_>, experiment: &Experiment) -> Result<Comparison, ClaimError> {
-    let given: Vec<&str> = COMPARISONS.into_iter().filter(|key| section.has(key)).collect();
-    match given.as_slice() {
-        [] => {
-            let error = section.error("", "the claim has no comparison");
-            return Err(error.with_hint(format!("write one of {}", COMPARISONS.join(", "))).into());
-        }
-        [_] => {}
+/// Reads the comparison under one of the `keys`; `None` if the section has none of them. `things` is
+/// what users call such sections.
+fn comparison(
+    section: &Section<'_>,
+    experiment: &Experiment,
+    (keys, things): (&[&'static str], &str),
+) -> Result<Option<Comparison>, ClaimError> {
+    let given: Vec<&str> = keys.iter().copied().filter(|key| section.has(key)).collect();
+    Ok(match given[..] {
+        [] => None,
         [first, second, ..] => {
             let error = section.error(second, format!("cannot go with `{first}`"));
-            return Err(error.with_hint("split it into two claims").into());
+            return Err(error.with_hint(format!("split it into two {things}")).into());
         }
-    }
-    if let Some(other) = label(section, experiment, "at_most")? {
-        return Ok(Comparison::AtMost(other));
-    }
-    if let Some(other) = label(section, experiment, "at_least")? {
-        return Ok(Comparison::AtLeast(other));
-    }
-    match section.flag("rises_with_load")? {
-        Some(true) => Ok(Comparison::RisesWithLoad),
-        Some(false) => {
+        ["at_most"] => label(section, experiment, "at_most")?.map(Comparison::AtMost),
+        ["at_least"] => label(section, experiment, "at_least")?.map(Comparison::AtLeast),
+        ["ties_with"] => label(section, experiment, "ties_with")?.map(Comparison::TiesWith),
+        ["above"] => real(section, "above")?.map(|low| Comparison::Within(low, f64::INFINITY)),
+        ["below"] => real(section, "below")?.map(|high| Comparison::Within(f64::NEG_INFINITY, high)),
+        ["rises_with_load"] if section.flag("rises_with_load")? == Some(false) => {
             let error = section.error("rises_with_load", "can only be true");
-            Err(error.with_hint("leave it out, or use another comparison").into())
+            return Err(error.with_hint("leave it out, or use another comparison").into());
         }
-        None => Ok(range(section)?),
+        ["rises_with_load"] => Some(Comparison::RisesWithLoad),
+        [_] => range_at(section, "within").map(|(low, high)| Some(Comparison::Within(low, high)))?,
+    })
+}
+
+/// Reads a finite number.
+pub(crate) fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
+    match section.get(key).map(|value| number(value).filter(|number| number.is_finite())) {
+        Some(None) => Err(section.error(key, "must be a number")),
+        known => Ok(known.flatten()),
     }
 }
 
-fn range(section: &Section<'_>) -> Result<Comparison, FileError> {
-    range_at(section, "within")
-}
-
-fn range_at(section: &Section<'_>, key: &str) -> Result<Comparison, FileError> {
+fn range_at(section: &Section<'_>, key: &str) -> Result<(f64, f64), FileError> {
     let ends: Vec<Option<f64>> = section.list(key).into_iter().map(number).collect();
     let [Some(low), Some(high)] = ends[..] else {
         return Err(section.error(key, "must be two numbers").with_hint(format!("write {key} = [low, high]")));
@@ -308,7 +305,7 @@ fn range_at(section: &Section<'_>, key: &str) -> Result<Comparison, FileError> {
         let error = section.error(key, format!("the low end {low} is above the high end {high}"));
         return Err(error.with_hint(format!("write {key} = [{high}, {low}]")));
     }
-    Ok(Comparison::Within(low, high))
+    Ok((low, high))
 }
 
 fn selections(

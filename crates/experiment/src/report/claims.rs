@@ -2,7 +2,7 @@
 
 use super::text::{esc, put};
 use super::view::View;
-use crate::summary::{ClaimOutcome, ClaimVerdict};
+use crate::summary::{ClaimVerdict, Judgement};
 
 pub(super) fn section(view: &View<'_>) -> String {
     let claims = &view.summary.claims;
@@ -25,22 +25,29 @@ pub(super) fn section(view: &View<'_>) -> String {
 fn introduction(view: &View<'_>) -> String {
     let source = view.setting("source").map(|source| format!(" ({source})")).unwrap_or_default();
     let count = |verdict| view.summary.claims.iter().filter(|claim| claim.verdict == verdict).count();
-    let counts: Vec<String> = [ClaimOutcome::Reproduced, ClaimOutcome::WithinNoise, ClaimOutcome::NotReproduced]
-        .into_iter()
-        .map(|verdict| (count(verdict), verdict))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict.as_str()))
-        .collect();
+    let [holds, noise, fails] = Judgement::ALL.map(count);
+    let plural = |count: usize, singular, plural| if count == 1 { singular } else { plural };
+    let counts = [
+        (holds, plural(holds, "holds", "hold")),
+        (noise, plural(noise, "is within noise", "are within noise")),
+        (fails, plural(fails, "fails", "fail")),
+    ];
+    let counts: Vec<String> =
+        counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
     format!("Claims of the source{source}: {}.", counts.join(", "))
 }
 
-pub(super) fn badge(outcome: ClaimOutcome) -> String {
-    let class = match outcome {
-        ClaimOutcome::Reproduced => "win",
-        ClaimOutcome::WithinNoise => "tie",
-        ClaimOutcome::NotReproduced => "lost",
-    };
-    format!("<span class=\"badge {class}\">{}</span>", outcome.as_str())
+/// Returns the CSS class of a badge.
+pub(super) const fn class(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Holds => "win",
+        Judgement::WithinNoise => "tie",
+        Judgement::Fails => "lost",
+    }
+}
+
+pub(super) fn badge(judgement: Judgement) -> String {
+    format!("<span class=\"badge {}\">{}</span>", class(judgement), judgement.as_str())
 }
 
 fn row(out: &mut String, claim: &ClaimVerdict) {

@@ -1,12 +1,12 @@
 //! Validation on the page: every figure of the simulator compared with real switches.
 
-use super::claims::badge;
+use super::claims::{badge, class};
 use super::reproduction::{cell, table, text_of};
 use super::text::{esc, put};
 use crate::claims::{Metric, sentence};
 use crate::reproduction::{ValidationRow, ValidationVerdict};
-use crate::summary::{ClaimOutcome, Stat};
-use crate::validation::{FigureVerdict, Row, Validation};
+use crate::summary::{Judgement, Stat};
+use crate::validation::{Row, Validation};
 
 pub(super) const RULES: &str = include_str!("validation-rules.html");
 
@@ -34,9 +34,8 @@ pub(super) fn section(out: &mut String, rows: &[&ValidationRow]) {
 
 fn answer(rows: &[&ValidationRow]) -> String {
     let count = |verdict| rows.iter().map(|row| row.validation.count(verdict)).sum::<usize>();
-    let (agree, noise, differ) =
-        (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
-    let explained: usize = rows.iter().map(|row| row.explained.len()).sum();
+    let [agree, noise, differ] = Judgement::ALL.map(count);
+    let explained: usize = rows.iter().map(|row| row.validation.explained()).sum();
     let all = agree + noise + differ;
     let mut parts = vec![format!("{agree} of {all} figures agree with the simulator")];
     let are = |count: usize| if count == 1 { "is" } else { "are" };
@@ -72,7 +71,7 @@ fn file(out: &mut String, at: usize, row: &ValidationRow) {
     put!(out, "<p>To agree{span} within {percent}\u{a0}%. Runs: {}.</p>\n", links.join(", "));
     let headings = ["Figure", "Simulated", "On switches", "Difference", "Tolerance", "Verdict"];
     table(out, &row.file, &headings, |out| {
-        validation.rows.iter().for_each(|figure| figure_row(out, validation, figure, row.reason_of(figure)));
+        validation.rows.iter().for_each(|figure| figure_row(out, validation, figure));
     });
     for label in &validation.left_out {
         put!(out, "<p class=\"reason\">Not compared: {}</p>\n", esc(label));
@@ -89,7 +88,7 @@ fn link(row: &ValidationRow, platform: &str, label: &str) -> String {
     format!("<a href=\"{folder}/{}/{platform}/report.html\">{label}</a>", esc(&row.name))
 }
 
-fn figure_row(out: &mut String, validation: &Validation, row: &Row, reason: Option<&str>) {
+fn figure_row(out: &mut String, validation: &Validation, row: &Row) {
     let load = row.load.map(|load| format!("load {load}"));
     let place: Vec<String> =
         [Some(row.variant.clone()).filter(|text| !text.is_empty()), load].into_iter().flatten().collect();
@@ -115,14 +114,9 @@ fn figure_row(out: &mut String, validation: &Validation, row: &Row, reason: Opti
         if row.difference.abs() < 1e3 { format!("{:+.1} %", row.difference * 100.0) } else { "from 0".to_owned() };
     cell(out, "Difference", &format!("{difference}{noise}"));
     cell(out, "Tolerance", &format!("{} %", sentence::significant(validation.tolerance * 100.0, 3)));
-    let (class, label) = match (row.verdict, reason) {
-        (FigureVerdict::Agrees, _) => ("win", "agrees"),
-        (FigureVerdict::WithinNoise, _) => ("tie", "within noise"),
-        (FigureVerdict::Differs, Some(_)) => ("tie", "differs, explained"),
-        (FigureVerdict::Differs, None) => ("lost", "differs"),
-    };
-    put!(out, "<td data-head=\"Verdict\"><span class=\"badge {class}\">{label}</span>");
-    if let Some(reason) = reason {
+    let class = if row.reason.is_some() { "tie" } else { class(row.verdict) };
+    put!(out, "<td data-head=\"Verdict\"><span class=\"badge {class}\">{}</span>", row.verdict_text());
+    if let Some(reason) = &row.reason {
         put!(out, "<p class=\"reason\">{}</p>", text_of(reason));
     }
     out.push_str("</td></tr>\n");
@@ -154,7 +148,7 @@ fn claims(out: &mut String, validation: &Validation) {
     out.push_str("</details>\n");
 }
 
-fn outcome_badge(outcome: Option<ClaimOutcome>) -> String {
+fn outcome_badge(outcome: Option<Judgement>) -> String {
     outcome.map_or_else(|| "<span class=\"badge none\">not judged</span>".to_owned(), badge)
 }
 

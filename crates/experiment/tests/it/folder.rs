@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_experiment::summary::ClaimOutcome;
+use anabranch_experiment::summary::Judgement;
 use anabranch_experiment::{Error, Experiment, Observer, Options, Override, Progress, load, run, write_report};
 
 const FILE: &str = include_str!("../data/small.toml");
@@ -104,7 +104,7 @@ fn reason_added_after_the_runs_repeats_no_run() {
         run(&experiment, &out, observer, &NEVER).unwrap().claims.remove(0)
     };
     let first = judged("", &());
-    assert_eq!((first.verdict, first.points.len(), &first.reason), (ClaimOutcome::NotReproduced, 2, &None));
+    assert_eq!((first.verdict, first.points.len(), &first.reason), (Judgement::Fails, 2, &None));
     let again = judged("light is slower", &Resumed(8));
     assert_eq!(again.reason.as_deref(), Some("light is slower"));
     assert!(String::from_utf8(read(folder.path(), "report.html")).unwrap().contains("light is slower"));

@@ -2,7 +2,7 @@
 
 use crate::support::{Recipe, results};
 use anabranch_experiment::report;
-use anabranch_experiment::summary::{ClaimOutcome, ClaimVerdict, Fault, RunRecord, Summary, Testbed};
+use anabranch_experiment::summary::{ClaimVerdict, Fault, Judgement, RunRecord, Summary, Testbed};
 
 fn parsed(html: &str) -> roxmltree::Document<'_> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
@@ -111,9 +111,9 @@ fn published_claims_follow_the_answer() {
         reason: reason.map(str::to_owned),
     };
     summary.claims = vec![
-        claim("E1", ClaimOutcome::Reproduced, None),
-        claim("E2", ClaimOutcome::WithinNoise, None),
-        claim("E3", ClaimOutcome::NotReproduced, Some("<i>sparse</i> \"feedback\"")),
+        claim("E1", Judgement::Holds, None),
+        claim("E2", Judgement::WithinNoise, None),
+        claim("E3", Judgement::Fails, Some("<i>sparse</i> \"feedback\"")),
     ];
     let html = report::html(&summary, &records);
     let document = parsed(&html);
@@ -121,16 +121,12 @@ fn published_claims_follow_the_answer() {
     let answer = section.prev_sibling_element().expect("a section before it");
     assert_eq!(answer.attribute("class"), Some("verdicts"));
     let text = text_of(section);
-    for words in [
-        "1 reproduced, 1 not reproduced: within noise, 1 not reproduced",
-        "<b>spray</b> is best",
-        "<i>sparse</i> \"feedback\"",
-    ] {
+    for words in ["1 holds, 1 is within noise, 1 fails", "<b>spray</b> is best", "<i>sparse</i> \"feedback\""] {
         assert!(text.contains(words), "{words} in {text}");
     }
     assert!(!section.descendants().any(|node| node.has_tag_name("b") || node.has_tag_name("i")));
     let badges: Vec<String> = section.descendants().filter(|node| node.has_tag_name("span")).map(text_of).collect();
-    assert_eq!(badges, ["reproduced", "not reproduced: within noise", "not reproduced"]);
+    assert_eq!(badges, ["holds", "within noise", "fails"]);
 }
 
 #[test]

@@ -6,8 +6,8 @@
 mod metric;
 pub(crate) mod sentence;
 
-use crate::results::statistics::{is_not_clearly_above, stat};
-use crate::summary::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome, RunSummary, Stat};
+use crate::results::statistics::{is_not_clearly_above, pairs, stat};
+use crate::summary::{ClaimPoint, ClaimVerdict, Judgement, RunSummary, Stat};
 
 pub use metric::{METRICS, Metric, MetricInfo, NAMES, Unit};
 
@@ -70,9 +70,23 @@ pub struct Selection {
 pub enum Comparison {
     AtMost(String),
     AtLeast(String),
-    /// In a range, both ends included.
+    /// In a range, both ends included; an end may be infinite.
     Within(f64, f64),
     RisesWithLoad,
+    /// As high as another balancer's, or different within noise. Only in reproductions.
+    TiesWith(String),
+    /// Measured, and not judged. Only in reproductions.
+    Unjudged,
+}
+
+impl Comparison {
+    /// Returns the label of the compared balancer.
+    pub(crate) fn other(&self) -> Option<&str> {
+        match self {
+            Comparison::AtMost(other) | Comparison::AtLeast(other) | Comparison::TiesWith(other) => Some(other),
+            Comparison::Within(..) | Comparison::RisesWithLoad | Comparison::Unjudged => None,
+        }
+    }
 }
 
 pub fn judge(claims: &[Claim], runs: &[RunSummary]) -> Vec<ClaimVerdict> {
@@ -81,15 +95,8 @@ pub fn judge(claims: &[Claim], runs: &[RunSummary]) -> Vec<ClaimVerdict> {
 
 fn verdict(claim: &Claim, runs: &[RunSummary]) -> ClaimVerdict {
     let points: Vec<ClaimPoint> = claim.at.iter().flat_map(|selection| points(claim, selection, runs)).collect();
-    let count = |outcome| points.iter().filter(|point| point.outcome == outcome).count();
-    // If the sign is wrong at half of the points, large noise does not confirm the claim.
-    let verdict = match (count(PointOutcome::Fails), count(PointOutcome::Holds)) {
-        (1.., _) => ClaimOutcome::NotReproduced,
-        (0, holds) if 2 * holds > points.len() => ClaimOutcome::Reproduced,
-        _ => ClaimOutcome::WithinNoise,
-    };
-    let is_reproduced = verdict == ClaimOutcome::Reproduced;
-    let reason = claim.reason.clone().filter(|text| !is_reproduced && !text.trim().is_empty());
+    let verdict = Judgement::over(&points.iter().map(|point| point.outcome).collect::<Vec<_>>());
+    let reason = claim.reason.clone().filter(|text| verdict != Judgement::Holds && !text.trim().is_empty());
     ClaimVerdict {
         id: claim.id.clone(),
         claim: claim.claim.clone(),
@@ -100,30 +107,39 @@ fn verdict(claim: &Claim, runs: &[RunSummary]) -> ClaimVerdict {
     }
 }
 
+/// Returns the runs of a balancer at one (variant, load), ordered by seed as in the plan.
+pub(crate) fn runs_at<'a>(
+    runs: &'a [RunSummary],
+    balancer: &str,
+    variant: &str,
+    load: Option<f64>,
+) -> Vec<&'a RunSummary> {
+    runs.iter().filter(|run| run.balancer == balancer && run.variant == variant && run.load == load).collect()
+}
+
 fn points(claim: &Claim, selection: &Selection, runs: &[RunSummary]) -> Vec<ClaimPoint> {
-    let of = |balancer: &str, load: Option<f64>| -> Vec<&RunSummary> {
-        let is_of_claim =
-            |run: &&RunSummary| run.balancer == balancer && run.variant == selection.variant && run.load == load;
-        runs.iter().filter(is_of_claim).collect()
+    let of = |balancer: &str, load| runs_at(runs, balancer, &selection.variant, load);
+    let point = |(at, load): (usize, &Option<f64>)| {
+        let compared = match (&claim.comparison, at.checked_sub(1)) {
+            (Comparison::RisesWithLoad, None) => return None,
+            (Comparison::RisesWithLoad, Some(before)) => of(&claim.balancer, selection.loads[before]),
+            (comparison, _) => comparison.other().map_or_else(Vec::new, |other| of(other, *load)),
+        };
+        let point = judge_point(claim, &of(&claim.balancer, *load), &compared);
+        Some(ClaimPoint { variant: selection.variant.clone(), load: *load, ..point })
     };
-    let loads = selection.loads.iter().copied();
-    let named = |load: Option<f64>, point: ClaimPoint| ClaimPoint { variant: selection.variant.clone(), load, ..point };
+    selection.loads.iter().enumerate().filter_map(point).collect()
+}
+
+/// Judges a claim at one point. `compared` are the runs of the other balancer, or for a rise those
+/// at the previous load.
+pub(crate) fn judge_point(claim: &Claim, own: &[&RunSummary], compared: &[&RunSummary]) -> ClaimPoint {
     match &claim.comparison {
-        Comparison::AtMost(other) => loads
-            .map(|load| named(load, compare_balancers(claim, &of(&claim.balancer, load), &of(other, load), 1.0)))
-            .collect(),
-        Comparison::AtLeast(other) => loads
-            .map(|load| named(load, compare_balancers(claim, &of(&claim.balancer, load), &of(other, load), -1.0)))
-            .collect(),
-        Comparison::Within(low, high) => {
-            loads.map(|load| named(load, range(claim, &of(&claim.balancer, load), *low, *high))).collect()
-        }
-        Comparison::RisesWithLoad => {
-            let step = |pair: &[Option<f64>]| {
-                named(pair[1], compare_loads(claim, &of(&claim.balancer, pair[0]), &of(&claim.balancer, pair[1])))
-            };
-            selection.loads.windows(2).map(step).collect()
-        }
+        Comparison::AtMost(_) => compare_balancers(claim, own, compared, 1.0),
+        Comparison::AtLeast(_) => compare_balancers(claim, own, compared, -1.0),
+        Comparison::RisesWithLoad => compare_loads(claim, compared, own),
+        Comparison::Within(low, high) => range(claim, own, *low, *high),
+        Comparison::TiesWith(_) | Comparison::Unjudged => ClaimPoint::default(),
     }
 }
 
@@ -132,25 +148,22 @@ pub(crate) const TIE: f64 = 1e-3;
 
 /// Compares two balancers on their common seeds; a difference with the sign of `wrong` contradicts
 /// the claim.
-pub(crate) fn compare_balancers(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
+fn compare_balancers(claim: &Claim, own: &[&RunSummary], other: &[&RunSummary], wrong: f64) -> ClaimPoint {
     let metric = claim.metric;
-    let pair = |run: &&RunSummary| {
-        let other = other.iter().find(|other| other.seed == run.seed)?;
-        Some((claim.value(run)?, claim.value(other)? * claim.factor))
-    };
-    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
+    let of_pair = |(run, other)| Some((claim.value(run)?, claim.value(other)? * claim.factor));
+    let pairs: Vec<(f64, f64)> = pairs(own, other).filter_map(of_pair).collect();
     let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
     let excess: Vec<f64> = differences.iter().map(|difference| difference * wrong).collect();
     let mean = |values: Vec<f64>| metric.over(&stat(&values));
     let against = mean(pairs.iter().map(|(_, other)| *other).collect());
     let outcome = match stat(&excess).mean {
-        // No seed completed for both balancers, so the claim was not reproduced.
-        _ if pairs.is_empty() => PointOutcome::Fails,
+        // No seed completed for both balancers, so the claim does not hold.
+        _ if pairs.is_empty() => Judgement::Fails,
         // A tie does not confirm a claim about two balancers.
-        excess if excess.abs() <= TIE * against.abs() => PointOutcome::WithinNoise,
-        excess if excess <= 0.0 => PointOutcome::Holds,
-        _ if is_not_clearly_above(&excess, against.abs()) => PointOutcome::WithinNoise,
-        _ => PointOutcome::Fails,
+        excess if excess.abs() <= TIE * against.abs() => Judgement::WithinNoise,
+        excess if excess <= 0.0 => Judgement::Holds,
+        _ if is_not_clearly_above(&excess, against.abs()) => Judgement::WithinNoise,
+        _ => Judgement::Fails,
     };
     ClaimPoint {
         outcome,
@@ -162,11 +175,11 @@ pub(crate) fn compare_balancers(claim: &Claim, own: &[&RunSummary], other: &[&Ru
     }
 }
 
-pub(crate) fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
+fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) -> ClaimPoint {
     let value = over_seeds(claim, runs).map(|stat| claim.metric.over(&stat));
     let holds = value.is_some_and(|value| low <= value && value <= high);
     ClaimPoint {
-        outcome: if holds { PointOutcome::Holds } else { PointOutcome::Fails },
+        outcome: if holds { Judgement::Holds } else { Judgement::Fails },
         value,
         unfinished: unfinished(runs),
         ..ClaimPoint::default()
@@ -174,7 +187,7 @@ pub(crate) fn range(claim: &Claim, runs: &[&RunSummary], low: f64, high: f64) ->
 }
 
 /// Compares one load with the next; a drop is noise if the two intervals overlap.
-pub(crate) fn compare_loads(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
+fn compare_loads(claim: &Claim, lower: &[&RunSummary], upper: &[&RunSummary]) -> ClaimPoint {
     let metric = claim.metric;
     let (before, after) = (over_seeds(claim, lower), over_seeds(claim, upper));
     let outcome = match (&before, &after) {
@@ -182,13 +195,13 @@ pub(crate) fn compare_loads(claim: &Claim, lower: &[&RunSummary], upper: &[&RunS
             let drop = metric.over(before) - metric.over(after);
             let one_seed = lower.len().min(upper.len()) < 2;
             match drop {
-                drop if drop <= 0.0 => PointOutcome::Holds,
-                drop if one_seed && is_not_clearly_above(&[drop], metric.over(after)) => PointOutcome::WithinNoise,
-                drop if !one_seed && drop <= before.ci95 + after.ci95 => PointOutcome::WithinNoise,
-                _ => PointOutcome::Fails,
+                drop if drop <= 0.0 => Judgement::Holds,
+                drop if one_seed && is_not_clearly_above(&[drop], metric.over(after)) => Judgement::WithinNoise,
+                drop if !one_seed && drop <= before.ci95 + after.ci95 => Judgement::WithinNoise,
+                _ => Judgement::Fails,
             }
         }
-        _ => PointOutcome::Fails,
+        _ => Judgement::Fails,
     };
     ClaimPoint {
         outcome,

@@ -1,11 +1,11 @@
 //! Human-readable verdicts on claims.
 
 use super::{Claim, Comparison, Metric, Unit};
-use crate::summary::{ClaimPoint, PointOutcome};
+use crate::summary::{ClaimPoint, Judgement};
 
 pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
     let of = |outcome| points.iter().filter(|point| point.outcome == outcome).collect::<Vec<_>>();
-    let (holds, noise, fails) = (of(PointOutcome::Holds), of(PointOutcome::WithinNoise), of(PointOutcome::Fails));
+    let (holds, noise, fails) = (of(Judgement::Holds), of(Judgement::WithinNoise), of(Judgement::Fails));
     let mut parts = Vec::new();
     match (holds.as_slice(), points) {
         ([only], [_]) => parts.push(format!("holds{}: {}", at(claim, only), numbers(claim, only))),

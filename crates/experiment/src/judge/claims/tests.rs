@@ -49,9 +49,9 @@ fn a_right_sign_holds_a_wrong_one_fails_or_is_noise() {
         let verdict = judged(claim(comparison, &[0.5]), &runs(0.5, rivals));
         (verdict.verdict, verdict.points[0].outcome)
     };
-    let holds = (ClaimOutcome::Reproduced, PointOutcome::Holds);
-    let noise = (ClaimOutcome::WithinNoise, PointOutcome::WithinNoise);
-    let fails = (ClaimOutcome::NotReproduced, PointOutcome::Fails);
+    let holds = (Judgement::Holds, Judgement::Holds);
+    let noise = (Judgement::WithinNoise, Judgement::WithinNoise);
+    let fails = (Judgement::Fails, Judgement::Fails);
     assert_eq!(outcomes(at_most(), &BETTER), holds);
     assert_eq!(outcomes(at_most(), &WORSE), fails);
     assert_eq!(outcomes(at_most(), &NOISY), noise);
@@ -65,7 +65,7 @@ fn a_right_sign_holds_a_wrong_one_fails_or_is_noise() {
     // One seed has no interval: within 2 % is noise.
     assert_eq!(outcomes(at_most(), &[("a", &[10.1]), ("b", &[10.0])]), noise);
     assert_eq!(outcomes(at_most(), &[("a", &[10.3]), ("b", &[10.0])]), fails);
-    // A claim without comparable runs was not reproduced.
+    // A claim without comparable runs does not hold.
     assert_eq!(outcomes(at_most(), &[("a", &[10.0])]), fails);
 }
 
@@ -73,7 +73,7 @@ fn a_right_sign_holds_a_wrong_one_fails_or_is_noise() {
 fn verdict_covers_all_loads_and_sentence_names_them() {
     let all = [runs(0.1, &BETTER), runs(0.2, &NOISY), runs(0.3, &WORSE), runs(0.4, &WORSE)].concat();
     let verdict = judged(claim(at_most(), &[0.1, 0.2, 0.3, 0.4]), &all);
-    assert_eq!(verdict.verdict, ClaimOutcome::NotReproduced);
+    assert_eq!(verdict.verdict, Judgement::Fails);
     assert_eq!(verdict.reason.as_deref(), Some("seen in the packets"));
     assert_eq!(
         verdict.sentence,
@@ -85,12 +85,12 @@ fn verdict_covers_all_loads_and_sentence_names_them() {
     // claim.
     let seen = Some("seen in the packets".to_owned());
     let verdict = judged(claim(at_most(), &[0.1, 0.2]), &all);
-    assert_eq!((verdict.verdict, verdict.reason), (ClaimOutcome::WithinNoise, seen.clone()));
+    assert_eq!((verdict.verdict, verdict.reason), (Judgement::WithinNoise, seen.clone()));
     let verdict = judged(claim(at_most(), &[0.2]), &all);
-    assert_eq!((verdict.verdict, verdict.reason), (ClaimOutcome::WithinNoise, seen));
+    assert_eq!((verdict.verdict, verdict.reason), (Judgement::WithinNoise, seen));
     let mostly = [runs(0.1, &BETTER), runs(0.2, &NOISY), runs(0.3, &BETTER)].concat();
     let verdict = judged(claim(at_most(), &[0.1, 0.2, 0.3]), &mostly);
-    assert_eq!((verdict.verdict, verdict.reason), (ClaimOutcome::Reproduced, None));
+    assert_eq!((verdict.verdict, verdict.reason), (Judgement::Holds, None));
     let mut silent = claim(at_most(), &[0.3]);
     silent.reason = Some(" ".to_owned());
     assert_eq!(judged(silent, &all).reason, None);
@@ -107,7 +107,7 @@ fn pairing_is_over_the_seeds_both_have() {
     assert_eq!(verdict.sentence, "holds at 50 %: 25 µs against 26.2 µs; not every flow completed at 50 %");
     all.iter_mut().for_each(|run| run.fct_us.count = 0);
     let verdict = judged(claim(at_most(), &[0.5]), &all);
-    assert_eq!((verdict.verdict, verdict.points[0].value), (ClaimOutcome::NotReproduced, None));
+    assert_eq!((verdict.verdict, verdict.points[0].value), (Judgement::Fails, None));
     assert!(verdict.sentence.starts_with("fails at 50 %: no flow completed"), "{}", verdict.sentence);
 }
 
@@ -115,7 +115,7 @@ fn pairing_is_over_the_seeds_both_have() {
 fn a_range_holds_its_ends() {
     let all = runs(0.1, &[("a", &[50.0, 52.0])]);
     let outcome = |low, high| judged(claim(Comparison::Within(low, high), &[0.1]), &all);
-    assert_eq!(outcome(51.0, 51.0).verdict, ClaimOutcome::Reproduced);
+    assert_eq!(outcome(51.0, 51.0).verdict, Judgement::Holds);
     assert_eq!(outcome(51.0, 51.0).sentence, "holds at 10 %: 51 µs");
     assert_eq!(outcome(51.5, 60.0).sentence, "fails at 10 %: 51 µs, below 51.5 µs to 60 µs");
     assert_eq!(outcome(40.0, 50.96).sentence, "fails at 10 %: 51 µs, above 40 µs to 50.96 µs");
@@ -127,9 +127,9 @@ fn the_least_slowdown_is_that_of_all_runs() {
     (all[0].slowdown_min, all[1].slowdown_min) = (0.9, 1.3);
     let bound = Claim { metric: Metric::SlowdownMin, ..claim(Comparison::Within(1.0, 1e9), &[0.1]) };
     let verdict = judged(bound.clone(), &all);
-    assert_eq!((verdict.verdict, verdict.points[0].value), (ClaimOutcome::NotReproduced, Some(0.9)));
+    assert_eq!((verdict.verdict, verdict.points[0].value), (Judgement::Fails, Some(0.9)));
     all[0].slowdown_min = 1.0;
-    assert_eq!(judged(bound, &all).verdict, ClaimOutcome::Reproduced);
+    assert_eq!(judged(bound, &all).verdict, Judgement::Holds);
     let complete = Claim { metric: Metric::CompletedShare, ..claim(Comparison::Within(1.0, 1.0), &[0.1]) };
     assert_eq!(judged(complete.clone(), &all).sentence, "holds at 10 %: 100 %");
     (all[0].flows.completed, all[0].flows.running) = (999, 1);
@@ -143,19 +143,19 @@ fn a_rise_may_stay_and_may_fall_within_noise() {
         judged(claim(Comparison::RisesWithLoad, &[0.1, 0.2, 0.3]), &all.concat())
     };
     let holds = rise(&[10.0, 11.0]);
-    assert_eq!((holds.verdict, holds.points.len()), (ClaimOutcome::Reproduced, 2));
+    assert_eq!((holds.verdict, holds.points.len()), (Judgement::Holds, 2));
     assert_eq!(holds.sentence, "holds at all 2 steps of load: from 10.5 µs to 90.5 µs");
     let noise = rise(&[9.0, 11.0]);
-    assert_eq!((noise.verdict, noise.points[0].outcome), (ClaimOutcome::WithinNoise, PointOutcome::WithinNoise));
+    assert_eq!((noise.verdict, noise.points[0].outcome), (Judgement::WithinNoise, Judgement::WithinNoise));
     let fails = rise(&[1.0, 1.001]);
-    assert_eq!(fails.verdict, ClaimOutcome::NotReproduced);
+    assert_eq!(fails.verdict, Judgement::Fails);
     assert!(fails.sentence.ends_with("fails at 20 %: 1 µs after 10.5 µs"), "{}", fails.sentence);
     let one_seed = |second: f64| {
         let all = [runs(0.1, &[("a", &[10.0])]), runs(0.2, &[("a", &[second])])].concat();
         judged(claim(Comparison::RisesWithLoad, &[0.1, 0.2]), &all).verdict
     };
-    assert_eq!(one_seed(9.9), ClaimOutcome::WithinNoise);
-    assert_eq!(one_seed(9.0), ClaimOutcome::NotReproduced);
+    assert_eq!(one_seed(9.9), Judgement::WithinNoise);
+    assert_eq!(one_seed(9.0), Judgement::Fails);
 }
 
 #[test]
@@ -174,17 +174,17 @@ fn sentence_distinguishes_variants() {
 fn verdicts_serialise_as_text() {
     let verdict = judged(claim(at_most(), &[0.3]), &runs(0.3, &WORSE));
     let text = serde_json::to_string(&verdict).unwrap();
-    assert!(text.contains("\"verdict\":\"not reproduced\"") && text.contains("\"outcome\":\"fails\""), "{text}");
+    assert!(text.contains("\"verdict\":\"fails\"") && text.contains("\"outcome\":\"fails\""), "{text}");
     assert_eq!(serde_json::from_str::<ClaimVerdict>(&text).unwrap(), verdict);
-    assert_eq!(ClaimOutcome::NotReproduced.as_str(), "not reproduced");
+    assert_eq!(Judgement::Fails.as_str(), "fails");
 }
 
 #[test]
 fn a_margin_multiplies_the_other_side() {
     let runs = runs(0.5, &[("a", &[79.0, 80.0, 81.0]), ("b", &[100.0, 100.0, 100.0])]);
     let with = |factor| judged(Claim { factor, ..claim(at_most(), &[0.5]) }, &runs);
-    assert_eq!(with(0.9).verdict, ClaimOutcome::Reproduced);
-    assert_eq!(with(0.7).verdict, ClaimOutcome::NotReproduced);
+    assert_eq!(with(0.9).verdict, Judgement::Holds);
+    assert_eq!(with(0.7).verdict, Judgement::Fails);
     assert!(with(0.9).sentence.contains("80 µs against 90 µs (0.9 × 100 µs)"), "{}", with(0.9).sentence);
 }
 

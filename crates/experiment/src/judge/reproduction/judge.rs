@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::result::{Curve, DocumentResult, EntryResult, Measured, NumberResult, PointResult, RunResult, Series};
 use super::table::{band_text, bound_text, measured_text};
 use super::verdict::{reason, verdict, verdict_of};
-use super::{BoundOf, Check, CurvePlan, Entry, Index, Number, PrintedSeries};
-use crate::claims::{self, Selection, Window};
-use crate::results::statistics::stat;
-use crate::summary::{PointOutcome, RunSummary, Stat, Summary};
+use super::{BoundOf, CurvePlan, Entry, Index, Number, PrintedSeries};
+use crate::claims::{self, Comparison, Selection, Window};
+use crate::results::statistics::{pairs, stat};
+use crate::summary::{Judgement, RunSummary, Stat, Summary};
 
 pub fn judge(index: &Index, ids: &[String], summaries: &BTreeMap<usize, Summary>) -> DocumentResult {
     let is_selected = |entry: &&Entry| ids.contains(&entry.id);
@@ -94,8 +94,7 @@ fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summ
 }
 
 fn of<'a>(summary: Option<&'a Summary>, balancer: &str, variant: &str, load: Option<f64>) -> Vec<&'a RunSummary> {
-    let runs = summary.map_or(&[][..], |summary| &summary.runs);
-    runs.iter().filter(|run| run.balancer == balancer && run.variant == variant && run.load == load).collect()
+    summary.map_or_else(Vec::new, |summary| claims::runs_at(&summary.runs, balancer, variant, load))
 }
 
 fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<PointResult> {
@@ -114,32 +113,30 @@ fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<
             };
             let measured = measured.map(|stat| measured_of(number, &stat));
             let before = at.checked_sub(1).map(|before| own(variant, loads[before]));
-            let outcome = match number.check {
-                Check::Unjudged => None,
-                Check::Band(low, high) => {
+            let judged = |compared: &[&RunSummary]| claims::judge_point(&number.claim, &runs, compared).outcome;
+            let outcome = match number.claim.comparison {
+                Comparison::Unjudged => None,
+                Comparison::Within(low, high) => Some(judge_measured(measured.as_ref(), |measured| {
                     let is_inside = |value: f64| (low..=high).contains(&value);
-                    let holds = |measured: &Measured| match number.every_seed {
+                    match number.every_seed {
                         true => is_inside(measured.min) && is_inside(measured.max),
                         false => is_inside(measured.mean),
-                    };
-                    Some(if measured.as_ref().is_some_and(holds) { PointOutcome::Holds } else { PointOutcome::Fails })
-                }
-                Check::Ties => {
-                    let is_tie = |measured: &Measured| (measured.mean - 1.0).abs() <= measured.ci95.max(claims::TIE);
-                    Some(if measured.as_ref().is_some_and(is_tie) { PointOutcome::Holds } else { PointOutcome::Fails })
-                }
-                Check::AtMost | Check::AtLeast => {
-                    let wrong = if number.check == Check::AtMost { 1.0 } else { -1.0 };
-                    Some(
-                        claims::compare_balancers(&number.claim, &runs, other.as_deref().unwrap_or(&[]), wrong).outcome,
-                    )
-                }
-                Check::Rises => before.map(|before| claims::compare_loads(&number.claim, &before, &runs).outcome),
+                    }
+                })),
+                Comparison::TiesWith(_) => Some(judge_measured(measured.as_ref(), |measured| {
+                    (measured.mean - 1.0).abs() <= measured.ci95.max(claims::TIE)
+                })),
+                Comparison::AtMost(_) | Comparison::AtLeast(_) => Some(judged(other.as_deref().unwrap_or(&[]))),
+                Comparison::RisesWithLoad => before.as_deref().map(judged),
             };
             points.push(PointResult { variant: variant.clone(), load: *load, measured, outcome });
         }
     }
     points
+}
+
+fn judge_measured(measured: Option<&Measured>, holds: impl Fn(&Measured) -> bool) -> Judgement {
+    if measured.is_some_and(holds) { Judgement::Holds } else { Judgement::Fails }
 }
 
 fn measured_of(number: &Number, stat: &Stat) -> Measured {
@@ -162,16 +159,13 @@ fn paired(number: &Number, own: &[&RunSummary], other: &[&RunSummary]) -> Option
     let is_difference = number.other.as_ref().is_some_and(|other| other.is_difference);
     let window = number.claim.window;
     let other_window = number.other.as_ref().and_then(|other| other.window).or(window);
-    let pair = |run: &&RunSummary| {
-        let other = other.iter().find(|other| other.seed == run.seed)?;
-        Some((number.of_run(run, window)?, number.of_run(other, other_window)?))
-    };
-    let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
-    let of_pair = |(own, other): &(f64, f64)| if is_difference { own - other } else { own / other };
-    let values: Vec<f64> = pairs.iter().map(of_pair).filter(|value| value.is_finite()).collect();
+    let of_pair = |(run, other)| Some((number.of_run(run, window)?, number.of_run(other, other_window)?));
+    let pairs: Vec<(f64, f64)> = pairs(own, other).filter_map(of_pair).collect();
+    let compared = |(own, other): &(f64, f64)| if is_difference { own - other } else { own / other };
+    let values: Vec<f64> = pairs.iter().map(compared).filter(|value| value.is_finite()).collect();
     let over_pairs = (!values.is_empty()).then(|| stat(&values))?;
-    match number.check {
-        Check::AtMost | Check::AtLeast => ratio_of_means(&pairs, over_pairs),
+    match number.claim.comparison {
+        Comparison::AtMost(_) | Comparison::AtLeast(_) => ratio_of_means(&pairs, over_pairs),
         _ => Some(over_pairs),
     }
 }

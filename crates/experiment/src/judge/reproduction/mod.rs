@@ -38,7 +38,7 @@ pub use result::{
     RunResult, Series,
 };
 pub use table::{csv, markdown};
-pub use validation::{Explained, ValidationResult, ValidationRow, ValidationVerdict};
+pub use validation::{ValidationResult, ValidationRow, ValidationVerdict};
 pub use verdict::Verdict;
 
 #[derive(Clone, Debug)]
@@ -103,7 +103,6 @@ pub struct Number {
     pub value: Option<f64>,
     /// Position in [`Index::runs`].
     pub run: usize,
-    pub check: Check,
     pub other: Option<ComparedFigure>,
     /// Closed form; an equal figure is exact.
     pub equals: Option<f64>,
@@ -130,17 +129,6 @@ impl Number {
             None => Some(value),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Check {
-    Unjudged,
-    Band(f64, f64),
-    /// At most [`Claim::factor`] the other figure.
-    AtMost,
-    AtLeast,
-    Ties,
-    Rises,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::validation::VALIDATION_FILE;
 use super::{Erratum, ValidationResult, ValidationRow, Verdict};
 use crate::store::{Store, pretty};
-use crate::summary::{PointOutcome, Stat};
+use crate::summary::{Judgement, Stat};
 use crate::{Error, report};
 
 pub(super) const REPRODUCTION: &str = "reproduction.json";
@@ -72,7 +72,7 @@ pub struct PointResult {
     pub load: Option<f64>,
     /// `null` if no flow completed that it could be computed from.
     pub measured: Option<Measured>,
-    pub outcome: Option<PointOutcome>,
+    pub outcome: Option<Judgement>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]

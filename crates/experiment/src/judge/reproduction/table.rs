@@ -1,9 +1,10 @@
 //! The table of numbers as text, CSV and Markdown.
 
 use super::result::{Measured, NumberResult, PointResult, Reproduction};
-use super::{BoundOf, Check, Number, Verdict};
+use super::{BoundOf, Number, Verdict};
+use crate::claims::Comparison;
 use crate::claims::sentence::{significant, spread, text, unit};
-use crate::summary::PointOutcome;
+use crate::summary::Judgement;
 
 fn value_text(number: &Number, value: f64, digits: usize) -> String {
     match &number.other {
@@ -14,7 +15,7 @@ fn value_text(number: &Number, value: f64, digits: usize) -> String {
 }
 
 fn digits(number: &Number, value: f64) -> usize {
-    let Check::Band(low, high) = number.check else { return 4 };
+    let Comparison::Within(low, high) = number.claim.comparison else { return 4 };
     let is_apart =
         |digits: &usize| [low, high].iter().all(|end| significant(value, *digits) != significant(*end, *digits));
     if (low..=high).contains(&value) { 4 } else { (4..9).find(is_apart).unwrap_or(9) }
@@ -49,11 +50,11 @@ pub(super) fn measured_text(number: &Number, points: &[PointResult]) -> String {
             let range = if low == high { low } else { format!("{low} to {high}") };
             let judged = points.iter().filter(|point| point.outcome.is_some()).count();
             let count = |outcome| points.iter().filter(|point| point.outcome == Some(outcome)).count();
-            let (noise, fails) = (count(PointOutcome::WithinNoise), count(PointOutcome::Fails));
+            let (noise, fails) = (count(Judgement::WithinNoise), count(Judgement::Fails));
             let missing = points.len() - known.len();
             let mut parts = vec![range];
             if judged > 0 {
-                parts.push(format!("holds at {} of {judged}", count(PointOutcome::Holds)));
+                parts.push(format!("holds at {} of {judged}", count(Judgement::Holds)));
             }
             if noise > 0 {
                 parts.push(format!("within noise at {noise}"));
@@ -80,18 +81,19 @@ pub(super) fn band_text(number: &Number) -> String {
     });
     let against = against.unwrap_or_default();
     let each = if number.every_seed { ", every seed" } else { "" };
-    match number.check {
-        Check::Ties => format!("a tie, or within noise{against}"),
-        Check::Unjudged => number.equals.map(|closed| format!("exactly {}", value(closed))).unwrap_or_default(),
-        Check::Band(low, high) if high.is_infinite() => format!("at least {}{against}{each}", value(low)),
-        Check::Band(low, high) if low.is_infinite() => format!("at most {}{against}{each}", value(high)),
-        Check::Band(low, high) if low == high => format!("{}{against}{each}", value(low)),
-        Check::Band(low, high) => format!("{} to {}{against}{each}", value(low), value(high)),
-        Check::AtMost if number.claim.factor == 1.0 => format!("at most{against}"),
-        Check::AtLeast if number.claim.factor == 1.0 => format!("at least{against}"),
-        Check::AtMost => format!("at most {}{against}", value(number.claim.factor)),
-        Check::AtLeast => format!("at least {}{against}", value(number.claim.factor)),
-        Check::Rises => "rises with load".to_owned(),
+    let factor = number.claim.factor;
+    match number.claim.comparison {
+        Comparison::TiesWith(_) => format!("a tie, or within noise{against}"),
+        Comparison::Unjudged => number.equals.map(|closed| format!("exactly {}", value(closed))).unwrap_or_default(),
+        Comparison::Within(low, high) if high.is_infinite() => format!("at least {}{against}{each}", value(low)),
+        Comparison::Within(low, high) if low.is_infinite() => format!("at most {}{against}{each}", value(high)),
+        Comparison::Within(low, high) if low == high => format!("{}{against}{each}", value(low)),
+        Comparison::Within(low, high) => format!("{} to {}{against}{each}", value(low), value(high)),
+        Comparison::AtMost(_) if factor == 1.0 => format!("at most{against}"),
+        Comparison::AtLeast(_) if factor == 1.0 => format!("at least{against}"),
+        Comparison::AtMost(_) => format!("at most {}{against}", value(factor)),
+        Comparison::AtLeast(_) => format!("at least {}{against}", value(factor)),
+        Comparison::RisesWithLoad => "rises with load".to_owned(),
     }
 }
 

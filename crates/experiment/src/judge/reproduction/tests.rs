@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use super::verdict::{reason, verdict, verdict_of};
 use super::*;
 use crate::claims::{Claim, Comparison, Metric, Selection};
-use crate::summary::{CoreBin, PointOutcome, RunSummary, Summary};
+use crate::summary::{CoreBin, Judgement, RunSummary, Summary};
 
-fn number(check: Check) -> Number {
+fn number(comparison: Comparison) -> Number {
     Number {
         claim: Claim {
             id: "E1".to_owned(),
             claim: "what".to_owned(),
             metric: Metric::CoreCllblRx,
             balancer: "ecmp".to_owned(),
-            comparison: Comparison::Within(f64::NEG_INFINITY, f64::INFINITY),
+            comparison,
             factor: 1.0,
             window: None,
             class: None,
@@ -25,7 +25,6 @@ fn number(check: Check) -> Number {
         printed: "4".to_owned(),
         value: Some(4.0),
         run: 0,
-        check,
         other: None,
         equals: None,
         tolerance: 1e-9,
@@ -39,19 +38,23 @@ fn number(check: Check) -> Number {
     }
 }
 
-fn ratio(check: Check, factor: f64) -> Number {
+fn at_most() -> Comparison {
+    Comparison::AtMost("spt".to_owned())
+}
+
+fn ratio(comparison: Comparison, factor: f64) -> Number {
     let other =
         ComparedFigure { run: 0, balancer: "spt".to_owned(), variant: None, window: None, is_difference: false };
-    let mut number = Number { other: Some(other), ..number(check) };
+    let mut number = Number { other: Some(other), ..number(comparison) };
     number.claim.factor = factor;
     number
 }
 
 fn at(number: &Number, mean: f64, ci95: f64) -> PointResult {
-    let outcome = match number.check {
-        Check::Band(low, high) if (low..=high).contains(&mean) => Some(PointOutcome::Holds),
-        Check::Unjudged => None,
-        _ => Some(PointOutcome::Fails),
+    let outcome = match number.claim.comparison {
+        Comparison::Within(low, high) if (low..=high).contains(&mean) => Some(Judgement::Holds),
+        Comparison::Unjudged => None,
+        _ => Some(Judgement::Fails),
     };
     let measured = Some(Measured { mean, ci95, min: mean - ci95, max: mean + ci95 });
     PointResult { variant: String::new(), load: None, measured, outcome }
@@ -63,29 +66,29 @@ fn of(number: &Number, mean: f64, ci95: f64) -> Option<Verdict> {
 
 #[test]
 fn exact_is_equal_to_the_closed_form_in_every_seed() {
-    let closed = Number { equals: Some(4.0), tolerance: 1e-3, ..number(Check::Band(3.9, 4.1)) };
+    let closed = Number { equals: Some(4.0), tolerance: 1e-3, ..number(Comparison::Within(3.9, 4.1)) };
     assert_eq!(of(&closed, 4.001, 0.001), Some(Verdict::Exact));
     assert_eq!(of(&closed, 4.001, 0.02), Some(Verdict::Reproduced), "one seed is off");
     assert_eq!(of(&closed, 4.05, 0.0), Some(Verdict::Reproduced));
     assert_eq!(of(&closed, 4.2, 0.0), Some(Verdict::NotReproduced));
     // With only a closed form, a number is exact or not judged.
-    let only = Number { equals: Some(0.0), ..number(Check::Unjudged) };
+    let only = Number { equals: Some(0.0), ..number(Comparison::Unjudged) };
     assert_eq!((of(&only, 0.0, 0.0), of(&only, 1e-12, 0.0)), (Some(Verdict::Exact), Some(Verdict::NotReproduced)));
 }
 
 #[test]
 fn a_band_has_its_ends() {
-    let band = number(Check::Band(1.8, 2.8));
+    let band = number(Comparison::Within(1.8, 2.8));
     for (measured, expected) in [(1.8, Verdict::Reproduced), (2.8, Verdict::Reproduced), (2.81, Verdict::NotReproduced)]
     {
         assert_eq!(of(&band, measured, 0.0), Some(expected), "{measured}");
     }
-    assert_eq!(of(&number(Check::Unjudged), 1.0, 0.0), None, "without a band nothing is judged");
+    assert_eq!(of(&number(Comparison::Unjudged), 1.0, 0.0), None, "without a band nothing is judged");
 }
 
 #[test]
 fn a_value_outside_its_band_never_looks_as_if_inside() {
-    let band = number(Check::Band(0.45, 0.5));
+    let band = number(Comparison::Within(0.45, 0.5));
     let text = |mean: f64| super::table::measured_text(&band, &[at(&band, mean, 0.0)]);
     assert_eq!((text(0.44996).as_str(), text(0.46).as_str()), ("0.44996", "0.46"));
     assert_eq!(super::table::band_text(&band), "0.45 to 0.5");
@@ -94,7 +97,7 @@ fn a_value_outside_its_band_never_looks_as_if_inside() {
 #[test]
 fn direction_is_half_of_the_printed_effect() {
     // Printed: from 4 to 2, required at most 2.5.
-    let banded = Number { value: Some(2.0), baseline: Some(4.0), ..number(Check::Band(1.5, 2.5)) };
+    let banded = Number { value: Some(2.0), baseline: Some(4.0), ..number(Comparison::Within(1.5, 2.5)) };
     for (measured, ci95, expected) in [
         (2.9, 0.1, Verdict::DirectionOnly),
         (3.0, 0.9, Verdict::DirectionOnly),
@@ -113,19 +116,19 @@ fn direction_is_half_of_the_printed_effect() {
 
 #[test]
 fn ratios_are_effects_on_one() {
-    let above = Number { value: Some(1.4), ..ratio(Check::Band(1.3, f64::INFINITY), 1.0) };
+    let above = Number { value: Some(1.4), ..ratio(Comparison::Within(1.3, f64::INFINITY), 1.0) };
     assert_eq!(of(&above, 1.2, 0.1), Some(Verdict::DirectionOnly));
     assert_eq!(of(&above, 1.19, 0.1), Some(Verdict::NotReproduced), "less than half");
     assert_eq!(of(&above, 1.2, 0.3), Some(Verdict::NotReproduced), "1 is inside the interval");
-    let below = Number { value: Some(0.5), ..ratio(Check::AtMost, 0.6) };
+    let below = Number { value: Some(0.5), ..ratio(at_most(), 0.6) };
     assert_eq!(of(&below, 0.7, 0.1), Some(Verdict::DirectionOnly));
     assert_eq!(of(&below, 0.8, 0.1), Some(Verdict::NotReproduced));
-    let nothing = Number { value: None, ..ratio(Check::AtMost, 0.6) };
+    let nothing = Number { value: None, ..ratio(at_most(), 0.6) };
     assert_eq!(of(&nothing, 0.7, 0.1), Some(Verdict::NotReproduced), "the document printed no size");
-    let order = Number { value: Some(0.5), ..ratio(Check::AtMost, 1.0) };
+    let order = Number { value: Some(0.5), ..ratio(at_most(), 1.0) };
     assert_eq!(of(&order, 0.7, 0.1), Some(Verdict::NotReproduced), "an order is its own direction");
     // Printed above 1, required at least 0.9: below 0.9 is the opposite direction.
-    let tie = Number { value: Some(1.06), ..ratio(Check::Band(0.9, f64::INFINITY), 1.0) };
+    let tie = Number { value: Some(1.06), ..ratio(Comparison::Within(0.9, f64::INFINITY), 1.0) };
     assert_eq!(of(&tie, 0.8, 0.0), Some(Verdict::NotReproduced));
 }
 
@@ -206,7 +209,7 @@ fn a_tie_is_an_interval_with_one_in_it() {
 
 #[test]
 fn contradiction_gives_document_inconsistent() {
-    let wrong = Number { inconsistent: Some("1 + 1 is 2".to_owned()), ..number(Check::Unjudged) };
+    let wrong = Number { inconsistent: Some("1 + 1 is 2".to_owned()), ..number(Comparison::Unjudged) };
     let points = [at(&wrong, 5.0, 0.0)];
     let verdict = verdict(&wrong, &points);
     assert_eq!(verdict, Some(Verdict::DocumentInconsistent));
@@ -215,9 +218,9 @@ fn contradiction_gives_document_inconsistent() {
 
 #[test]
 fn several_points_hold_if_none_fails_and_most_hold() {
-    let order = ratio(Check::AtMost, 1.0);
+    let order = ratio(at_most(), 1.0);
     let point = |outcome| PointResult { outcome: Some(outcome), ..at(&order, 1.0, 0.0) };
-    use PointOutcome::{Fails, Holds, WithinNoise};
+    use Judgement::{Fails, Holds, WithinNoise};
     for (outcomes, expected) in [
         (vec![Holds, Holds, WithinNoise], Verdict::Reproduced),
         (vec![Holds, WithinNoise], Verdict::NotReproduced),
@@ -233,7 +236,7 @@ fn several_points_hold_if_none_fails_and_most_hold() {
 
 #[test]
 fn reason_applies_only_in_its_range() {
-    let mut number = Number { found: Some((2.1, 2.4)), ..number(Check::Band(1.0, 2.0)) };
+    let mut number = Number { found: Some((2.1, 2.4)), ..number(Comparison::Within(1.0, 2.0)) };
     number.claim.reason = Some("one round".to_owned());
     let reason_at = |measured: f64| {
         let points = [at(&number, measured, 0.0)];
@@ -288,7 +291,8 @@ fn every_experiment_of_the_documents_has_an_entry() {
         let index = Index::load(&folder().join(name).join("reproduce.toml")).unwrap_or_else(|error| panic!("{error}"));
         for entry in &index.entries {
             let own = index.numbers.iter().filter(|number| number.claim.id == entry.id);
-            let is_judged = |number: &Number| number.check != Check::Unjudged || number.equals.is_some();
+            let is_judged =
+                |number: &Number| number.claim.comparison != Comparison::Unjudged || number.equals.is_some();
             assert!(own.clone().any(is_judged), "{} has no number that could fail", entry.id);
             assert!(!index.runs_of(std::slice::from_ref(&entry.id)).is_empty(), "{} runs nothing", entry.id);
             found.push(entry.id.clone());
@@ -327,7 +331,8 @@ fn errors_show_line_and_key() {
         ("below = 1", "below = 1\nper = \"slowness\"", "unknown metric `slowness`"),
         ("below = 1", "below = 1\nper = \"core_bb_rx\"", "is not of the same kind"),
         ("below = 1", "every_seed = true", "number.0.every_seed: needs a band"),
-        ("below = 1", "below = 1\nties_with = \"ecmp\"", "has two comparisons"),
+        ("below = 1", "ties_with = \"ecmp\"", "has two comparisons"),
+        ("below = 1", "below = 1\nties_with = \"ecmp\"", "number.0.ties_with: cannot go with `below`"),
         ("below = 1", "below = 1\nother_from = \"1s\"", "this metric is about the whole run"),
         ("id = \"E9\"\nclaim", "id = \"E8\"\nclaim", "unknown experiment `E8`"),
         ("file = \"small.toml\"", "file = \"small.toml\"\nseeds = 1", "run.0.reason: is missing"),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Explanation, Reproduction, TestbedRun};
 use crate::store::{Store, pretty};
-use crate::summary::{ClaimOutcome, Summary};
-use crate::validation::{ClaimRow, FigureVerdict, Row, Validation};
+use crate::summary::{Judgement, Summary};
+use crate::validation::{ClaimRow, Validation};
 use crate::{Error, report};
 
 pub(super) const VALIDATION_FILE: &str = "validation.json";
@@ -31,17 +31,6 @@ pub struct ValidationRow {
     pub verdict: ValidationVerdict,
     pub reason: String,
     pub validation: Validation,
-    #[serde(default)]
-    pub explained: Vec<Explained>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Explained {
-    pub variant: String,
-    pub load: Option<f64>,
-    pub balancer: String,
-    pub metric: String,
-    pub reason: String,
 }
 
 /// Whether both platforms agree.
@@ -93,9 +82,9 @@ impl ValidationVerdict {
 
 impl ValidationRow {
     pub fn of(document: &str, run: &TestbedRun, simulated: &Summary, emulated: &Summary) -> ValidationRow {
-        let validation = Validation::of(simulated, emulated, &run.emulated.validation, &run.emulated.claims);
-        let explained = explained(&validation, &run.explanations);
-        let (verdict, reason) = verdict(&validation, explained.len());
+        let mut validation = Validation::of(simulated, emulated, &run.emulated.validation, &run.emulated.claims);
+        explain(&mut validation, &run.explanations);
+        let (verdict, reason) = verdict(&validation);
         ValidationRow {
             document: document.to_owned(),
             ids: run.ids.clone(),
@@ -104,51 +93,28 @@ impl ValidationRow {
             verdict,
             reason,
             validation,
-            explained,
         }
-    }
-
-    pub fn reason_of(&self, row: &Row) -> Option<&str> {
-        let is_of = |known: &&Explained| {
-            (&known.variant, known.load, &known.balancer, &known.metric)
-                == (&row.variant, row.load, &row.balancer, &row.metric)
-        };
-        self.explained.iter().find(is_of).map(|known| known.reason.as_str())
     }
 }
 
-fn explained(validation: &Validation, explanations: &[Explanation]) -> Vec<Explained> {
-    let reason = |row: &Row| {
+/// Gives figures that differ the known reasons.
+fn explain(validation: &mut Validation, explanations: &[Explanation]) {
+    for row in validation.rows.iter_mut().filter(|row| row.verdict == Judgement::Fails) {
         let fits = |known: &&Explanation| {
             let is_of = (known.balancer.as_str(), known.metric.name()) == (row.balancer.as_str(), row.metric.as_str());
             let is_there = known.variant.as_ref().is_none_or(|variant| *variant == row.variant);
             is_of && is_there && (known.found.0..=known.found.1).contains(&row.difference)
         };
-        explanations.iter().find(fits).map(|known| known.reason.clone())
-    };
-    let differing = validation.rows.iter().filter(|row| row.verdict == FigureVerdict::Differs);
-    differing
-        .filter_map(|row| {
-            Some(Explained {
-                variant: row.variant.clone(),
-                load: row.load,
-                balancer: row.balancer.clone(),
-                metric: row.metric.clone(),
-                reason: reason(row)?,
-            })
-        })
-        .collect()
+        row.reason = explanations.iter().find(fits).map(|known| known.reason.clone());
+    }
 }
 
-fn verdict(validation: &Validation, explained: usize) -> (ValidationVerdict, String) {
-    let count = |verdict| validation.count(verdict);
-    let (agree, noise, differ) =
-        (count(FigureVerdict::Agrees), count(FigureVerdict::WithinNoise), count(FigureVerdict::Differs));
+fn verdict(validation: &Validation) -> (ValidationVerdict, String) {
+    let [agree, noise, differ] = Judgement::ALL.map(|verdict| validation.count(verdict));
+    let explained = validation.explained();
     let broken: Vec<&ClaimRow> = validation.broken_claims().collect();
-    let held = validation.claims.iter().filter(|claim| {
-        [claim.first, claim.second].into_iter().flatten().all(|outcome| outcome == ClaimOutcome::Reproduced)
-    });
-    let held = held.count();
+    let holds = |claim: &&ClaimRow| claim.judgements().all(|judgement| judgement == Judgement::Holds);
+    let held = validation.claims.iter().filter(holds).count();
     let mut reason = format!("{agree} of {} figures agree", validation.rows.len());
     if noise > 0 {
         reason += &format!(", {noise} within noise");
@@ -185,8 +151,8 @@ fn verdict(validation: &Validation, explained: usize) -> (ValidationVerdict, Str
 mod tests {
     use super::*;
 
-    fn validation(verdicts: &[FigureVerdict], claims: &[(ClaimOutcome, ClaimOutcome)]) -> Validation {
-        let row = |verdict: &FigureVerdict| crate::validation::Row {
+    fn validation(verdicts: &[Judgement], claims: &[(Judgement, Judgement)]) -> Validation {
+        let row = |verdict: &Judgement| crate::validation::Row {
             variant: String::new(),
             load: None,
             balancer: "spt".to_owned(),
@@ -199,8 +165,9 @@ mod tests {
             difference: 0.15,
             noise: 0.0,
             verdict: *verdict,
+            reason: None,
         };
-        let claim = |outcomes: &(ClaimOutcome, ClaimOutcome)| ClaimRow {
+        let claim = |outcomes: &(Judgement, Judgement)| ClaimRow {
             id: "E0.1".to_owned(),
             claim: "one path".to_owned(),
             first: Some(outcomes.0),
@@ -222,14 +189,13 @@ mod tests {
 
     #[test]
     fn the_worse_of_figures_and_claims_decides() {
-        use ClaimOutcome::{NotReproduced, Reproduced};
-        use FigureVerdict::{Agrees, Differs, WithinNoise};
-        let of = |verdicts: &[FigureVerdict], claims: &[_]| verdict(&validation(verdicts, claims), 0).0;
-        assert_eq!(of(&[Agrees, WithinNoise], &[(Reproduced, Reproduced)]), ValidationVerdict::Reproduced);
-        assert_eq!(of(&[Agrees], &[(Reproduced, NotReproduced)]), ValidationVerdict::ClaimsBroken);
-        assert_eq!(of(&[Agrees, Differs], &[(Reproduced, Reproduced)]), ValidationVerdict::Differ);
+        use Judgement::{Fails, Holds, WithinNoise};
+        let of = |verdicts: &[Judgement], claims: &[_]| verdict(&validation(verdicts, claims)).0;
+        assert_eq!(of(&[Holds, WithinNoise], &[(Holds, Holds)]), ValidationVerdict::Reproduced);
+        assert_eq!(of(&[Holds], &[(Holds, Fails)]), ValidationVerdict::ClaimsBroken);
+        assert_eq!(of(&[Holds, Fails], &[(Holds, Holds)]), ValidationVerdict::Differ);
         assert_eq!(of(&[], &[]), ValidationVerdict::Nothing);
-        let reason = verdict(&validation(&[Agrees, WithinNoise, Differs], &[(Reproduced, NotReproduced)]), 0).1;
+        let reason = verdict(&validation(&[Holds, WithinNoise, Fails], &[(Holds, Fails)])).1;
         assert_eq!(
             reason,
             "1 of 3 figures agree, 1 within noise, 1 differ; 0 of 1 claims hold in both; does not hold: one path"
@@ -245,10 +211,15 @@ mod tests {
             found: (0.1, 0.2),
             reason: "why".to_owned(),
         };
-        let both = validation(&[FigureVerdict::Differs, FigureVerdict::Agrees], &[]);
-        let known = explained(&both, std::slice::from_ref(&explanation));
-        assert_eq!(known.iter().map(|known| known.reason.as_str()).collect::<Vec<_>>(), ["why"]);
-        let (outcome, reason) = verdict(&both, known.len());
+        let unexplained = validation(&[Judgement::Fails, Judgement::Holds], &[]);
+        let explained = |explanation: &Explanation| {
+            let mut both = unexplained.clone();
+            explain(&mut both, std::slice::from_ref(explanation));
+            both
+        };
+        let known = explained(&explanation);
+        assert_eq!(known.rows.iter().map(|row| row.reason.as_deref()).collect::<Vec<_>>(), [Some("why"), None]);
+        let (outcome, reason) = verdict(&known);
         assert_eq!(
             (outcome, reason.as_str()),
             (ValidationVerdict::Explained, "1 of 2 figures agree, 1 differ (explained)")
@@ -259,8 +230,8 @@ mod tests {
             Explanation { metric: crate::claims::Metric::CoreBbTx, ..explanation.clone() },
             Explanation { variant: Some("v".to_owned()), ..explanation },
         ] {
-            assert_eq!(explained(&both, &[other]), []);
+            assert_eq!(explained(&other), unexplained);
         }
-        assert_eq!(verdict(&both, 0).0, ValidationVerdict::Differ);
+        assert_eq!(verdict(&unexplained).0, ValidationVerdict::Differ);
     }
 }

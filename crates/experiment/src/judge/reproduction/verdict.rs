@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Number;
 use super::result::{Measured, NumberResult, PointResult};
-use super::{Check, Number};
-use crate::summary::PointOutcome;
+use crate::claims::Comparison;
+use crate::summary::Judgement;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Verdict {
@@ -81,12 +82,11 @@ pub(super) fn verdict(number: &Number, points: &[PointResult]) -> Option<Verdict
     if is_complete && number.equals.is_some_and(is_equal) {
         return Some(Verdict::Exact);
     }
-    if number.check == Check::Unjudged {
+    if number.claim.comparison == Comparison::Unjudged {
         return number.equals.map(|_| Verdict::NotReproduced);
     }
-    let outcomes: Vec<PointOutcome> = points.iter().filter_map(|point| point.outcome).collect();
-    let count = |outcome| outcomes.iter().filter(|other| **other == outcome).count();
-    let holds = count(PointOutcome::Fails) == 0 && 2 * count(PointOutcome::Holds) > outcomes.len();
+    let outcomes: Vec<Judgement> = points.iter().filter_map(|point| point.outcome).collect();
+    let holds = Judgement::over(&outcomes) == Judgement::Holds;
     Some(match (is_complete && holds, is_complete && measured.iter().all(|measured| has_direction(number, measured))) {
         (true, _) => Verdict::Reproduced,
         (false, true) => Verdict::DirectionOnly,
@@ -100,11 +100,11 @@ const EFFECT: f64 = 0.5;
 /// the baseline as the printed value, not by chance, and with at least half of its effect. The
 /// direction is undefined without a printed value, and if the baseline is in the band.
 fn has_direction(number: &Number, measured: &Measured) -> bool {
-    let (low, high) = match number.check {
-        Check::Band(low, high) => (low, high),
-        Check::AtMost => (f64::NEG_INFINITY, number.claim.factor),
-        Check::AtLeast => (number.claim.factor, f64::INFINITY),
-        Check::Unjudged | Check::Ties | Check::Rises => return false,
+    let (low, high) = match number.claim.comparison {
+        Comparison::Within(low, high) => (low, high),
+        Comparison::AtMost(_) => (f64::NEG_INFINITY, number.claim.factor),
+        Comparison::AtLeast(_) => (number.claim.factor, f64::INFINITY),
+        Comparison::Unjudged | Comparison::TiesWith(_) | Comparison::RisesWithLoad => return false,
     };
     let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
     let (Some(value), Some(baseline)) = (number.value, number.baseline.or(is_ratio.then_some(1.0))) else {
@@ -130,7 +130,8 @@ pub(super) fn reason(number: &Number, verdict: Option<Verdict>, points: &[PointR
     }
     let (reason, (low, high)) = (number.claim.reason.as_ref()?, number.found?);
     let is_off = |point: &&PointResult| {
-        number.check == Check::Unjudged || point.outcome.is_some_and(|outcome| outcome != PointOutcome::Holds)
+        number.claim.comparison == Comparison::Unjudged
+            || point.outcome.is_some_and(|outcome| outcome != Judgement::Holds)
     };
     let is_known = |point: &PointResult| point.measured.is_some_and(|measured| (low..=high).contains(&measured.mean));
     if points.iter().filter(is_off).all(is_known) {

@@ -6,14 +6,14 @@
 //! both are correct. The spread over the seeds of both gives an estimate of the resulting
 //! difference, and a difference within it counts as noise.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{self, Claim, Metric, Window};
-use crate::results::statistics::stat;
+use crate::results::statistics::{pairs, stat};
 use crate::results::student_t::t975;
-use crate::summary::{ClaimOutcome, RunSummary, Stat, Summary};
+use crate::summary::{Judgement, RunSummary, Stat, Summary};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidationCriteria {
@@ -28,26 +28,6 @@ impl Default for ValidationCriteria {
     fn default() -> ValidationCriteria {
         let metrics = vec![Metric::CoreCllblRx, Metric::CoreCllblTx, Metric::CoreBbRx, Metric::CoreBbTx];
         ValidationCriteria { metrics, window: None, tolerance: 0.1 }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FigureVerdict {
-    Agrees,
-    /// Beyond the tolerance, but explained by random draws with this few runs; more seeds would
-    /// decide.
-    WithinNoise,
-    Differs,
-}
-
-impl FigureVerdict {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FigureVerdict::Agrees => "agrees",
-            FigureVerdict::WithinNoise => "within noise",
-            FigureVerdict::Differs => "DIFFERS",
-        }
     }
 }
 
@@ -70,7 +50,24 @@ pub struct Row {
     /// Difference that random draws alone stay below in 95 of 100 such comparisons, estimated from
     /// the spread over all seeds of both platforms.
     pub noise: f64,
-    pub verdict: FigureVerdict,
+    /// Holds if the difference is within the tolerance. Within noise if it is larger, but explained
+    /// by random draws with this few runs: more seeds would decide.
+    pub verdict: Judgement,
+    /// Why the platforms differ, if that is known.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+impl Row {
+    /// Returns the verdict in words.
+    pub const fn verdict_text(&self) -> &'static str {
+        match (self.verdict, &self.reason) {
+            (Judgement::Holds, _) => "agrees",
+            (Judgement::WithinNoise, _) => "within noise",
+            (Judgement::Fails, Some(_)) => "differs, explained",
+            (Judgement::Fails, None) => "differs",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,11 +75,11 @@ pub struct ClaimRow {
     pub id: String,
     pub claim: String,
     /// On the first platform; `None` if the claim is not judged there.
-    pub first: Option<ClaimOutcome>,
-    pub second: Option<ClaimOutcome>,
+    pub first: Option<Judgement>,
+    pub second: Option<Judgement>,
     /// On the first platform over the common runs only; `None` if it has no other runs.
     #[serde(default)]
-    pub first_shared: Option<ClaimOutcome>,
+    pub first_shared: Option<Judgement>,
     /// The sentence of the second platform, else of the first.
     pub sentence: String,
 }
@@ -102,9 +99,13 @@ pub struct Validation {
 }
 
 impl ClaimRow {
+    pub(crate) fn judgements(&self) -> impl Iterator<Item = Judgement> {
+        [self.first, self.second].into_iter().flatten()
+    }
+
     /// Returns the first platform's verdict over the common runs, if it differs from that over all
     /// its runs.
-    pub fn otherwise(&self) -> Option<ClaimOutcome> {
+    pub fn otherwise(&self) -> Option<Judgement> {
         self.first_shared.filter(|shared| Some(*shared) != self.first)
     }
 }
@@ -115,24 +116,21 @@ impl Validation {
         let mut left_out = BTreeSet::new();
         let mut shared: Vec<RunSummary> = Vec::new();
         for point in points(&first.runs) {
-            let (first_runs, second_runs) = (of_point(&first.runs, &point), of_point(&second.runs, &point));
-            let before = shared.len();
-            shared.extend(
-                first_runs.iter().filter(|(seed, _)| second_runs.contains_key(*seed)).map(|(_, run)| (*run).clone()),
-            );
-            if shared.len() == before {
+            let [own, other] = [point.runs(&first.runs), point.runs(&second.runs)];
+            let common: Vec<RunSummary> = pairs(&own, &other).map(|(run, _)| run.clone()).collect();
+            if common.is_empty() {
                 left_out.insert(format!("{}: no run of it in {}", point.name(), platform(second)));
                 continue;
             }
+            shared.extend(common);
             for metric in &criteria.metrics {
-                match row(&point, *metric, (&first_runs, &second_runs), criteria) {
+                match row(&point, *metric, [&own, &other], criteria) {
                     Some(row) => rows.push(row),
                     None => drop(left_out.insert(format!("{}: {} has no value", point.name(), metric.name()))),
                 }
             }
         }
-        let known: BTreeSet<String> = points(&first.runs).iter().map(Point::name).collect();
-        let only_second = points(&second.runs).into_iter().filter(|point| !known.contains(&point.name()));
+        let only_second = points(&second.runs).into_iter().filter(|point| point.runs(&first.runs).is_empty());
         left_out.extend(only_second.map(|point| format!("{}: no run of it in {}", point.name(), platform(first))));
         let window = criteria.window.unwrap_or(Window { from_s: 0.0, until_s: f64::INFINITY });
         Validation {
@@ -147,13 +145,17 @@ impl Validation {
         }
     }
 
-    pub fn count(&self, verdict: FigureVerdict) -> usize {
+    pub fn count(&self, verdict: Judgement) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
     }
 
+    /// Returns the number of figures that differ for a known reason.
+    pub fn explained(&self) -> usize {
+        self.rows.iter().filter(|row| row.reason.is_some()).count()
+    }
+
     pub fn broken_claims(&self) -> impl Iterator<Item = &ClaimRow> {
-        let is_broken = |outcome: Option<ClaimOutcome>| outcome == Some(ClaimOutcome::NotReproduced);
-        self.claims.iter().filter(move |claim| is_broken(claim.first) || is_broken(claim.second))
+        self.claims.iter().filter(|claim| claim.judgements().any(|judgement| judgement == Judgement::Fails))
     }
 }
 
@@ -170,6 +172,10 @@ impl Point {
         let variant = Some(self.variant.clone()).filter(|variant| !variant.is_empty());
         [Some(self.balancer.clone()), load, variant].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
+
+    fn runs<'a>(&self, runs: &'a [RunSummary]) -> Vec<&'a RunSummary> {
+        claims::runs_at(runs, &self.balancer, &self.variant, self.load)
+    }
 }
 
 fn points(runs: &[RunSummary]) -> Vec<Point> {
@@ -183,52 +189,39 @@ fn points(runs: &[RunSummary]) -> Vec<Point> {
     points
 }
 
-fn of_point<'a>(runs: &'a [RunSummary], point: &Point) -> BTreeMap<u64, &'a RunSummary> {
-    let is_of =
-        |run: &&RunSummary| (&run.variant, run.load, &run.balancer) == (&point.variant, point.load, &point.balancer);
-    runs.iter().filter(is_of).map(|run| (run.seed, run)).collect()
-}
-
 fn platform(summary: &Summary) -> String {
     summary.runs.first().map_or_else(|| "nothing".to_owned(), |run| run.platform.clone())
 }
 
-type Runs<'a> = BTreeMap<u64, &'a RunSummary>;
-
-fn row(
-    point: &Point,
-    metric: Metric,
-    (first_runs, second_runs): (&Runs<'_>, &Runs<'_>),
-    criteria: &ValidationCriteria,
-) -> Option<Row> {
+fn row(point: &Point, metric: Metric, [own, other]: [&[&RunSummary]; 2], criteria: &ValidationCriteria) -> Option<Row> {
     let value = |run: &RunSummary| match criteria.window.filter(|_| metric.is_of_core()) {
         Some(window) => metric.of_window(run, window),
         None => metric.of(run),
     };
-    let pair = |(seed, run): (&u64, &&RunSummary)| Some((value(run)?, value(second_runs.get(seed)?)?));
-    let pairs: Vec<(f64, f64)> = first_runs.iter().filter_map(pair).collect();
-    if pairs.is_empty() {
+    let common: Vec<(f64, f64)> =
+        pairs(own, other).filter_map(|(run, other)| Some((value(run)?, value(other)?))).collect();
+    if common.is_empty() {
         return None;
     }
-    let first = stat(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
-    let second = stat(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
-    let all = |runs: &Runs<'_>| -> Vec<f64> { runs.values().filter_map(|run| value(run)).collect() };
-    let [all_first, all_second] = [all(first_runs), all(second_runs)];
+    let first = stat(&common.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let second = stat(&common.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let [all_first, all_second] =
+        [own, other].map(|runs| runs.iter().filter_map(|run| value(run)).collect::<Vec<f64>>());
     let base = first.mean.abs().max(f64::MIN_POSITIVE);
     let difference = (second.mean - first.mean) / base;
-    let noise = noise(&[&all_first, &all_second], pairs.len()) / base;
+    let noise = noise(&[&all_first, &all_second], common.len()) / base;
     let verdict = match difference.abs() {
-        off if off <= criteria.tolerance => FigureVerdict::Agrees,
-        off if off <= noise => FigureVerdict::WithinNoise,
+        off if off <= criteria.tolerance => Judgement::Holds,
+        off if off <= noise => Judgement::WithinNoise,
         // NaN does not agree.
-        _ => FigureVerdict::Differs,
+        _ => Judgement::Fails,
     };
     Some(Row {
         variant: point.variant.clone(),
         load: point.load,
         balancer: point.balancer.clone(),
         metric: metric.name().to_owned(),
-        seeds: pairs.len(),
+        seeds: common.len(),
         first_all: stat(&all_first),
         first_seeds: all_first.len(),
         first,
@@ -236,6 +229,7 @@ fn row(
         difference,
         noise,
         verdict,
+        reason: None,
     })
 }
 

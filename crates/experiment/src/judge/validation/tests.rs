@@ -45,10 +45,10 @@ fn only_bins_in_the_window_count_and_the_tolerance_is_relative_to_the_first_plat
     assert_eq!((row.metric.as_str(), row.balancer.as_str(), row.seeds), ("core_cllbl_rx", "a", 1));
     assert_eq!((row.first.mean, row.second.mean), (4.0, 4.39));
     assert!((row.difference - 0.0975).abs() < 1e-12);
-    assert_eq!(row.verdict, FigureVerdict::Agrees);
+    assert_eq!(row.verdict, Judgement::Holds);
     let b = &validation.rows[4];
-    assert_eq!((b.balancer.as_str(), b.verdict), ("b", FigureVerdict::Differs), "10.5 % below");
-    assert_eq!((validation.count(FigureVerdict::Agrees), validation.count(FigureVerdict::Differs)), (4, 4));
+    assert_eq!((b.balancer.as_str(), b.verdict), ("b", Judgement::Fails), "10.5 % below");
+    assert_eq!((validation.count(Judgement::Holds), validation.count(Judgement::Fails)), (4, 4));
     // If the earlier time counts too, all figures agree.
     let all = Validation::of(
         &sim,
@@ -56,7 +56,7 @@ fn only_bins_in_the_window_count_and_the_tolerance_is_relative_to_the_first_plat
         &ValidationCriteria { window: Some(Window { from_s: 0.0, until_s: 20.0 }), ..criteria() },
         &[],
     );
-    assert_eq!(all.count(FigureVerdict::Agrees), 8);
+    assert_eq!(all.count(Judgement::Holds), 8);
 }
 
 #[test]
@@ -69,17 +69,17 @@ fn common_seeds_are_compared_and_all_seeds_give_the_noise() {
     assert_eq!((row.seeds, row.first.mean, row.second.mean), (1, 1.6, 1.9));
     // sd 0.2582 with 3 degrees of freedom: 3.182 * 0.2582 * sqrt(2) / 1.6.
     assert!((row.noise - 0.7263).abs() < 1e-3, "{}", row.noise);
-    assert_eq!(row.verdict, FigureVerdict::WithinNoise);
+    assert_eq!(row.verdict, Judgement::WithinNoise);
     // If the simulator gives the same value with every seed, no difference is noise.
     let row = Validation::of(&platform("sim", &[("a", &[1.6; 4])]), &real, &criteria(), &[]).rows.remove(0);
-    assert_eq!((row.noise, row.verdict), (0.0, FigureVerdict::Differs));
+    assert_eq!((row.noise, row.verdict), (0.0, Judgement::Fails));
 }
 
 #[test]
 fn large_platform_differences_are_not_noise() {
     let (sim, real) = (platform("sim", &[("a", &[1.0, 1.1, 0.9])]), platform("testbed", &[("a", &[3.0, 3.1, 2.9])]));
     let validation = Validation::of(&sim, &real, &criteria(), &[]);
-    assert_eq!(validation.count(FigureVerdict::Differs), 4, "{:?}", validation.rows[0]);
+    assert_eq!(validation.count(Judgement::Fails), 4, "{:?}", validation.rows[0]);
     assert_eq!(validation.rows[0].seeds, 3);
 }
 
@@ -109,12 +109,12 @@ fn claim_failing_on_one_platform_is_broken() {
         reason: None,
     };
     let (mut sim, mut real) = (platform("sim", &[("a", &[1.0])]), platform("testbed", &[("a", &[1.0])]));
-    sim.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::Reproduced)];
-    real.claims = vec![verdict("X1", ClaimOutcome::Reproduced), verdict("X2", ClaimOutcome::NotReproduced)];
+    sim.claims = vec![verdict("X1", Judgement::Holds), verdict("X2", Judgement::Holds)];
+    real.claims = vec![verdict("X1", Judgement::Holds), verdict("X2", Judgement::Fails)];
     let validation = Validation::of(&sim, &real, &criteria(), &[]);
     let broken: Vec<&str> = validation.broken_claims().map(|claim| claim.id.as_str()).collect();
     assert_eq!((validation.claims.len(), broken), (2, vec!["X2"]));
-    assert_eq!(validation.claims[1].first, Some(ClaimOutcome::Reproduced));
+    assert_eq!(validation.claims[1].first, Some(Judgement::Holds));
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn claim_is_also_judged_over_common_seeds() {
     let claims = [claim];
     sim.claims = claims::judge(&claims, &sim.runs);
     let row = Validation::of(&sim, &real, &criteria(), &claims).claims.remove(0);
-    assert_eq!(row.first, Some(ClaimOutcome::Reproduced), "1.8 in the mean");
-    assert_eq!(row.otherwise(), Some(ClaimOutcome::NotReproduced), "2.2 with the first seed");
+    assert_eq!(row.first, Some(Judgement::Holds), "1.8 in the mean");
+    assert_eq!(row.otherwise(), Some(Judgement::Fails), "2.2 with the first seed");
     let row = Validation::of(&sim, &sim, &criteria(), &claims).claims.remove(0);
     assert_eq!((row.first_shared, row.otherwise()), (None, None), "there are no others");
 }

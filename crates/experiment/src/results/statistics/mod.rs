@@ -2,6 +2,8 @@
 
 mod verdict;
 
+use std::borrow::Borrow;
+
 use crate::results::bounds::is_optimum;
 use crate::results::student_t::t975;
 use crate::summary::{Measure, Point, RunSummary, SizeBucket, Stat, Verdict};
@@ -205,11 +207,13 @@ impl Ranking {
     }
 }
 
-fn pairs<'a>(
-    runs: &'a [RunSummary],
-    others: &'a [RunSummary],
+/// Pairs the runs of two balancers or platforms that have the same seed, and so the same flows.
+pub(crate) fn pairs<'a, R: Borrow<RunSummary>>(
+    runs: &'a [R],
+    others: &'a [R],
 ) -> impl Iterator<Item = (&'a RunSummary, &'a RunSummary)> {
-    runs.iter().filter_map(|run| others.iter().find(|other| other.seed == run.seed).map(|other| (run, other)))
+    let same_seed = |run: &RunSummary| others.iter().map(R::borrow).find(|other| other.seed == run.seed);
+    runs.iter().map(R::borrow).filter_map(move |run| Some((run, same_seed(run)?)))
 }
 
 fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {

@@ -10,57 +10,57 @@ pub struct ClaimVerdict {
     pub id: String,
     /// The claim in a sentence, as in the experiment file.
     pub claim: String,
-    /// Whether the claim was reproduced.
-    pub verdict: ClaimOutcome,
+    /// The judgement over all points.
+    pub verdict: Judgement,
     /// Human-readable list of the points at which the claim holds and fails.
     pub sentence: String,
     /// One entry per (variant, load) of the claim, loads ascending; for a rise one per step, from
     /// the second load on.
     pub points: Vec<ClaimPoint>,
-    /// The reason from the experiment file; null if the claim was reproduced or has no reason.
+    /// The reason from the experiment file; null if the claim holds or has no reason.
     pub reason: Option<String>,
 }
 
-/// Whether a claim was reproduced: `reproduced`, `not reproduced: within noise` or `not
-/// reproduced`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub enum ClaimOutcome {
-    /// The claim fails at no point and holds at more than half of them.
-    #[serde(rename = "reproduced")]
-    Reproduced,
-    /// The claim fails at no point, but at half of them or more the sign is wrong within noise.
-    #[serde(rename = "not reproduced: within noise")]
-    WithinNoise,
-    /// The claim fails at one point or more.
-    #[serde(rename = "not reproduced")]
-    NotReproduced,
-}
-
-impl ClaimOutcome {
-    /// Returns the text in the file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ClaimOutcome::Reproduced => "reproduced",
-            ClaimOutcome::WithinNoise => "not reproduced: within noise",
-            ClaimOutcome::NotReproduced => "not reproduced",
-        }
-    }
-}
-
-/// Whether a claim holds at one point: `holds`, `within noise` or `fails`.
+/// Whether an expectation holds: a claim at one point or over all its points, or the equality of a
+/// figure on two platforms.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub enum PointOutcome {
-    /// As claimed.
+pub enum Judgement {
+    /// As expected. Over several points: at more than half of them, and none fails.
     #[serde(rename = "holds")]
     Holds,
-    /// Not as claimed, but the 95 % interval of the difference contains 0 (with one seed: within 2
-    /// %).
+    /// Not as expected, but random draws explain the difference: its 95 % interval contains 0 (with
+    /// one seed: within 2 %). Over several points: none fails, and at most half of them hold.
     #[serde(rename = "within noise")]
     WithinNoise,
-    /// Not as claimed, or no flow completed that could be compared.
+    /// Not as expected, or no flow completed that could be compared. Over several points: at one of
+    /// them or more.
     #[default]
     #[serde(rename = "fails")]
     Fails,
+}
+
+impl Judgement {
+    pub const ALL: [Judgement; 3] = [Judgement::Holds, Judgement::WithinNoise, Judgement::Fails];
+
+    /// Returns the text in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Judgement::Holds => "holds",
+            Judgement::WithinNoise => "within noise",
+            Judgement::Fails => "fails",
+        }
+    }
+
+    /// Returns the judgement over several points.
+    pub fn over(points: &[Judgement]) -> Judgement {
+        let holds = points.iter().filter(|outcome| **outcome == Judgement::Holds).count();
+        match points.contains(&Judgement::Fails) {
+            true => Judgement::Fails,
+            // If the sign is wrong at half of the points, large noise does not confirm the claim.
+            false if 2 * holds > points.len() => Judgement::Holds,
+            false => Judgement::WithinNoise,
+        }
+    }
 }
 
 /// A claim at one (variant, load).
@@ -71,7 +71,7 @@ pub struct ClaimPoint {
     /// As in the runs.
     pub load: Option<f64>,
     /// Whether the claim holds here.
-    pub outcome: PointOutcome,
+    pub outcome: Judgement,
     /// The metric of the claim's balancer over seeds; `null` if no flow completed that it could be
     /// computed from.
     pub value: Option<f64>,

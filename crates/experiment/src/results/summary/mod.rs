@@ -15,7 +15,7 @@ mod requests;
 mod testbed;
 
 pub use accounting::{FlowCounts, PacketCounts};
-pub use claims::{ClaimOutcome, ClaimPoint, ClaimVerdict, PointOutcome};
+pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
 pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
 pub use measurements::{
     CoreBalance, CoreBin, Engine, Fairness, GroupTimes, Loss, Quantiles, Queue, Reordering, SizeBucket,

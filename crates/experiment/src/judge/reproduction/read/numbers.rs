@@ -7,33 +7,9 @@ use net::did_you_mean::suggestion;
 
 use super::{check_id, ids, run_at, text_at, texts};
 use crate::claims::{Claim, Comparison, Metric};
-use crate::input::{Experiment, expect};
-use crate::reproduction::{BoundOf, Check, ComparedFigure, CurvePlan, Index, Number, PrintedSeries};
-
-fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
-    match section.get(key) {
-        None => Ok(None),
-        Some(value) => match number(value).filter(|number| number.is_finite()) {
-            None => Err(section.error(key, "must be a number")),
-            number => Ok(number),
-        },
-    }
-}
-
-fn half_band(section: &Section<'_>) -> Result<Option<Check>, FileError> {
-    let given: Vec<&str> = ["above", "below", "within", "at_most", "at_least", "rises_with_load", "ties_with"]
-        .into_iter()
-        .filter(|key| section.has(key))
-        .collect();
-    if let [first, second, ..] = given[..] {
-        return Err(section.error(second, format!("cannot go with `{first}`")).with_hint("split it into two numbers"));
-    }
-    Ok(match (real(section, "above")?, real(section, "below")?) {
-        (Some(low), _) => Some(Check::Band(low, f64::INFINITY)),
-        (None, Some(high)) => Some(Check::Band(f64::NEG_INFINITY, high)),
-        (None, None) => None,
-    })
-}
+use crate::input::Experiment;
+use crate::input::expect::{self, real};
+use crate::reproduction::{BoundOf, ComparedFigure, CurvePlan, Index, Number, PrintedSeries};
 
 pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, FileError> {
     let run = run_at(section, "run", index)?;
@@ -42,29 +18,16 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     let claim = expect::number_of_index(section, own, other_experiment)?;
     check_id(section, "id", &claim.id, index)?;
     let other = other(section, &claim, (other_run, other_experiment))?;
-    let half = half_band(section)?;
-    let check = match claim.comparison {
-        Comparison::Within(..) if let Some(half) = half => half,
-        Comparison::Within(..) if section.has("ties_with") => Check::Ties,
-        Comparison::AtMost(_) => Check::AtMost,
-        Comparison::AtLeast(_) => Check::AtLeast,
-        Comparison::RisesWithLoad => Check::Rises,
-        Comparison::Within(low, high) if low.is_finite() || high.is_finite() => Check::Band(low, high),
-        Comparison::Within(..) => Check::Unjudged,
-    };
-    if let Some(other) = other.as_ref().filter(|other| other.is_difference) {
-        let is_ordered = matches!(check, Check::AtMost | Check::AtLeast);
-        if is_ordered {
-            return Err(
-                section.error("difference_to", format!("cannot go with an order relative to `{}`", other.balancer))
-            );
-        }
+    let is_ordered = matches!(claim.comparison, Comparison::AtMost(_) | Comparison::AtLeast(_));
+    if let Some(other) = other.as_ref().filter(|other| other.is_difference && is_ordered) {
+        let message = format!("cannot go with an order relative to `{}`", other.balancer);
+        return Err(section.error("difference_to", message));
     }
     let every_seed = section.flag("every_seed")?.unwrap_or(false);
-    if every_seed && !matches!(check, Check::Band(..)) {
+    if every_seed && !matches!(claim.comparison, Comparison::Within(..)) {
         return Err(section.error("every_seed", "needs a band: `within`, `above` or `below`"));
     }
-    let per = per(section, &claim, check)?;
+    let per = per(section, &claim)?;
     let (value, baseline) = (real(section, "value")?, real(section, "baseline")?);
     if baseline.is_some() && (value.is_none() || value == baseline) {
         let error = section.error("baseline", "needs a different `value`");
@@ -86,7 +49,6 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
         printed: text_at(section, "printed")?,
         value,
         run,
-        check,
         other,
         equals: real(section, "equals")?,
         tolerance: section.positive("tolerance")?.unwrap_or(1e-9),
@@ -101,10 +63,10 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
     })
 }
 
-fn per(section: &Section<'_>, claim: &Claim, check: Check) -> Result<Option<Metric>, FileError> {
+fn per(section: &Section<'_>, claim: &Claim) -> Result<Option<Metric>, FileError> {
     let Some(name) = section.text("per")? else { return Ok(None) };
     let metric = expect::metric_named(section, "per", name)?;
-    if matches!(check, Check::AtMost | Check::AtLeast | Check::Rises) {
+    if matches!(claim.comparison, Comparison::AtMost(_) | Comparison::AtLeast(_) | Comparison::RisesWithLoad) {
         return Err(section.error("per", "needs a band").with_hint("write `ratio_to` and `above = 1` or `below = 1`"));
     }
     if metric.is_of_core() != claim.metric.is_of_core() || metric.is_of_requests() != claim.metric.is_of_requests() {
@@ -118,15 +80,11 @@ fn other(
     claim: &Claim,
     (run, experiment): (usize, &Experiment),
 ) -> Result<Option<ComparedFigure>, FileError> {
-    let ordered = match &claim.comparison {
-        Comparison::AtMost(label) | Comparison::AtLeast(label) => Some(label.clone()),
-        _ => None,
-    };
     let ratio = expect::label_of_index(section, experiment, "ratio_to")?;
     let difference = expect::label_of_index(section, experiment, "difference_to")?;
-    let tie = expect::label_of_index(section, experiment, "ties_with")?;
-    let (is_difference, is_ordered) = (difference.is_some(), ordered.is_some());
-    let given: Vec<String> = [ordered, ratio, difference, tie].into_iter().flatten().collect();
+    let is_difference = difference.is_some();
+    let compared = claim.comparison.other().map(str::to_owned);
+    let given: Vec<String> = [compared, ratio, difference].into_iter().flatten().collect();
     let balancer = match given.as_slice() {
         [] => {
             let keys = ["other_run", "other_variant", "other_from", "other_until"];
@@ -140,7 +98,7 @@ fn other(
     };
     let variant = expect::variant_of_index(section, experiment, "other_variant")?;
     let window = expect::window_of_index(section, experiment, claim.metric, ("other_from", "other_until"))?;
-    if window.is_some() && is_ordered {
+    if window.is_some() && matches!(claim.comparison, Comparison::AtMost(_) | Comparison::AtLeast(_)) {
         let error = section.error("other_from", "cannot go with `at_most` and `at_least`");
         return Err(error.with_hint("write `ratio_to` and `below = 1` or `above = 1`"));
     }
