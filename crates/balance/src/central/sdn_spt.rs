@@ -117,18 +117,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{DrivenBalancer, TestNetwork, mean};
+    use crate::central::testing::{DrivenBalancer, mean};
 
     /// Returns the mean share of stride(N/2) over several seeds.
     fn share(spec: &str, family: &str) -> f64 {
         let shares: Vec<f64> = (0..10)
             .map(|seed| {
-                let mut network = TestNetwork::new(family);
-                let half = network.topology.hosts().len() as u32 / 2;
-                let mut driven = DrivenBalancer::new(spec, seed, &network);
-                let flows = network.stride(half);
-                flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
-                mean(&network.rates(&flows, &driven.placements, seed))
+                let mut driven = DrivenBalancer::new(spec, seed, family);
+                let flows = driven.network.half_stride();
+                flows.iter().for_each(|flow| driven.decide(DecisionTrigger::FlowStarted(*flow)));
+                mean(&driven.rates(&flows, seed))
             })
             .collect();
         mean(&shares)
@@ -149,22 +147,19 @@ mod tests {
 
     #[test]
     fn a_pair_of_switches_owns_one_path_and_pairs_differ() {
-        let network = TestNetwork::new("fat-tree:k=4");
-        let driven = DrivenBalancer::new("sdn-spt:tie=pair", 3, &network);
+        let driven = DrivenBalancer::new("sdn-spt:tie=pair", 3, "fat-tree:k=4");
         assert_eq!(driven.placements.splits().len(), 8 * 7);
-        assert!(driven.placements.splits().values().all(|paths| paths.len() == 1));
-        let across = driven.placements.splits().values().filter(|paths| paths[0].path.len() == 4);
-        let cores: BTreeSet<_> = across.map(|paths| network.topology.link(paths[0].path[1]).to).collect();
+        assert!(driven.splits().all(|paths| paths.len() == 1));
+        let across = driven.splits().filter(|paths| paths[0].path.len() == 4);
+        let cores: BTreeSet<_> = across.map(|paths| driven.network.topology.link(paths[0].path[1]).to).collect();
         assert_eq!(cores.len(), 4);
     }
 
     #[test]
     fn a_receiver_is_reached_over_one_core_from_everywhere() {
-        let mut network = TestNetwork::new("fat-tree:k=4");
-        let mut driven = DrivenBalancer::new("sdn-spt:tie=dst_host", 3, &network);
-        let flows: Vec<_> = (4..16).map(|src| network.flow(src, 0, None)).collect();
-        flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
-        let core = |flow| network.topology.link(driven.placements.pin_of(flow).unwrap().path[1]).to;
+        let mut driven = DrivenBalancer::new("sdn-spt:tie=dst_host", 3, "fat-tree:k=4");
+        let flows: Vec<_> = (4..16).map(|src| driven.start(src, 0, 0)).collect();
+        let core = |flow| driven.network.topology.link(driven.pinned(flow)[1]).to;
         assert_eq!(flows.iter().map(|flow| core(*flow)).collect::<BTreeSet<_>>().len(), 1);
     }
 }

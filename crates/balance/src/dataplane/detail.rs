@@ -97,17 +97,14 @@ impl SwitchBalancer for Detail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataplane::testing::{Bench, SCALE, packet};
-    use crate::registry::Spec;
+    use crate::dataplane::testing::{Bench, needs, packet};
 
     /// Returns the share of choices of each port with the given drain bytes.
     fn shares(bench: &mut Bench, packet: &PacketView, drain_bytes: [u64; 4]) -> [f64; 4] {
         for (link, bytes) in bench.links.clone().into_iter().zip(drain_bytes) {
             bench.ports.drain.insert((link.0, packet.priority), bytes);
         }
-        let mut hits = [0.0; 4];
-        (0..40_000).for_each(|_| hits[bench.choose(packet)] += 1.0 / 40_000.0);
-        hits
+        bench.port_hits((0..40_000).map(|_| *packet)).map(|hits| f64::from(hits) / 40_000.0)
     }
 
     fn assert_shares(shares: [f64; 4], expected: [f64; 4]) {
@@ -155,7 +152,6 @@ mod tests {
 
     #[test]
     fn needs_are_lossless_switches_and_unlimited_resequencing() {
-        let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params);
         let lossless = |pause_above_bytes, resume_below_bytes| {
             Some(Lossless { priorities: 8, pause_above_bytes, resume_below_bytes })
         };

@@ -26,7 +26,7 @@ use net::LinkIx;
 
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{combine, mix, reduce};
+use crate::hash::{combine, mix, position_of_point, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
@@ -140,14 +140,8 @@ impl MemberSet {
     }
 
     fn component_of(&self, hash: u64) -> usize {
-        let mut point = reduce(hash, self.capacity as usize) as u64;
-        for (i, component) in self.components.iter().enumerate() {
-            if point < component.capacity {
-                return i;
-            }
-            point -= component.capacity;
-        }
-        0
+        let point = reduce(hash, self.capacity as usize) as u64;
+        position_of_point(point, self.components.iter().map(|component| component.capacity)).unwrap_or(0)
     }
 }
 
@@ -228,10 +222,8 @@ mod tests {
         }
     }
 
-    fn shares(bench: &mut Bench, draws: u32) -> Vec<f64> {
-        let mut hits = vec![0.0; bench.links.len()];
-        (0..draws).for_each(|_| hits[bench.choose(&packet(1))] += 1.0 / f64::from(draws));
-        hits
+    fn shares(bench: &mut Bench, draws: u32) -> [f64; 4] {
+        bench.port_hits((0..draws).map(|_| packet(1))).map(|hits| f64::from(hits) / f64::from(draws))
     }
 
     #[test]

@@ -128,8 +128,8 @@ impl HostBalancer for FlowBender {
 
 #[cfg(test)]
 mod tests {
+    use crate::dataplane::HostLoss;
     use crate::dataplane::testing::Bench;
-    use crate::dataplane::{HostFeedback, HostLoss};
 
     /// A sender with a window of `WINDOW` packets; each is acknowledged immediately.
     struct Sender {
@@ -150,14 +150,8 @@ mod tests {
         }
         /// Acknowledges a window, the first `marked` packets of it marked; returns V after it.
         fn round(&mut self, marked: u32) -> u16 {
-            for i in 0..WINDOW {
-                self.una += 1;
-                // The next window is sent when the last packet of this one is acknowledged.
-                let next = self.una + if i + 1 == WINDOW { WINDOW } else { WINDOW - 1 - i };
-                let rtt = crate::dataplane::testing::BASE_RTT;
-                let (flow, una) = (self.flow, self.una);
-                self.bench.ack(&HostFeedback { flow, entropy: 0, marked: i < marked, acked: 1, una, next, rtt });
-            }
+            // The next window is sent when the last packet of this one is acknowledged.
+            self.bench.ack_window(self.flow, &mut self.una, WINDOW, marked, WINDOW);
             self.value()
         }
         fn value(&mut self) -> u16 {

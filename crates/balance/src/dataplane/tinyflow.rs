@@ -21,6 +21,7 @@
 
 use net::Time;
 
+use crate::dataplane::common::FlowTable;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
@@ -46,12 +47,13 @@ struct TinyFlow {
     probability: f64,
     window: Time,
     piece_bytes: u32,
-    flows: Vec<Flow>,
+    flows: FlowTable<Flow>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Flow {
     /// The flow has not been sampled yet.
+    #[default]
     Unknown,
     /// Time of the last sample.
     Sampled(Time),
@@ -66,7 +68,7 @@ impl TinyFlow {
             probability: params.number("p"),
             window: params.scaled("window", &env.scale),
             piece_bytes: params.count("piece") as u32,
-            flows: Vec::new(),
+            flows: FlowTable::new(),
         }
     }
 
@@ -87,12 +89,8 @@ fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
 
 impl EdgeBalancer for TinyFlow {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let ix = packet.flow as usize;
-        if self.flows.len() <= ix {
-            self.flows.resize(ix + 1, Flow::Unknown);
-        }
         let flow = match paths.current {
-            Some(_) => self.flows[ix],
+            Some(_) => *self.flows.slot(packet.flow),
             None => Flow::Unknown,
         };
         let by_hash = || paths.live[reduce(mix(packet.hash ^ self.seed), paths.live.len())];
@@ -112,7 +110,7 @@ impl EdgeBalancer for TinyFlow {
                 (flow, current.filter(|_| stays).unwrap_or_else(by_hash))
             }
         };
-        self.flows[ix] = flow;
+        *self.flows.slot(packet.flow) = flow;
         path
     }
 }

@@ -214,10 +214,7 @@ mod tests {
     }
 
     fn top(bench: &Bench, class: u32, path: u16) -> NodeIx {
-        let routes = Routes::intact(bench.topology());
-        let from = routes.class_node(ClassIx(0));
-        let links = routes.path(bench.topology(), from, ClassIx(class), u32::from(path));
-        let nodes = links.iter().map(|link| bench.topology().link(*link).to);
+        let nodes = bench.path(class, u32::from(path)).into_iter().map(|link| bench.topology().link(link).to);
         nodes.max_by_key(|node| (bench.topology().node(*node).tier, std::cmp::Reverse(*node))).unwrap()
     }
 

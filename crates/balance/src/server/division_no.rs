@@ -6,8 +6,8 @@
 //! - Hurts: wherever one member is not enough.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
-use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::ServerCx;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst};
 
 pub(crate) static ENTRY: Entry = Entry::declare("division-no", "No division")
     .summary("Gives every request to the first member of the pool: F4's baseline.")
@@ -18,9 +18,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("division-no", "No division")
 struct First;
 
 impl Picker for First {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, _: &[&Member]) -> usize {
+    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Pending<'_>) -> usize {
         0
     }
 }

@@ -14,7 +14,6 @@ use net::paths::Metric;
 
 use crate::central::{NetworkView, Path};
 use crate::entry::Entry;
-use crate::params::Params;
 use crate::server::common::{DIRECTION, HTP, Throughput};
 use crate::server::{
     Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
@@ -25,16 +24,10 @@ pub(crate) static ENTRY: Entry = Entry::declare("ht-ps", "HT-PS")
     .source("S01 HT-PS; F1 (MALOB algorithm 2)")
     .senses("capacities and load of links")
     .params(&[HTP, DIRECTION])
-    .server(|_, params| Box::new(HtPs::new(params)));
+    .server(|_, params| Box::new(HtPs { throughput: Throughput::new(params) }));
 
 struct HtPs {
     throughput: Throughput,
-}
-
-impl HtPs {
-    fn new(params: &Params) -> HtPs {
-        HtPs { throughput: Throughput::new(params) }
-    }
 }
 
 impl ServerBalancer for HtPs {

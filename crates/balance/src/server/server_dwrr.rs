@@ -10,8 +10,8 @@
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, SmoothWrr};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, ServerStats};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr};
+use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds, ServerStats};
 use net::Time;
 use std::collections::BTreeMap;
 
@@ -82,9 +82,10 @@ impl Dynamic {
 }
 
 impl Picker for Dynamic {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
+    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
 
-    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        let Pending { request, pool, candidates, .. } = *pending;
         let is_due = self.refreshed.is_none_or(|last| request.at >= last.saturating_add(self.period));
         if is_due || candidates.iter().any(|member| !self.weights.contains_key(&member.id)) {
             self.refresh(pool);
@@ -105,22 +106,17 @@ mod tests {
 
     use crate::server::testing::Bench;
 
-    fn hits(bench: &mut Bench, count: usize) -> Vec<usize> {
-        let picks = bench.picks(count);
-        (1..=3).map(|id| picks.iter().filter(|member| **member == id).count()).collect()
-    }
-
     #[test]
     fn weights_are_the_inverse_of_load_and_hold_for_a_period() {
         let mut bench = Bench::new("server-dwrr", &[1, 1, 2]);
-        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "as given while nothing is known");
+        assert_eq!(bench.hits(400), [100, 100, 200], "as given while nothing is known");
         bench.report(1, |stats| stats.cpu = Some(0.2));
         bench.report(2, |stats| stats.cpu = Some(0.8));
         bench.report(3, |stats| stats.cpu = Some(0.4));
-        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "the period is not over");
+        assert_eq!(bench.hits(400), [100, 100, 200], "the period is not over");
         bench.wait(Time::from_s(5));
         // 1/0.2 : 1/0.8 : 2/0.4 = 4 : 1 : 4.
-        assert_eq!(hits(&mut bench, 900), [400, 100, 400]);
+        assert_eq!(bench.hits(900), [400, 100, 400]);
     }
 
     #[test]
@@ -132,6 +128,6 @@ mod tests {
             stats.cores = Some(4);
         });
         // Loads 0, 10, unknown: counted as 1, 10 and 5, so 10 : 1 : 2.
-        assert_eq!(hits(&mut bench, 1300), [1000, 100, 200]);
+        assert_eq!(bench.hits(1300), [1000, 100, 200]);
     }
 }

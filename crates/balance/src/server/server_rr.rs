@@ -9,8 +9,8 @@
 //! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst};
+use crate::server::{MemberId, ServerCx};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (servers)")
     .summary("Gives requests to the members of a pool in turn.")
@@ -23,11 +23,9 @@ struct RoundRobin {
 }
 
 impl Picker for RoundRobin {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        let next = candidates.iter().position(|member| Some(member.id) > self.last).unwrap_or(0);
-        self.last = Some(candidates[next].id);
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        let next = pending.candidates.iter().position(|member| Some(member.id) > self.last).unwrap_or(0);
+        self.last = Some(pending.candidates[next].id);
         next
     }
 }

@@ -56,7 +56,7 @@ use self::failures::Holes;
 use self::one_way::OneWay;
 use self::path::{Condition, PathState, Rules};
 use self::probes::{Agent, Answer};
-use crate::dataplane::common::{Dre, DreRule, KnownLive, PathIndex};
+use crate::dataplane::common::{Dre, DreRule, KnownLive, PathIndex, least};
 use crate::dataplane::{
     Arrival, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, PacketView, PathFeedback,
     PathLoss, Paths,
@@ -140,9 +140,9 @@ impl Hermes {
             let condition = self.condition(now, to, *path, pair);
             // Good and gray paths are ranked by use; failed ones are all alike.
             let rate = if condition <= Condition::Gray { self.sending_rate(now, to, *path) } else { 0.0 };
-            (condition as u8, rate, *path)
+            ((condition as u8, rate), *path)
         });
-        least(cx, ranked).unwrap_or(live[0])
+        least(cx.rng, ranked).unwrap_or(live[0])
     }
 
     /// Returns a path notably better than the congested path `from`.
@@ -154,9 +154,9 @@ impl Hermes {
             let condition = self.condition(now, to, *path, pair);
             let state = &self.paths[base + usize::from(*path)];
             let is_wanted = condition <= Condition::Gray && self.rules.is_better(state, current, to, now);
-            is_wanted.then(|| (condition as u8, self.sending_rate(now, to, *path), *path))
+            is_wanted.then(|| ((condition as u8, self.sending_rate(now, to, *path)), *path))
         });
-        least(cx, ranked)
+        least(cx.rng, ranked)
     }
 
     fn sending_rate(&self, now: Time, to: ClassIx, path: u16) -> f64 {
@@ -224,26 +224,6 @@ impl Hermes {
         self.measured(now, from, answer.path, rtt_ps);
         self.paths[at].is_probe_lost = false;
     }
-}
-
-/// Returns a candidate of the lowest rank, then of the lowest rate; ties are broken at random.
-fn least(cx: &mut Cx<'_>, candidates: impl Iterator<Item = (u8, f64, u16)>) -> Option<u16> {
-    let (mut best, mut ties) = (None, 0);
-    for (rank, rate, path) in candidates {
-        let order = best.map_or(std::cmp::Ordering::Less, |(least_rank, least_rate, _)| {
-            rank.cmp(&least_rank).then(rate.total_cmp(&least_rate))
-        });
-        if order.is_lt() {
-            (best, ties) = (Some((rank, rate, path)), 1);
-        } else if order.is_eq() {
-            // The n-th of equals replaces the current one with probability 1/n: all are equal.
-            ties += 1;
-            if cx.rng.next_below(ties) == 0 {
-                best = Some((rank, rate, path));
-            }
-        }
-    }
-    best.map(|(_, _, path)| path)
 }
 
 impl EdgeBalancer for Hermes {

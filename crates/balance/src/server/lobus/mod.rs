@@ -160,6 +160,11 @@ struct Offer {
     path: Path,
 }
 
+/// Returns the offer of the lowest cost, among equals that of the fewest hops; the first of equals.
+fn best(offers: impl Iterator<Item = Offer>) -> Option<Offer> {
+    offers.min_by(|a, b| a.cost.total_cmp(&b.cost).then(a.path.len().cmp(&b.path.len())))
+}
+
 impl Lobus {
     fn new(params: &Params) -> Lobus {
         Lobus {
@@ -198,15 +203,10 @@ impl Lobus {
         let route = MemberRoute::to(view, request.edge, member.place)?;
         let found = self.known.of(&route, self.path_count);
         let wait = self.wait(member);
-        let mut best: Option<Offer> = None;
-        for path in found.iter() {
+        best(found.iter().map(|path| {
             let cost = wait + self.on_path(request, path, view);
-            let is_better = |best: &Offer| (cost, path.len()) < (best.cost, best.path.len());
-            if best.as_ref().is_none_or(is_better) {
-                best = Some(Offer { cost, member: member.id, path: path.clone() });
-            }
-        }
-        best
+            Offer { cost, member: member.id, path: path.clone() }
+        }))
     }
 }
 
@@ -222,15 +222,7 @@ impl ServerBalancer for Lobus {
         if !self.is_joint && !candidates.is_empty() {
             candidates = vec![candidates[least(&candidates, |member| self.wait(member))]];
         }
-        let mut best: Option<Offer> = None;
-        for member in candidates {
-            let Some(route) = self.best_to(request, member, view) else { continue };
-            let is_better = |best: &Offer| (route.cost, route.path.len()) < (best.cost, best.path.len());
-            if best.as_ref().is_none_or(is_better) {
-                best = Some(route);
-            }
-        }
-        let best = best?;
+        let best = best(candidates.into_iter().filter_map(|member| self.best_to(request, member, view)))?;
         let choice = Choice { member: best.member, path: Some(best.path) };
         self.on_placed(request, &choice);
         Some(choice)
