@@ -30,7 +30,7 @@ use super::{
     Placements,
 };
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
     .summary("Places flows that have become long on the path with the largest share; flow sizes set the threshold.")
@@ -47,7 +47,21 @@ pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
         Param::choice("capacity", &["full", "remaining"], "full")
             .doc("Capacity shared by long flows: that of the links, or the part left according to counters."),
     ])
-    .central(|_, params| Box::new(Fdalb::new(params)));
+    .central(|_, params| {
+        let min = params.count("min");
+        Box::new(Fdalb {
+            window: params.count("window") as usize,
+            min,
+            max: params.count("max").max(min),
+            is_remaining: params.text("capacity") == "remaining",
+            threshold: params.count("initial"),
+            sizes: Some(Vec::new()),
+            long_ended: 0,
+            long: Vec::new(),
+            turn: BTreeMap::new(),
+            search: Search::default(),
+        })
+    });
 
 /// Interval at which counters are read.
 const PERIOD: Time = Time::from_s(5);
@@ -69,22 +83,6 @@ struct Fdalb {
 }
 
 impl Fdalb {
-    fn new(params: &Params) -> Fdalb {
-        let min = params.count("min");
-        Fdalb {
-            window: params.count("window") as usize,
-            min,
-            max: params.count("max").max(min),
-            is_remaining: params.text("capacity") == "remaining",
-            threshold: params.count("initial"),
-            sizes: Some(Vec::new()),
-            long_ended: 0,
-            long: Vec::new(),
-            turn: BTreeMap::new(),
-            search: Search::default(),
-        }
-    }
-
     fn is_long(&self, info: &FlowInfo) -> bool {
         info.size.unwrap_or(0).max(info.bytes) > self.threshold
     }

@@ -160,13 +160,8 @@ impl Freeway {
         let is_pure = |path: usize| lanes.paths[path].iter().all(|link| self.low_count[link.ix()] == 0);
         let key = |path: usize| (is_pure(path), left(path));
         // The first among equals; the only path if there is a single one.
-        let mut best: Option<(usize, (bool, f64))> = None;
-        for path in lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0)) {
-            if best.is_none_or(|(_, best)| key(path) > best) {
-                best = Some((path, key(path)));
-            }
-        }
-        if let Some((path, _)) = best {
+        let candidates = lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0));
+        if let Some(path) = candidates.reduce(|best, path| if key(path) > key(best) { path } else { best }) {
             let path = lanes.paths[path].clone();
             path.iter().for_each(|link| self.load[link.ix()] += rate);
             placements.pin(flow, Pin { path, rate: None });

@@ -27,7 +27,7 @@ use super::{
     WeightedPath,
 };
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
     .summary(
@@ -50,7 +50,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
         Param::choice("detect", &["pairs", "first-packets"], "pairs")
             .doc("Unit of counting: pairs of hosts, or flows whose first packets went to the controller."),
     ])
-    .central(|_, params| Box::new(MicroTe::new(params)));
+    .central(|_, params| {
+        Box::new(MicroTe {
+            epoch: params.duration("epoch").max(Time::from_ms(1)),
+            window: params.count("window") as usize,
+            delta: params.number("delta"),
+            push: params.number("push"),
+            paths_max: params.count("paths") as u32,
+            source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
+            counted: Vec::new(),
+            history: BTreeMap::new(),
+            ended_at: Time::ZERO,
+            search: Search::default(),
+        })
+    });
 
 /// Number of epochs before a pair can be predictable.
 const HISTORY_LEAST: usize = 3;
@@ -98,21 +111,6 @@ impl History {
 }
 
 impl MicroTe {
-    fn new(params: &Params) -> MicroTe {
-        MicroTe {
-            epoch: params.duration("epoch").max(Time::from_ms(1)),
-            window: params.count("window") as usize,
-            delta: params.number("delta"),
-            push: params.number("push"),
-            paths_max: params.count("paths") as u32,
-            source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counted: Vec::new(),
-            history: BTreeMap::new(),
-            ended_at: Time::ZERO,
-            search: Search::default(),
-        }
-    }
-
     /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
         let Some(info) = view.flows.get(flow) else { return };

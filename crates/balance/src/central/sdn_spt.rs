@@ -14,14 +14,14 @@
 
 use net::routes::ClassIx;
 
-use super::common::{Dag, Ends, default_routes, ends, pairs};
+use super::common::{Dag, default_routes, ends, pairs};
 use super::{
-    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin,
-    Placements, WeightedPath,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin, Placements,
+    WeightedPath,
 };
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("sdn-spt", "SPT (central)")
     .summary("Installs one shortest path per destination or pair.")
@@ -31,7 +31,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-spt", "SPT (central)")
          destination host, or the pair of switches.",
     )])
     .example("sdn-spt:tie=dst_tor")
-    .central(|env, params| Box::new(SdnSpt::new(env, params)));
+    .central(|env, params| {
+        let tie = match params.text("tie") {
+            "dst_tor" => Tie::DstTor,
+            "dst_host" => Tie::DstHost,
+            "pair" => Tie::Pair,
+            _ => Tie::First,
+        };
+        Box::new(SdnSpt { tie, seed: env.seed })
+    });
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tie {
@@ -47,27 +55,17 @@ struct SdnSpt {
 }
 
 impl SdnSpt {
-    fn new(env: &CentralEnv, params: &Params) -> SdnSpt {
-        let tie = match params.text("tie") {
-            "dst_tor" => Tie::DstTor,
-            "dst_host" => Tie::DstHost,
-            "pair" => Tie::Pair,
-            _ => Tie::First,
-        };
-        SdnSpt { tie, seed: env.seed }
-    }
-
     fn draw_pairs(&self, view: &NetworkView<'_>, placements: &mut Placements) {
         let dag = Dag::new(view);
         let is_live = |from, to: ClassIx| view.routes.path_count(from, to) > 0;
         let gone = |(from, to): &(_, _)| !view.routes.class_at(*to).is_some_and(|to| is_live(*from, to));
         let gone: Vec<_> = placements.splits().keys().filter(|pair| gone(pair)).copied().collect();
         gone.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
-        for (from, to) in pairs(view) {
-            let (ends, target) = (Ends { from, to }, view.routes.class_node(to));
-            let key = combine(combine(mix(self.seed), u64::from(from.0)), u64::from(target.0));
+        for ends in pairs(view) {
+            let target = dag.target(ends);
+            let key = combine(combine(mix(self.seed), u64::from(ends.from.0)), u64::from(target.0));
             let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
-            placements.split(from, target, [WeightedPath { path, weight: 1 }].into());
+            placements.split(ends.from, target, [WeightedPath { path, weight: 1 }].into());
         }
     }
 

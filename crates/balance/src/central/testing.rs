@@ -46,14 +46,8 @@ impl TestNetwork {
         }
     }
     pub fn view(&self) -> NetworkView<'_> {
-        NetworkView {
-            now: self.now,
-            topology: &self.topology,
-            alive: &self.alive,
-            routes: &self.routes,
-            load: &self.load,
-            flows: &self.flows,
-        }
+        let TestNetwork { topology, alive, routes, load, flows, now, .. } = self;
+        NetworkView { now: *now, topology, alive, routes, load, flows }
     }
     pub fn flow(&mut self, src: u32, dst: u32, rate: Option<Bandwidth>) -> FlowId {
         let (src, dst) = (HostIx(src), HostIx(dst));

@@ -104,7 +104,7 @@ impl DrivenBalancer {
 
     fn check(&self) {
         self.check_default_routes();
-        for (flow, pin) in self.placements.pins() {
+        for (flow, pin) in self.placements.pins().iter() {
             let info = self.network.flows.get(*flow).expect("the pin of a flow that has ended is gone");
             self.network.check_path(&pin.path, self.edge(info.src), self.edge(info.dst));
             assert!(pin.rate.is_none_or(|rate| rate.as_bps() > 0));

@@ -31,12 +31,12 @@
 //! - Hurts: with few long flows that leave no gaps; with traffic in one direction only; blackholes
 //!   look idle to it.
 
+use net::LinkIx;
 use net::routes::ClassIx;
-use net::{LinkIx, Time};
 
 use crate::dataplane::common::flowlets::{self, FlowletEdge, Signal};
 use crate::dataplane::common::{ALPHA, PathIndex, T_DRE, Utilisations, sensing};
-use crate::dataplane::{Arrival, Cx, Delivery, EdgeEnv, Needs, PacketView, Scale, Sensing};
+use crate::dataplane::{Cx, EdgeEnv, Needs, PacketView, Scale, Sensing};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -120,33 +120,23 @@ impl Signal for Conga {
         {
             return last;
         }
-        let mut pick = cx.rng.next_below(best_count);
-        for (path, metric) in live.iter().zip(&self.metrics) {
-            if *metric == best {
-                if pick == 0 {
-                    return *path;
-                }
-                pick -= 1;
-            }
-        }
-        live[0]
+        let mut ties = live.iter().zip(&self.metrics).filter(|(_, metric)| **metric == best);
+        ties.nth(cx.rng.next_below(best_count) as usize).map_or(live[0], |(path, _)| *path)
     }
 
-    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
-        self.remote.header(now, to)
-    }
-
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
-        self.remote.arrived(now, arrival);
-        Delivery::Pass
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        Some(&mut self.remote)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use net::Time;
+
     use super::*;
     use crate::dataplane::common::{pack, unpack};
     use crate::dataplane::testing::{Bench, arrival, needs, packet};
+    use crate::dataplane::{Arrival, Delivery};
     use crate::hash::mix;
 
     /// Gaps of exactly 100 us, ageing after 1 ms.

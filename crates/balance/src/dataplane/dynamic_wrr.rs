@@ -22,9 +22,9 @@ use net::LinkIx;
 use net::routes::ClassIx;
 
 use crate::dataplane::common::{ALPHA, PathIndex, PathLinks, START, SmoothWrr, T_DRE, sensing};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
+use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths, PortTelemetry};
 use crate::entry::Entry;
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted round robin")
     .summary("Gives new flows to the paths in turn, in proportion to their measured remaining capacity.")
@@ -38,7 +38,18 @@ pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted
         START,
     ])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
-    .edge(|env, params| Box::new(DynamicWrr::new(env, params)));
+    .edge(|env, params| {
+        let index = PathIndex::outward(env);
+        Box::new(DynamicWrr {
+            period_ps: params.scaled("period", &env.scale).as_ps().max(1),
+            links: PathLinks::new(env),
+            rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
+            weights: vec![0.0; index.total()],
+            measured: vec![NEVER; index.class_count()],
+            turns: SmoothWrr::new(index.clone(), params.text("start") == "random"),
+            index,
+        })
+    });
 
 /// Minimum weight of a path, as a share of its capacity.
 const LEAST: f64 = 0.01;
@@ -58,19 +69,6 @@ struct DynamicWrr {
 }
 
 impl DynamicWrr {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> DynamicWrr {
-        let index = PathIndex::outward(env);
-        DynamicWrr {
-            period_ps: params.scaled("period", &env.scale).as_ps().max(1),
-            links: PathLinks::new(env),
-            rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
-            weights: vec![0.0; index.total()],
-            measured: vec![NEVER; index.class_count()],
-            turns: SmoothWrr::new(index.clone(), params.text("start") == "random"),
-            index,
-        }
-    }
-
     fn measure(&mut self, ports: &dyn PortTelemetry, to: ClassIx) {
         let range = self.index.range(to);
         for (path, weight) in self.weights[range].iter_mut().enumerate() {

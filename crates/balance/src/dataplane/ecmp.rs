@@ -9,7 +9,8 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::common::at_switch;
+use crate::dataplane::{PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, Params};
@@ -58,23 +59,11 @@ fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
     combine(mix(env.seed), u64::from(env.switch.0))
 }
 
-struct Hashed<R> {
-    seed: u64,
-    /// Picks a position in the links by hash and packet.
-    rule: R,
-}
-
-fn hashed<R>(seed: u64, rule: R) -> Box<dyn SwitchBalancer>
+fn hashed<R>(seed: u64, mut rule: R) -> Box<dyn SwitchBalancer>
 where
     R: FnMut(u64, &PacketView, &[LinkIx]) -> usize + Send + 'static,
 {
-    Box::new(Hashed { seed, rule })
-}
-
-impl<R: FnMut(u64, &PacketView, &[LinkIx]) -> usize + Send> SwitchBalancer for Hashed<R> {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        (self.rule)(mix(packet.hash ^ self.seed), packet, members.links)
-    }
+    at_switch(move |_, packet, links| rule(mix(packet.hash ^ seed), packet, links))
 }
 
 fn modulo(hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {

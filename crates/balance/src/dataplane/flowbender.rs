@@ -25,7 +25,7 @@ use net::RandomStream;
 use crate::dataplane::common::{FlowTable, Rounds};
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("flowbender", "FlowBender")
     .summary(
@@ -51,7 +51,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("flowbender", "FlowBender")
             .doc("The value after a move: the next one, or any other drawn at random."),
     ])
     .example("flowbender:next=random")
-    .host(|_, params| Box::new(FlowBender::new(params)));
+    .host(|_, params| {
+        Box::new(FlowBender {
+            threshold: params.number("threshold"),
+            rounds: params.count("rounds") as u32,
+            jitter: params.count("jitter") as u32,
+            value_count: 1 << params.count("bits"),
+            is_random: params.text("next") == "random",
+            flows: FlowTable::new(),
+        })
+    });
 
 struct FlowBender {
     threshold: f64,
@@ -72,17 +81,6 @@ struct Flow {
 }
 
 impl FlowBender {
-    fn new(params: &Params) -> FlowBender {
-        FlowBender {
-            threshold: params.number("threshold"),
-            rounds: params.count("rounds") as u32,
-            jitter: params.count("jitter") as u32,
-            value_count: 1 << params.count("bits"),
-            is_random: params.text("next") == "random",
-            flows: FlowTable::new(),
-        }
-    }
-
     fn extra(jitter: u32, rng: &mut RandomStream) -> u32 {
         if jitter == 0 { 0 } else { rng.next_below(u64::from(jitter) + 1) as u32 }
     }

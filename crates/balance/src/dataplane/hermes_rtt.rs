@@ -17,9 +17,9 @@ use net::RandomStream;
 use net::routes::ClassIx;
 
 use crate::dataplane::common::PathIndex;
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, PathFeedback, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("hermes-rtt", "Hermes (RTT only)")
     .summary("Keeps each flow on its path while the path's round-trip time is good, else moves it to a better one.")
@@ -39,7 +39,19 @@ pub(crate) static ENTRY: Entry = Entry::declare("hermes-rtt", "Hermes (RTT only)
             .doc("Scope of measurements: each flow separately, or all flows of an edge switch."),
     ])
     .example("hermes-rtt:good=1.25")
-    .edge(|env, params| Box::new(HermesRtt::new(env, params)));
+    .edge(|env, params| {
+        let index = PathIndex::outward(env);
+        let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
+        Box::new(HermesRtt {
+            smooth: params.text("estimate") == "ewma",
+            is_per_flow: params.text("scope") == "flow",
+            paths_max: env.path_counts.iter().copied().max().map_or(1, usize::from),
+            rtt_ps: vec![UNMEASURED; index.total()],
+            good_below_ps: scaled(params.number("good")),
+            congested_from_ps: scaled(params.number("congested")),
+            index,
+        })
+    });
 
 /// RTT of a path without a measurement.
 const UNMEASURED: u64 = 0;
@@ -57,20 +69,6 @@ struct HermesRtt {
 }
 
 impl HermesRtt {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> HermesRtt {
-        let index = PathIndex::outward(env);
-        let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
-        HermesRtt {
-            smooth: params.text("estimate") == "ewma",
-            is_per_flow: params.text("scope") == "flow",
-            paths_max: env.path_counts.iter().copied().max().map_or(1, usize::from),
-            rtt_ps: vec![UNMEASURED; index.total()],
-            good_below_ps: scaled(params.number("good")),
-            congested_from_ps: scaled(params.number("congested")),
-            index,
-        }
-    }
-
     /// Returns the start of a flow's measurements of paths to `class`; grows for new flows.
     fn base(&mut self, flow: u32, class: ClassIx) -> usize {
         if !self.is_per_flow {

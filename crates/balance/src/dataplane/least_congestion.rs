@@ -13,8 +13,8 @@
 //! - Hurts: when many flows begin together, since all take the path that was idle before; flows
 //!   never move afterwards.
 
-use crate::dataplane::common::{ALPHA, PathLinks, T_DRE, least, sensing};
-use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
+use crate::dataplane::common::{ALPHA, PathLinks, T_DRE, at_start, least, sensing};
+use crate::dataplane::{EdgeHooks, Needs};
 use crate::entry::Entry;
 
 pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least congestion")
@@ -23,24 +23,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least conge
     .senses("utilisation of every link of a path")
     .params(&[T_DRE, ALPHA])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
-    .edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) }));
-
-struct LeastCongestion {
-    links: PathLinks,
-}
-
-impl EdgeBalancer for LeastCongestion {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        if let Some(current) = paths.current {
-            return current;
-        }
-        let busiest = |path: u16| {
-            let links = self.links.of(packet.to, path).iter();
-            links.map(|link| cx.ports.utilisation(*link)).fold(0.0, f64::max)
-        };
-        least(cx.rng, paths.live.iter().map(|path| (busiest(*path), *path))).unwrap_or(paths.live[0])
-    }
-}
+    .edge(|env, _| {
+        let links = PathLinks::new(env);
+        at_start(EdgeHooks::default(), move |cx, packet, paths| {
+            let busiest = |path: u16| {
+                let links = links.of(packet.to, path).iter();
+                links.map(|link| cx.ports.utilisation(*link)).fold(0.0, f64::max)
+            };
+            least(cx.rng, paths.live.iter().map(|path| (busiest(*path), *path))).unwrap_or(paths.live[0])
+        })
+    });
 
 #[cfg(test)]
 mod tests {

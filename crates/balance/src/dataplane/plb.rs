@@ -26,9 +26,9 @@
 use net::{RandomStream, Time};
 
 use crate::dataplane::common::{FlowTable, Rounds};
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
     .summary("Hosts draw a new flow label after several congested round trips, earlier if nothing is in flight.")
@@ -46,7 +46,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
             .doc("No moves for congestion for one to two times this after a timeout; Linux: 60s."),
     ])
     .example("plb:forced=4,idle=1")
-    .host(|env, params| Box::new(Plb::new(env, params)));
+    .host(|env, params| {
+        Box::new(Plb {
+            threshold: params.number("threshold"),
+            idle: params.count("idle") as u8,
+            forced: params.count("forced") as u8,
+            suspend: params.scaled("suspend", &env.scale),
+            flows: FlowTable::new(),
+        })
+    });
 
 /// Number of entropy values to draw from.
 const LABELS: u64 = 65_535;
@@ -66,18 +74,6 @@ struct Flow {
     congested: u8,
     rounds: Rounds,
     suspended_until: Time,
-}
-
-impl Plb {
-    fn new(env: &HostEnv, params: &Params) -> Plb {
-        Plb {
-            threshold: params.number("threshold"),
-            idle: params.count("idle") as u8,
-            forced: params.count("forced") as u8,
-            suspend: params.scaled("suspend", &env.scale),
-            flows: FlowTable::new(),
-        }
-    }
 }
 
 impl Flow {

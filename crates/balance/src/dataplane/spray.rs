@@ -5,22 +5,14 @@
 //! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers
 //!   take gaps for losses.
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::dataplane::common::at_switch;
 use crate::entry::{Entry, Granularity};
 
 pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
     .summary("Sends every packet to an equal-cost next hop drawn at random.")
     .source("P03 RPS; INFOCOM 2013; F2, F3")
     .granularity(Granularity::Packet)
-    .switch(|_, _| Box::new(Spray));
-
-struct Spray;
-
-impl SwitchBalancer for Spray {
-    fn choose(&mut self, cx: &mut Cx<'_>, _: &PacketView, members: NextHops<'_>) -> usize {
-        cx.rng.next_below(members.links.len() as u64) as usize
-    }
-}
+    .switch(|_, _| at_switch(|cx, _, links| cx.rng.next_below(links.len() as u64) as usize));
 
 #[cfg(test)]
 mod tests {

@@ -22,10 +22,10 @@
 use net::Time;
 
 use crate::dataplane::common::FlowTable;
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, Paths};
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("tinyflow", "TinyFlow")
     .summary("Moves sampled elephants to another random path every 10 KB and hashes all other flows.")
@@ -40,7 +40,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("tinyflow", "TinyFlow")
         ),
         Param::count("piece", 1..=1 << 30, "10000").unit("bytes").doc("Bytes after which an elephant moves."),
     ])
-    .edge(|env, params| Box::new(TinyFlow::new(env, params)));
+    .edge(|env, params| {
+        Box::new(TinyFlow {
+            seed: mix(env.seed),
+            probability: params.number("p"),
+            window: params.scaled("window", &env.scale),
+            piece_bytes: params.count("piece") as u32,
+            flows: FlowTable::new(),
+        })
+    });
 
 struct TinyFlow {
     seed: u64,
@@ -59,22 +67,6 @@ enum Flow {
     Sampled(Time),
     /// Bytes of the current piece.
     Elephant(u32),
-}
-
-impl TinyFlow {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> TinyFlow {
-        TinyFlow {
-            seed: mix(env.seed),
-            probability: params.number("p"),
-            window: params.scaled("window", &env.scale),
-            piece_bytes: params.count("piece") as u32,
-            flows: FlowTable::new(),
-        }
-    }
-
-    fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        cx.rng.next_f64() < self.probability
-    }
 }
 
 fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
@@ -101,7 +93,7 @@ impl EdgeBalancer for TinyFlow {
             },
             (flow, current) => {
                 let flow = match flow {
-                    mouse if !self.is_sampled(cx) => mouse,
+                    mouse if cx.rng.next_f64() >= self.probability => mouse,
                     Flow::Sampled(last) if cx.now.saturating_sub(last) <= self.window => Flow::Elephant(0),
                     _ => Flow::Sampled(cx.now),
                 };

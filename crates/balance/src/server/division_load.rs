@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use net::{FiveTuple, Time};
 
 use crate::entry::Entry;
-use crate::params::{Param, Params};
+use crate::params::Param;
 use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
@@ -35,7 +35,18 @@ pub(crate) static ENTRY: Entry = Entry::declare("division-load", "Division by lo
     .source("S03 Load; F4")
     .senses("bytes of each member as counted")
     .params(&[PATH, HTP, DIRECTION, LOAD, SIZE])
-    .server(|_, params| ServerFirst::boxed(Division::new(params), params));
+    .server(|_, params| {
+        let load = match params.text(LOAD.name) {
+            "rate" => Load::Rate,
+            "inflight" => Load::Inflight,
+            _ => Load::Bytes,
+        };
+        let first_size = params.count(SIZE.name);
+        let division = Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() };
+        ServerFirst::boxed(NEEDS, params, division)
+    });
+
+const NEEDS: ServerNeeds = ServerNeeds { bytes: true, ..ServerNeeds::NONE };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
@@ -64,16 +75,6 @@ struct Division {
 }
 
 impl Division {
-    fn new(params: &Params) -> Division {
-        let load = match params.text(LOAD.name) {
-            "rate" => Load::Rate,
-            "inflight" => Load::Inflight,
-            _ => Load::Bytes,
-        };
-        let first_size = params.count(SIZE.name);
-        Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() }
-    }
-
     fn load_of(&self, member: &Member) -> f64 {
         let counted = member.stats.bytes.unwrap_or(0);
         let record = self.records.get(&member.id);
@@ -94,8 +95,6 @@ impl Division {
 }
 
 impl Picker for Division {
-    const NEEDS: ServerNeeds = ServerNeeds { bytes: true, ..ServerNeeds::NONE };
-
     fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
         least(pending.candidates, |member| self.load_of(member) / f64::from(member.weight))
     }

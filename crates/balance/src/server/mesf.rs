@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use net::Time;
 
 use crate::entry::Entry;
-use crate::params::{Param, Params};
-use crate::server::common::{Connections, DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
 use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds};
 
 const IDLE_W: Param = Param::number("idle_w", 0.0..=100_000.0, "100").unit("W").doc("Power of an idle server.");
@@ -44,22 +44,21 @@ pub(crate) static ENTRY: Entry = Entry::declare("mesf", "MESF")
     .source("S05 most efficient server first")
     .senses("connections it placed, corrected by reports; cores")
     .params(&[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE])
-    .server(|_, params| ServerFirst::boxed(Mesf::new(params), params));
+    .server(|_, params| {
+        let mesf = Mesf {
+            idle_w: params.number(IDLE_W.name),
+            core_w: params.number(CORE_W.name),
+            slots_per_core: params.count(SLOTS.name) as f64,
+            deadline: Some(params.duration(DEADLINE.name)).filter(|deadline| *deadline > Time::ZERO),
+            responses: BTreeMap::new(),
+        };
+        ServerFirst::boxed(ServerNeeds::REPORTS, params, mesf)
+    });
 
-/// The power model of a server.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PowerModel {
-    /// Power of an idle server, watts.
-    pub idle_w: f64,
-    /// Additional power of a fully used core, watts.
-    pub core_w: f64,
-}
-
-impl PowerModel {
-    /// Returns watts with `cores` cores at utilisation `u`, 0 to 1: `P_idle + (P_max - P_idle) u`.
-    pub fn power_w(&self, cores: f64, u: f64) -> f64 {
-        self.idle_w + cores * self.core_w * u
-    }
+/// Returns the watts of a server with `cores` cores, each of `core_w` watts more if fully used, at
+/// utilisation `u`, 0 to 1: `P_idle + (P_max - P_idle) u`.
+fn power_w(idle_w: f64, core_w: f64, cores: f64, u: f64) -> f64 {
+    idle_w + cores * core_w * u
 }
 
 /// Last reported response time of a member, and its number of connections at that time.
@@ -70,22 +69,14 @@ struct Response {
 }
 
 struct Mesf {
-    power: PowerModel,
+    idle_w: f64,
+    core_w: f64,
     slots_per_core: f64,
     deadline: Option<Time>,
     responses: BTreeMap<MemberId, Response>,
 }
 
 impl Mesf {
-    fn new(params: &Params) -> Mesf {
-        Mesf {
-            power: PowerModel { idle_w: params.number(IDLE_W.name), core_w: params.number(CORE_W.name) },
-            slots_per_core: params.count(SLOTS.name) as f64,
-            deadline: Some(params.duration(DEADLINE.name)).filter(|deadline| *deadline > Time::ZERO),
-            responses: BTreeMap::new(),
-        }
-    }
-
     fn slots(&self, member: &Member) -> f64 {
         self.slots_per_core * member.stats.core_count()
     }
@@ -106,14 +97,12 @@ impl Mesf {
     /// tasks take equally long; then utilisation, highest first. The unit is billionths, for a
     /// total order.
     fn rank(&self, member: &Member, connections: u32) -> (u64, Reverse<u64>) {
-        let per_slot = self.power.power_w(member.stats.core_count(), 1.0) / self.slots(member);
+        let per_slot = power_w(self.idle_w, self.core_w, member.stats.core_count(), 1.0) / self.slots(member);
         ((per_slot * 1e9) as u64, Reverse((self.fill(member, connections) * 1e9) as u64))
     }
 }
 
 impl Picker for Mesf {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
     fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
         let held = |member: &Member| pending.connections.of(member.id);
         let has_slot = |member: &Member| f64::from(held(member)) + 1.0 <= self.slots(member);
@@ -124,16 +113,11 @@ impl Picker for Mesf {
         best.map_or_else(emptiest, |(position, _)| position)
     }
 
-    fn reported(&mut self, member: &Member, connections: &Connections) {
+    fn reported(&mut self, member: &Member, connections: u32) {
         match member.stats.response {
-            Some(time) => {
-                let connections = connections.of(member.id);
-                self.responses.insert(member.id, Response { time, connections });
-            }
-            None => {
-                self.responses.remove(&member.id);
-            }
-        }
+            Some(time) => self.responses.insert(member.id, Response { time, connections }),
+            None => self.responses.remove(&member.id),
+        };
     }
 
     fn pool_changed(&mut self, pool: &Pool) {
@@ -187,7 +171,6 @@ mod tests {
 
     #[test]
     fn power_grows_from_idle_to_full() {
-        let model = PowerModel { idle_w: 100.0, core_w: 25.0 };
-        assert_eq!([0.0, 0.5, 1.0].map(|u| model.power_w(4.0, u)), [100.0, 150.0, 200.0]);
+        assert_eq!([0.0, 0.5, 1.0].map(|u| power_w(100.0, 25.0, 4.0, u)), [100.0, 150.0, 200.0]);
     }
 }

@@ -13,9 +13,9 @@
 
 use crate::entry::Entry;
 use crate::hash;
-use crate::params::{Param, Params};
+use crate::params::Param;
 use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, position, shares};
-use crate::server::{MemberId, Pool, ServerCx};
+use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
 const POINTS: Param =
     Param::count("points", 1..=10_000, "100").doc("Number of points of the heaviest member on the ring.");
@@ -28,7 +28,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("ring-hash", "Ring hash")
     .source("S06 ring; Karger et al., STOC 1997")
     .senses("weights")
     .params(&[PATH, HTP, DIRECTION, POINTS, KEY])
-    .server(|_, params| ServerFirst::boxed(Ring::new(params), params));
+    .server(|_, params| {
+        let points = params.count(POINTS.name);
+        let ring = Ring { key: Key::new(params), points, shares: Shares::new(), ring: Vec::new() };
+        ServerFirst::boxed(ServerNeeds::NONE, params, ring)
+    });
 
 struct Ring {
     key: Key,
@@ -39,10 +43,6 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(params: &Params) -> Ring {
-        Ring { key: Key::new(params), points: params.count(POINTS.name), shares: Shares::new(), ring: Vec::new() }
-    }
-
     fn refresh(&mut self, pool: &Pool) {
         if self.shares.iter().copied().eq(shares(pool)) {
             return;

@@ -18,8 +18,8 @@
 use std::collections::BTreeMap;
 
 use crate::entry::Entry;
-use crate::params::{Param, Params};
-use crate::server::common::{Connections, DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
 use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds};
 
 const IMPACT: Param = Param::number("impact", 0.0..=100.0, "0.5")
@@ -34,7 +34,10 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-cpu", "Least CPU")
     .source("S01 CPU; F1 (MALOB algorithm 3)")
     .senses("reported CPU and connections")
     .params(&[PATH, HTP, DIRECTION, IMPACT])
-    .server(|_, params| ServerFirst::boxed(LeastCpu::new(params), params));
+    .server(|_, params| {
+        let first_impact = params.number(IMPACT.name) / 100.0;
+        ServerFirst::boxed(ServerNeeds::REPORTS, params, LeastCpu { first_impact, estimates: BTreeMap::new() })
+    });
 
 #[derive(Clone, Copy)]
 struct Estimate {
@@ -48,10 +51,6 @@ struct LeastCpu {
 }
 
 impl LeastCpu {
-    fn new(params: &Params) -> LeastCpu {
-        LeastCpu { first_impact: params.number(IMPACT.name) / 100.0, estimates: BTreeMap::new() }
-    }
-
     fn estimate(&mut self, member: MemberId) -> &mut Estimate {
         if !self.estimates.contains_key(&member) {
             let sum: f64 = self.estimates.values().map(|estimate| estimate.cpu).sum();
@@ -60,23 +59,9 @@ impl LeastCpu {
         }
         self.estimates.get_mut(&member).expect("inserted above")
     }
-
-    fn learn(&mut self, member: &Member) {
-        let Some(cpu) = member.stats.cpu else {
-            self.estimates.remove(&member.id); // The report has expired or is missing: the member has no estimate.
-            return;
-        };
-        let estimate = self.estimate(member.id);
-        estimate.cpu = cpu;
-        if let Some(connections) = member.stats.connections.filter(|count| *count > 0 && cpu > BUSY) {
-            estimate.impact = cpu / f64::from(connections);
-        }
-    }
 }
 
 impl Picker for LeastCpu {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
     fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
         let chosen = least(pending.candidates, |member| {
             let estimate = self.estimate(member.id);
@@ -87,15 +72,23 @@ impl Picker for LeastCpu {
         chosen
     }
 
-    fn reported(&mut self, member: &Member, _: &Connections) {
-        self.learn(member);
+    fn reported(&mut self, member: &Member, _: u32) {
+        let Some(cpu) = member.stats.cpu else {
+            self.estimates.remove(&member.id); // The report has expired or is missing: the member has no estimate.
+            return;
+        };
+        let estimate = self.estimate(member.id);
+        estimate.cpu = cpu;
+        if let Some(connections) = member.stats.connections.filter(|count| *count > 0 && cpu > BUSY) {
+            estimate.impact = cpu / f64::from(connections);
+        }
     }
 
     fn pool_changed(&mut self, pool: &Pool) {
         self.estimates.retain(|member, _| pool.get(*member).is_some());
         for member in pool.members() {
             if !self.estimates.contains_key(&member.id) {
-                self.learn(member);
+                self.reported(member, 0);
             }
         }
     }

@@ -29,17 +29,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-dwrr", "Dynamic weighted
     .source("S04 DWRR")
     .senses("reported CPU, connections or response times")
     .params(&[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR])
-    .server(|_, params| ServerFirst::boxed(Dynamic::new(params), params));
-
-#[derive(Clone, Copy)]
-enum Load {
-    Cpu,
-    Connections,
-    Response,
-}
+    .server(|_, params| {
+        let load_of: fn(&ServerStats) -> Option<f64> = match params.text(LOAD.name) {
+            "connections" => |stats| stats.connections.map(|count| f64::from(count) / stats.core_count()),
+            "response" => |stats| stats.response.map(|response| response.as_s_f64()),
+            _ => |stats| stats.cpu,
+        };
+        let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
+        let dynamic =
+            Dynamic { load_of, floor, period, refreshed: None, weights: BTreeMap::new(), turns: SmoothWrr::default() };
+        ServerFirst::boxed(ServerNeeds::REPORTS, params, dynamic)
+    });
 
 struct Dynamic {
-    load: Load,
+    load_of: fn(&ServerStats) -> Option<f64>,
     floor: f64,
     period: Time,
     refreshed: Option<Time>,
@@ -48,26 +51,8 @@ struct Dynamic {
 }
 
 impl Dynamic {
-    fn new(params: &crate::Params) -> Dynamic {
-        let load = match params.text(LOAD.name) {
-            "connections" => Load::Connections,
-            "response" => Load::Response,
-            _ => Load::Cpu,
-        };
-        let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
-        Dynamic { load, floor, period, refreshed: None, weights: BTreeMap::new(), turns: SmoothWrr::default() }
-    }
-
-    fn load_of(&self, stats: &ServerStats) -> Option<f64> {
-        match self.load {
-            Load::Cpu => stats.cpu,
-            Load::Connections => stats.connections.map(|connections| f64::from(connections) / stats.core_count()),
-            Load::Response => stats.response.map(|response| response.as_s_f64()),
-        }
-    }
-
     fn refresh(&mut self, pool: &Pool) {
-        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| self.load_of(&member.stats)).collect();
+        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| (self.load_of)(&member.stats)).collect();
         let known = loads.iter().flatten();
         let (count, sum) = known.clone().fold((0.0, 0.0), |(count, sum), load| (count + 1.0, sum + load));
         let greatest = known.copied().fold(0.0, f64::max);
@@ -82,8 +67,6 @@ impl Dynamic {
 }
 
 impl Picker for Dynamic {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
     fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
         let Pending { request, pool, candidates, .. } = *pending;
         let is_due = self.refreshed.is_none_or(|last| request.at >= last.saturating_add(self.period));

@@ -9,25 +9,19 @@
 //! - Hurts: where similar connections cause different loads.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
-use crate::server::{ServerCx, ServerNeeds};
+use crate::server::ServerNeeds;
+use crate::server::common::{DIRECTION, HTP, PATH, by_rule, least};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-lc", "Least connections")
     .summary("Gives each request to the member with the fewest connections per weight.")
     .source("S01 LC, S04; F1")
     .senses("connections it placed, corrected by reports")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| ServerFirst::boxed(LeastConnections, params));
-
-struct LeastConnections;
-
-impl Picker for LeastConnections {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
-        least(pending.candidates, |member| pending.connections.per_weight(member))
-    }
-}
+    .server(|_, params| {
+        by_rule(ServerNeeds::REPORTS, params, |_, pending| {
+            least(pending.candidates, |member| pending.connections.per_weight(member))
+        })
+    });
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,8 @@
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
-use crate::server::{ServerCx, ServerNeeds};
+use crate::server::ServerNeeds;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, by_rule, least};
 
 const BY: Param = Param::choice("by", &["cores", "time"], "cores")
     .doc("Measure of load: connections per core, or connections times response time.");
@@ -23,28 +23,19 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-least-loaded", "Least lo
     .source("S04 least loaded")
     .senses("connections, cores or response times")
     .params(&[PATH, HTP, DIRECTION, BY])
-    .server(|_, params| ServerFirst::boxed(LeastLoaded { is_by_time: params.text(BY.name) == "time" }, params));
-
-struct LeastLoaded {
-    is_by_time: bool,
-}
-
-impl Picker for LeastLoaded {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
-        let Pending { candidates, connections, .. } = *pending;
-        if !self.is_by_time {
-            return least(candidates, |member| connections.per_weight(member) / member.stats.core_count());
-        }
-        let known = candidates.iter().filter_map(|member| member.stats.response);
-        let fastest = known.min().map_or(1.0, |response| response.as_s_f64());
-        least(candidates, |member| {
-            let response = member.stats.response.map_or(fastest, |response| response.as_s_f64());
-            response * connections.per_weight(member)
-        })
-    }
-}
+    .server(|_, params| match params.text(BY.name) {
+        "time" => by_rule(ServerNeeds::REPORTS, params, |_, pending| {
+            let known = pending.candidates.iter().filter_map(|member| member.stats.response);
+            let fastest = known.min().map_or(1.0, |response| response.as_s_f64());
+            least(pending.candidates, |member| {
+                let response = member.stats.response.map_or(fastest, |response| response.as_s_f64());
+                response * pending.connections.per_weight(member)
+            })
+        }),
+        _ => by_rule(ServerNeeds::REPORTS, params, |_, Pending { candidates, connections, .. }| {
+            least(candidates, |member| connections.per_weight(member) / member.stats.core_count())
+        }),
+    });
 
 #[cfg(test)]
 mod tests {

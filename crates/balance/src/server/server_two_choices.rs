@@ -8,7 +8,7 @@
 //! - Hurts: where connections cause different loads.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, by_rule};
 use crate::server::{ServerCx, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-two-choices", "Two choices (servers)")
@@ -16,25 +16,19 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-two-choices", "Two choic
     .source("S04 power of two choices; Mitzenmacher, IEEE TPDS 2001")
     .senses("connections it placed, corrected by reports")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| ServerFirst::boxed(TwoChoices, params));
+    .server(|_, params| by_rule(ServerNeeds::REPORTS, params, choose));
 
-struct TwoChoices;
-
-impl Picker for TwoChoices {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
-
-    fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
-        let count = pending.candidates.len() as u64;
-        if count == 1 {
-            return 0;
-        }
-        let first = cx.rng.next_below(count) as usize;
-        // A different one: draws from the first one's position on are shifted by one.
-        let other = cx.rng.next_below(count - 1) as usize;
-        let second = other + usize::from(other >= first);
-        let load = |position: usize| pending.connections.per_weight(pending.candidates[position]);
-        if load(second) < load(first) { second } else { first }
+fn choose(cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+    let count = pending.candidates.len() as u64;
+    if count == 1 {
+        return 0;
     }
+    let first = cx.rng.next_below(count) as usize;
+    // A different one: draws from the first one's position on are shifted by one.
+    let other = cx.rng.next_below(count - 1) as usize;
+    let second = other + usize::from(other >= first);
+    let load = |position: usize| pending.connections.per_weight(pending.candidates[position]);
+    if load(second) < load(first) { second } else { first }
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@
 
 use crate::entry::Entry;
 use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr};
-use crate::server::{Pool, ServerCx};
+use crate::server::{Pool, ServerCx, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-wrr", "Weighted round robin (servers)")
     .summary("Gives requests to the members in turn, in proportion to their weights.")
     .source("S04 WRR (smooth, as nginx has it); S03 Round robin, weighted")
     .senses("weights")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| ServerFirst::boxed(Weighted(SmoothWrr::default()), params));
+    .server(|_, params| ServerFirst::boxed(ServerNeeds::NONE, params, Weighted(SmoothWrr::default())));
 
 struct Weighted(SmoothWrr);
 

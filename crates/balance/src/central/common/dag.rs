@@ -264,8 +264,7 @@ mod tests {
             let widths: Vec<f64> = view.topology.links().iter().map(|_| rng.next_below(4) as f64 - 1.0).collect();
             let width = |path: &Path| path.iter().map(|link| widths[link.ix()]).fold(f64::INFINITY, f64::min);
             let mut search = Search::default();
-            for (from, to) in pairs(&view) {
-                let ends = Ends { from, to };
+            for ends in pairs(&view) {
                 let paths = listed(dag, ends);
                 for (rank, path) in paths.iter().enumerate() {
                     prop_assert_eq!(dag.rank_of(ends, path), Some(rank as u32));
@@ -297,8 +296,7 @@ mod tests {
         let network = TestNetwork::new("fat-tree:k=4");
         let view = network.view();
         let dag = Dag::new(&view);
-        let (from, to) = pairs(&view).find(|(from, to)| view.routes.path_count(*from, *to) == 4).expect("another pod");
-        let ends = Ends { from, to };
+        let ends = pairs(&view).find(|ends| dag.path_count(*ends) == 4).expect("another pod");
         // Three of four paths fit: two over one aggregation switch, one over the other.
         let narrow = dag.path(ends, 3)[1];
         let mut rng = RandomStream::new(1, "ties");

@@ -137,8 +137,8 @@ mod tests {
             first_fit.begin(&view);
             let mut refused = 0;
             for nth in 0..200 {
-                let (from, to) = all[rng.next_below(all.len() as u64) as usize];
-                let (ends, rate) = (Ends { from, to }, least * [0.1, 0.25, 0.25, 1.0][rng.next_below(4) as usize]);
+                let ends = all[rng.next_below(all.len() as u64) as usize];
+                let rate = least * [0.1, 0.25, 0.25, 1.0][rng.next_below(4) as usize];
                 let expected = search.first_fit(dag, ends, 0, |link| rate <= room[link.ix()]).then(|| search.found());
                 if nth < 5 {
                     // Flows that already have their paths.

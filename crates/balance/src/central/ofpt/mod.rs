@@ -162,7 +162,7 @@ impl Ofpt {
     /// Returns the link lengths for the present pins; other counted traffic is background.
     fn lengths_of_pins(&self, view: &NetworkView<'_>, placements: &Placements) -> LinkLengths {
         let mut pinned = vec![0.0; view.topology.links().len()];
-        for (flow, pin) in placements.pins() {
+        for (flow, pin) in placements.pins().iter() {
             let rate = view.flows.get(*flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
             pin.path.iter().for_each(|link| pinned[link.ix()] += rate);
         }

@@ -55,8 +55,8 @@ fn instance(network: &TestNetwork, rng: &mut RandomStream) -> (Vec<f64>, Vec<Com
     let capacity = network.topology.links().iter().map(|_| 1.0 + rng.next_below(8) as f64).collect();
     let all: Vec<_> = pairs(&network.view()).collect();
     let commodities = (0..1 + rng.next_below(8)).map(|_| {
-        let (from, to) = all[rng.next_below(all.len() as u64) as usize];
-        Commodity { ends: Ends { from, to }, demand: 1.0 + rng.next_below(12) as f64 }
+        let ends = all[rng.next_below(all.len() as u64) as usize];
+        Commodity { ends, demand: 1.0 + rng.next_below(12) as f64 }
     });
     (capacity, commodities.collect())
 }
@@ -88,8 +88,7 @@ fn empty_commodities_and_zero_capacity_give_zero_flow() {
     let view = network.view();
     let links = network.topology.links().len();
     assert!(max_flow(Dag::new(&view), &vec![1.0; links], &[], 0.1).is_empty());
-    let (from, to) = pairs(&view).next().unwrap();
-    let commodity = Commodity { ends: Ends { from, to }, demand: 1.0 };
+    let commodity = Commodity { ends: pairs(&view).next().unwrap(), demand: 1.0 };
     assert_eq!(max_flow(Dag::new(&view), &vec![0.0; links], &[commodity], 0.1), [0.0]);
 }
 

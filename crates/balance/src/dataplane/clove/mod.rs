@@ -87,10 +87,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("clove", "CLOVE")
         _ => Needs::default(),
     })
     .edge(|env, params| match params.text("signal") {
-        "int" => {
-            let utilisations = Utilisations::new(env, params.scaled("ageing", &env.scale));
-            FlowletEdge::boxed(env, params, Int(utilisations))
-        }
+        "int" => FlowletEdge::boxed(env, params, Int(Utilisations::new(env, params.scaled("ageing", &env.scale)))),
         "ecn" => FlowletEdge::boxed(env, params, Ecn::new(env, params)),
         _ => FlowletEdge::boxed(env, params, Oblivious),
     });
@@ -115,13 +112,8 @@ impl Signal for Int {
         least(cx.rng, live.iter().map(|path| (utilisation(*path), *path))).unwrap_or(live[0])
     }
 
-    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
-        self.0.header(now, to)
-    }
-
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
-        self.0.arrived(now, arrival);
-        Delivery::Pass
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        Some(&mut self.0)
     }
 }
 

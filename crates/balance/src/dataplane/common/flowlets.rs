@@ -13,6 +13,7 @@
 use net::Time;
 use net::routes::ClassIx;
 
+use super::Utilisations;
 use super::paths::is_live;
 use crate::dataplane::{Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths, Scale};
 use crate::hash::{mix, reduce};
@@ -173,12 +174,19 @@ pub trait Signal: Send {
     fn has_overlay(&self) -> bool {
         true
     }
+    /// Returns the utilisations that headers carry, if they carry nothing else.
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        None
+    }
     /// Returns the header of a packet to `to`.
-    fn header(&mut self, _now: Time, _to: ClassIx) -> u32 {
-        0
+    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
+        self.utilisations().map_or(0, |utilisations| utilisations.header(now, to))
     }
     /// Handles a packet with a header.
-    fn arrived(&mut self, _now: Time, _arrival: &Arrival) -> Delivery {
+    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
+        if let Some(utilisations) = self.utilisations() {
+            utilisations.arrived(now, arrival);
+        }
         Delivery::Pass
     }
 }

@@ -1,5 +1,7 @@
 //! State per path in arrays, and the links of every path.
 
+use std::collections::BTreeMap;
+
 use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, Routes, Time, Topology};
 
@@ -24,6 +26,18 @@ pub fn rank_of(topology: &Topology, routes: &Routes, from: NodeIx, to: ClassIx, 
         at = topology.link(*link).to;
     }
     (at == routes.class_node(to)).then_some(rank)
+}
+
+/// Stores equal values once: returns the number of each value, and the values by number.
+pub fn distinct<T: Ord + Clone>(values: impl Iterator<Item = T>) -> (Vec<u32>, Vec<T>) {
+    let (mut known, mut distinct) = (BTreeMap::new(), Vec::new());
+    let number = |value: T| {
+        *known.entry(value).or_insert_with_key(|value| {
+            distinct.push(value.clone());
+            distinct.len() as u32 - 1
+        })
+    };
+    (values.map(number).collect(), distinct)
 }
 
 /// Returns the time that `bytes` bytes take over an empty link: delay and transmission.

@@ -4,10 +4,13 @@ use net::{HostIx, Time};
 
 use crate::dataplane::EdgeEnv;
 
-/// Suspicions by pair of a host here and any host.
+/// A host here and the host it sends to.
+pub(super) type Pair = (HostIx, HostIx);
+
+/// Suspicions by pair and path.
 pub(super) struct Holes {
-    /// Number of each host among those of this edge; [`ELSEWHERE`] for others.
-    local: Vec<u16>,
+    /// Whether each host is one of this edge.
+    is_here: Vec<bool>,
     /// Ordered by pair and path.
     suspicions: Vec<Suspicion>,
     timeouts: u64,
@@ -16,43 +19,32 @@ pub(super) struct Holes {
 
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
-    pair: u32,
+    pair: Pair,
     path: u16,
     timeouts: u64,
     /// Time until which this pair avoids the path, ps.
     hole_until: u64,
 }
 
-const ELSEWHERE: u16 = u16::MAX;
-
 impl Holes {
     /// Makes an empty table. More than `timeouts` in a row make a hole for `failed_for_ps`.
     pub(super) fn new(env: &EdgeEnv<'_>, timeouts: u64, failed_for_ps: u64) -> Holes {
-        let mut count = 0u16;
-        let local = (0..env.topology.hosts().len() as u32)
-            .map(|host| {
-                if env.routes.class_of(HostIx(host)) != env.class || count == ELSEWHERE {
-                    return ELSEWHERE;
-                }
-                count += 1;
-                count - 1
-            })
-            .collect();
-        Holes { local, suspicions: Vec::new(), timeouts, failed_for_ps }
+        let hosts = (0..env.topology.hosts().len() as u32).map(HostIx);
+        let is_here = hosts.map(|host| env.routes.class_of(host) == env.class).collect();
+        Holes { is_here, suspicions: Vec::new(), timeouts, failed_for_ps }
     }
 
-    /// Returns the number of a pair, or `None` if the source is not a host of this edge.
-    pub(super) fn pair(&self, src: HostIx, dst: HostIx) -> Option<u32> {
-        let local = *self.local.get(src.ix()).filter(|local| **local != ELSEWHERE)?;
-        Some((usize::from(local) * self.local.len() + dst.ix()) as u32)
+    /// Returns the pair of two hosts, or `None` if the source is not a host of this edge.
+    pub(super) fn pair(&self, src: HostIx, dst: HostIx) -> Option<Pair> {
+        self.is_here.get(src.ix())?.then_some((src, dst))
     }
 
     #[inline]
-    pub(super) fn is_hole(&self, pair: u32, path: u16, now: Time) -> bool {
+    pub(super) fn is_hole(&self, pair: Pair, path: u16, now: Time) -> bool {
         self.find(pair, path).is_ok_and(|at| now.as_ps() < self.suspicions[at].hole_until)
     }
 
-    pub(super) fn timed_out(&mut self, pair: u32, path: u16, now: Time) {
+    pub(super) fn timed_out(&mut self, pair: Pair, path: u16, now: Time) {
         let at = self.find(pair, path).unwrap_or_else(|at| {
             self.suspicions.insert(at, Suspicion { pair, path, timeouts: 0, hole_until: 0 });
             at
@@ -65,14 +57,14 @@ impl Holes {
     }
 
     #[inline]
-    pub(super) fn acknowledged(&mut self, pair: u32, path: u16) {
+    pub(super) fn acknowledged(&mut self, pair: Pair, path: u16) {
         if let Ok(at) = self.find(pair, path) {
             self.suspicions.remove(at);
         }
     }
 
     /// Returns the position of a suspicion, or where it belongs.
-    fn find(&self, pair: u32, path: u16) -> Result<usize, usize> {
+    fn find(&self, pair: Pair, path: u16) -> Result<usize, usize> {
         self.suspicions.binary_search_by_key(&(pair, path), |suspicion| (suspicion.pair, suspicion.path))
     }
 }
@@ -94,7 +86,7 @@ mod tests {
             assert!(!holes.is_hole(pairs[0], path, now), "one timeout is allowed");
             holes.timed_out(pairs[0], path, now);
         }
-        let seen = |holes: &Holes, pair: u32| [0, 1, 2, 3].map(|path| holes.is_hole(pair, path, now));
+        let seen = |holes: &Holes, pair: Pair| [0, 1, 2, 3].map(|path| holes.is_hole(pair, path, now));
         assert_eq!(seen(&holes, pairs[0]), [true, true, true, false]);
         assert_eq!([seen(&holes, pairs[1]), seen(&holes, pairs[2])], [[false; 4]; 2], "other pairs know nothing of it");
         holes.acknowledged(pairs[0], 1);

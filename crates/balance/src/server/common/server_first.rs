@@ -16,9 +16,6 @@ pub struct Pending<'a> {
 }
 
 pub trait Picker: Send {
-    /// The data the rule reads.
-    const NEEDS: ServerNeeds = ServerNeeds::NONE;
-
     /// Returns the position in [`Pending::candidates`] of the member.
     fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize;
 
@@ -27,8 +24,9 @@ pub trait Picker: Send {
 
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// Handles a new report of a member, or the expiry of its last one; `connections` include it.
-    fn reported(&mut self, _member: &Member, _connections: &Connections) {}
+    /// Handles a new report of a member, or the expiry of its last one; `connections` is the number
+    /// of its connections from then on.
+    fn reported(&mut self, _member: &Member, _connections: u32) {}
 
     fn counted(&mut self, _member: &Member) {}
 
@@ -43,20 +41,39 @@ pub trait Picker: Send {
 
 /// A rule with a path picker and the numbers of connections.
 pub struct ServerFirst<P> {
+    /// The data the rule reads.
+    needs: ServerNeeds,
     picker: P,
     path: PathPicker,
     connections: Connections,
 }
 
 impl<P: Picker + 'static> ServerFirst<P> {
-    pub fn boxed(picker: P, params: &Params) -> Box<dyn ServerBalancer> {
-        Box::new(ServerFirst { picker, path: PathPicker::new(params), connections: Connections::default() })
+    pub fn boxed(needs: ServerNeeds, params: &Params, picker: P) -> Box<dyn ServerBalancer> {
+        let (path, connections) = (PathPicker::new(params), Connections::default());
+        Box::new(ServerFirst { needs, picker, path, connections })
+    }
+}
+
+/// Makes a balancer of [`Picker::choose`] alone.
+pub fn by_rule<F>(needs: ServerNeeds, params: &Params, choose: F) -> Box<dyn ServerBalancer>
+where
+    F: FnMut(&mut ServerCx<'_>, &Pending<'_>) -> usize + Send + 'static,
+{
+    ServerFirst::boxed(needs, params, Rule(choose))
+}
+
+struct Rule<F>(F);
+
+impl<F: FnMut(&mut ServerCx<'_>, &Pending<'_>) -> usize + Send> Picker for Rule<F> {
+    fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        (self.0)(cx, pending)
     }
 }
 
 impl<P: Picker> ServerBalancer for ServerFirst<P> {
     fn needs(&self) -> ServerNeeds {
-        P::NEEDS.and(self.path.needs())
+        self.needs.and(self.path.needs())
     }
 
     fn pick(
@@ -93,7 +110,7 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
 
     fn on_report(&mut self, member: &Member) {
         self.connections.reported(member);
-        self.picker.reported(member, &self.connections);
+        self.picker.reported(member, self.connections.of(member.id));
     }
 
     fn on_counters(&mut self, member: &Member) {

@@ -26,7 +26,7 @@ use net::{FiveTuple, LinkIx, NodeIx, Time, paths};
 
 use crate::central::{NetworkView, Path};
 use crate::entry::Entry;
-use crate::params::{Param, Params};
+use crate::params::Param;
 use crate::server::common::{Connections, DIRECTION, HTP, Throughput, least};
 use crate::server::{
     Choice, Ended, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds,
@@ -54,7 +54,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("lobus", "LOBUS")
     .source("S02; Plug-n-Serve, Aster*x (LOBUS)")
     .senses("latencies, capacities and load of links; reported response times, connections and cores")
     .params(&[PATHS, SIZE, SERVICE, GAIN, CHOOSE, HTP, REPLY])
-    .server(|_, params| Box::new(Lobus::new(params)));
+    .server(|_, params| {
+        Box::new(Lobus {
+            path_count: params.count(PATHS.name) as usize,
+            size: params.count(SIZE.name),
+            first_service: params.duration(SERVICE.name).as_s_f64(),
+            gain: params.number(GAIN.name),
+            is_joint: params.text(CHOOSE.name) == "joint",
+            throughput: Throughput::new(params),
+            connections: Connections::default(),
+            service: BTreeMap::new(),
+            recent: Recent::default(),
+            known: KnownPaths::default(),
+        })
+    });
 
 /// Minimum share of a link's capacity that a new connection is assumed to get.
 const LEAST_SHARE: f64 = 0.01;
@@ -166,21 +179,6 @@ fn best(offers: impl Iterator<Item = Offer>) -> Option<Offer> {
 }
 
 impl Lobus {
-    fn new(params: &Params) -> Lobus {
-        Lobus {
-            path_count: params.count(PATHS.name) as usize,
-            size: params.count(SIZE.name),
-            first_service: params.duration(SERVICE.name).as_s_f64(),
-            gain: params.number(GAIN.name),
-            is_joint: params.text(CHOOSE.name) == "joint",
-            throughput: Throughput::new(params),
-            connections: Connections::default(),
-            service: BTreeMap::new(),
-            recent: Recent::default(),
-            known: KnownPaths::default(),
-        }
-    }
-
     /// Returns the seconds a request waits for and is served by a member.
     fn wait(&self, member: &Member) -> f64 {
         let service = self.service.get(&member.id).copied().unwrap_or(self.first_service);
