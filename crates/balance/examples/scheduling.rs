@@ -163,8 +163,7 @@ impl Driven {
     fn decide(&mut self, network: &Network, flows: &FlowTable, why: DecisionTrigger) -> f64 {
         let Driven { balancer, placements, rng } = self;
         let view = &network.view(flows);
-        let ((), time) = timed(|| balancer.decide(&mut CentralCx { rng, view }, why, placements));
-        time
+        timed(|| balancer.decide(&mut CentralCx { rng, view }, why, placements)).1
     }
 }
 

@@ -21,15 +21,17 @@ pub const fn combine(hash: u64, value: u64) -> u64 {
 /// Returns the hash of a five-tuple as a switch reads it (mechanisms.md §1.1): addresses, protocol
 /// and ports. The two directions of a connection have different hashes, as on real switches.
 pub fn flow_key(src: HostIx, dst: HostIx, protocol: u8, src_port: u16, dst_port: u16) -> u64 {
-    let addresses = u64::from(src.0) << 32 | u64::from(dst.0);
-    let rest = u64::from(protocol) << 32 | u64::from(src_port) << 16 | u64::from(dst_port);
-    combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
+    key(src.0, dst.0, protocol, src_port, dst_port)
 }
 
 /// Returns the hash of a five-tuple in its direction of travel; it is the same in every instance.
 pub fn tuple_key(tuple: &FiveTuple) -> u64 {
-    let addresses = u64::from(tuple.src.to_bits()) << 32 | u64::from(tuple.dst.to_bits());
-    let rest = u64::from(tuple.protocol) << 32 | u64::from(tuple.src_port) << 16 | u64::from(tuple.dst_port);
+    key(tuple.src.to_bits(), tuple.dst.to_bits(), tuple.protocol, tuple.src_port, tuple.dst_port)
+}
+
+fn key(src: u32, dst: u32, protocol: u8, src_port: u16, dst_port: u16) -> u64 {
+    let addresses = u64::from(src) << 32 | u64::from(dst);
+    let rest = u64::from(protocol) << 32 | u64::from(src_port) << 16 | u64::from(dst_port);
     combine(mix(addresses.wrapping_add(0x9e37_79b9_7f4a_7c15)), rest)
 }
 
@@ -37,6 +39,19 @@ pub fn tuple_key(tuple: &FiveTuple) -> u64 {
 #[inline]
 pub const fn reduce(hash: u64, n: usize) -> usize {
     ((hash as u128 * n as u128) >> 64) as usize
+}
+
+/// Returns the position of the weight in which `point` lies if weights are laid end to end from 0 on;
+/// `None` for a point beyond their sum.
+#[inline]
+pub fn position_of_point(mut point: u64, weights: impl IntoIterator<Item = u64>) -> Option<usize> {
+    weights.into_iter().position(|weight| match point.checked_sub(weight) {
+        Some(rest) => {
+            point = rest;
+            false
+        }
+        None => true,
+    })
 }
 
 #[cfg(test)]

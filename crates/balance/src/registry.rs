@@ -202,6 +202,8 @@ impl Spec {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -229,9 +231,7 @@ mod tests {
 
     #[test]
     fn every_entry_is_well_formed() {
-        let mut names: Vec<&str> = all().map(|entry| entry.name).collect();
-        names.sort_unstable();
-        names.dedup();
+        let names: BTreeSet<&str> = all().map(|entry| entry.name).collect();
         assert_eq!(names.len(), all().count(), "two balancers share a name");
         assert!(CENTRAL.iter().all(|entry| entry.is_central()) && SERVER.iter().all(|entry| entry.is_server()));
         assert!(DATAPLANE.iter().all(|entry| ["dataplane", "bound"].contains(&entry.kind())));

@@ -30,7 +30,7 @@ use super::{
     Placements,
 };
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
     .summary("Places flows that have become long on the path with the largest share; flow sizes set the threshold.")
@@ -47,7 +47,21 @@ pub(crate) static ENTRY: Entry = Entry::declare("fdalb", "FDALB")
         Param::choice("capacity", &["full", "remaining"], "full")
             .doc("Capacity shared by long flows: that of the links, or the part left according to counters."),
     ])
-    .central(|_, params| Box::new(Fdalb::new(params)));
+    .central(|_, params| {
+        let min = params.count("min");
+        Box::new(Fdalb {
+            window: params.count("window") as usize,
+            min,
+            max: params.count("max").max(min),
+            is_remaining: params.text("capacity") == "remaining",
+            threshold: params.count("initial"),
+            sizes: Some(Vec::new()),
+            long_ended: 0,
+            long: Vec::new(),
+            turn: BTreeMap::new(),
+            search: Search::default(),
+        })
+    });
 
 /// Interval at which counters are read.
 const PERIOD: Time = Time::from_s(5);
@@ -69,22 +83,6 @@ struct Fdalb {
 }
 
 impl Fdalb {
-    fn new(params: &Params) -> Fdalb {
-        let min = params.count("min");
-        Fdalb {
-            window: params.count("window") as usize,
-            min,
-            max: params.count("max").max(min),
-            is_remaining: params.text("capacity") == "remaining",
-            threshold: params.count("initial"),
-            sizes: Some(Vec::new()),
-            long_ended: 0,
-            long: Vec::new(),
-            turn: BTreeMap::new(),
-            search: Search::default(),
-        }
-    }
-
     fn is_long(&self, info: &FlowInfo) -> bool {
         info.size.unwrap_or(0).max(info.bytes) > self.threshold
     }
@@ -195,7 +193,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{DrivenBalancer, TestNetwork};
+    use crate::central::testing::DrivenBalancer;
 
     #[test]
     fn the_whisker_by_hand() {
@@ -206,34 +204,21 @@ mod tests {
         assert_eq!(whisker(&mut [7; 9]), 7);
     }
 
-    fn long_flow(network: &mut TestNetwork, driven: &mut DrivenBalancer, src: u32, dst: u32, bytes: u64) -> FlowId {
-        let flow = network.flow(src, dst, None);
-        network.flows.get_mut(flow).unwrap().bytes = bytes;
-        driven.decide(network, DecisionTrigger::FlowStarted(flow));
-        flow
-    }
-
-    fn end(network: &mut TestNetwork, driven: &mut DrivenBalancer, flow: FlowId) {
-        driven.decide(network, DecisionTrigger::FlowEnded(flow));
-        network.flows.remove(flow);
-    }
-
     #[test]
     fn the_threshold_is_learned_and_learned_again() {
-        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-        let mut driven = DrivenBalancer::new("fdalb:window=8", 1, &network);
+        let mut driven = DrivenBalancer::new("fdalb:window=8", 1, "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
         assert_eq!(driven.placements.report_threshold_bytes(), 0, "all are reported");
         for kilobytes in [80, 10, 70, 20, 60, 30, 50, 40] {
-            let flow = long_flow(&mut network, &mut driven, 0, 2, kilobytes * 1000);
+            let flow = driven.start(0, 2, kilobytes * 1000);
             assert_eq!(driven.placements.pin_of(flow), None, "below the initial threshold");
-            end(&mut network, &mut driven, flow);
+            driven.end(flow);
         }
         assert_eq!(driven.placements.report_threshold_bytes(), 125_000);
         for _ in 0..8 {
             assert_eq!(driven.placements.report_threshold_bytes(), 125_000);
-            let flow = long_flow(&mut network, &mut driven, 0, 2, 125_001);
+            let flow = driven.start(0, 2, 125_001);
             assert!(driven.placements.pin_of(flow).is_some());
-            end(&mut network, &mut driven, flow);
+            driven.end(flow);
         }
         assert_eq!(driven.placements.report_threshold_bytes(), 0);
     }
@@ -241,11 +226,10 @@ mod tests {
     #[test]
     fn the_threshold_is_clamped() {
         for (bytes, expected) in [(100, 10_000), (50_000_000, 1_000_000)] {
-            let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-            let mut driven = DrivenBalancer::new("fdalb:window=4", 1, &network);
+            let mut driven = DrivenBalancer::new("fdalb:window=4", 1, "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
             for _ in 0..4 {
-                let flow = long_flow(&mut network, &mut driven, 0, 2, bytes);
-                end(&mut network, &mut driven, flow);
+                let flow = driven.start(0, 2, bytes);
+                driven.end(flow);
             }
             assert_eq!(driven.placements.report_threshold_bytes(), expected);
         }
@@ -253,25 +237,22 @@ mod tests {
 
     #[test]
     fn long_flows_rotate_over_paths_then_take_least_used() {
-        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
-        let mut driven = DrivenBalancer::new("fdalb", 1, &network);
-        let mut flows: Vec<FlowId> = (0..4).map(|_| long_flow(&mut network, &mut driven, 0, 4, 200_000)).collect();
-        let spine = |driven: &DrivenBalancer, flow| driven.placements.pin_of(flow).unwrap().path[0];
-        assert_eq!(flows.iter().map(|flow| spine(&driven, *flow)).collect::<BTreeSet<_>>().len(), 4);
+        let mut driven = DrivenBalancer::new("fdalb", 1, "leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
+        let mut flows: Vec<FlowId> = (0..4).map(|_| driven.start(0, 4, 200_000)).collect();
+        assert_eq!(flows.iter().map(|flow| driven.pinned(*flow)[0]).collect::<BTreeSet<_>>().len(), 4);
         let ended = flows.remove(2);
-        let free = spine(&driven, ended);
-        end(&mut network, &mut driven, ended);
-        let next = long_flow(&mut network, &mut driven, 1, 5, 200_000);
-        assert_eq!(spine(&driven, next), free);
+        let free = driven.pinned(ended)[0];
+        driven.end(ended);
+        let next = driven.start(1, 5, 200_000);
+        assert_eq!(driven.pinned(next)[0], free);
     }
 
     #[test]
     fn a_flow_that_grows_is_found_by_counters() {
-        let mut network = TestNetwork::new("leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
-        let mut driven = DrivenBalancer::new("fdalb", 1, &network);
-        let flow = long_flow(&mut network, &mut driven, 0, 2, 10);
-        network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        let mut driven = DrivenBalancer::new("fdalb", 1, "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2");
+        let flow = driven.start(0, 2, 10);
+        driven.network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+        driven.period();
         assert!(driven.placements.pin_of(flow).is_some());
     }
 }

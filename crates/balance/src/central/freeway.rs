@@ -160,13 +160,8 @@ impl Freeway {
         let is_pure = |path: usize| lanes.paths[path].iter().all(|link| self.low_count[link.ix()] == 0);
         let key = |path: usize| (is_pure(path), left(path));
         // The first among equals; the only path if there is a single one.
-        let mut best: Option<(usize, (bool, f64))> = None;
-        for path in lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0)) {
-            if best.is_none_or(|(_, best)| key(path) > best) {
-                best = Some((path, key(path)));
-            }
-        }
-        if let Some((path, _)) = best {
+        let candidates = lanes.of_kind(false).chain((lanes.paths.len() == 1).then_some(0));
+        if let Some(path) = candidates.reduce(|best, path| if key(path) > key(best) { path } else { best }) {
             let path = lanes.paths[path].clone();
             path.iter().for_each(|link| self.load[link.ix()] += rate);
             placements.pin(flow, Pin { path, rate: None });
@@ -226,77 +221,67 @@ mod tests {
     use super::*;
     use crate::central::testing::{DrivenBalancer, TestNetwork};
 
-    fn network() -> TestNetwork {
-        TestNetwork::new("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4")
-    }
+    const NETWORK: &str = "leaf-spine:leaves=2,spines=4,hosts_per_leaf=4";
 
-    fn set_load(network: &mut TestNetwork, link: LinkIx, share: f64) {
-        let rate = network.topology.link(link).rate.as_bps_f64() * share;
-        network.load[link.ix()].rate = Some(Bandwidth::from_bps(rate as u64));
+    fn set_load(driven: &mut DrivenBalancer, link: LinkIx, share: f64) {
+        let rate = driven.network.topology.link(link).rate.as_bps_f64() * share;
+        driven.network.load[link.ix()].rate = Some(Bandwidth::from_bps(rate as u64));
     }
 
     /// Returns the paths over which the small flows of the first leaf are hashed.
-    fn low(network: &TestNetwork, driven: &DrivenBalancer) -> Vec<Path> {
-        let class = |host| network.routes.class_node(network.routes.class_of(net::HostIx(host)));
+    fn low(driven: &DrivenBalancer) -> Vec<Path> {
+        let routes = &driven.network.routes;
+        let class = |host| routes.class_node(routes.class_of(net::HostIx(host)));
         driven.placements.splits()[&(class(0), class(4))].iter().map(|path| path.path.clone()).collect()
+    }
+
+    fn set_low_loads(driven: &mut DrivenBalancer, share: f64) {
+        low(driven).iter().for_each(|path| set_load(driven, path[0], share));
     }
 
     #[test]
     fn counters_and_kinds_follow_utilisation() {
-        let mut network = network();
-        let view = network.view();
+        let network = TestNetwork::new(NETWORK);
         let mut freeway = Freeway::new(&crate::registry::Spec::parse("freeway").unwrap().params);
-        let mut placements = Placements::default();
-        freeway.lay_out(&view, &mut placements);
+        freeway.lay_out(&network.view(), &mut Placements::default());
         // Two of four spines, one cable to and from each leaf: every link has one path of one pair.
         assert_eq!(freeway.low_count.iter().sum::<u32>(), 2 * 2 * 2);
         assert_eq!(freeway.low_count.iter().filter(|count| **count == 1).count(), 8);
-        drop(placements);
 
-        let mut driven = DrivenBalancer::new("freeway", 1, &network);
-        network.flow(0, 4, None);
-        assert_eq!(low(&network, &driven).len(), 2);
+        let mut driven = DrivenBalancer::on("freeway", 1, network);
+        driven.network.flow(0, 4, None);
+        assert_eq!(low(&driven).len(), 2);
         // One of two busy is half: a third path joins; then large flows keep the last one.
-        let first = low(&network, &driven)[0][0];
-        set_load(&mut network, first, 0.6);
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        assert_eq!(low(&network, &driven).len(), 3);
-        for path in low(&network, &driven) {
-            set_load(&mut network, path[0], 0.6);
-        }
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        assert_eq!(low(&network, &driven).len(), 3);
+        let first = low(&driven)[0][0];
+        set_load(&mut driven, first, 0.6);
+        driven.period();
+        assert_eq!(low(&driven).len(), 3);
+        set_low_loads(&mut driven, 0.6);
+        driven.period();
+        assert_eq!(low(&driven).len(), 3);
         // All idle: one path per period changes back, and one remains.
-        for path in low(&network, &driven) {
-            set_load(&mut network, path[0], 0.1);
-        }
+        set_low_loads(&mut driven, 0.1);
         for expected in [2, 1, 1] {
-            driven.decide(&network, DecisionTrigger::PeriodElapsed);
-            assert_eq!(low(&network, &driven).len(), expected);
+            driven.period();
+            assert_eq!(low(&driven).len(), expected);
         }
     }
 
     #[test]
     fn large_flows_take_the_emptiest_high_throughput_path_and_move_when_it_changes_kind() {
-        let mut network = network();
-        let mut driven = DrivenBalancer::new("freeway", 1, &network);
-        for path in low(&network, &driven) {
-            set_load(&mut network, path[0], 0.3);
-        }
+        let mut driven = DrivenBalancer::new("freeway", 1, NETWORK);
+        set_low_loads(&mut driven, 0.3);
         let rate = Bandwidth::from_gbps(4);
-        let flows = [network.flow(0, 4, Some(rate)), network.flow(1, 5, Some(rate))];
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        let path = |driven: &DrivenBalancer, flow| driven.placements.pin_of(flow).unwrap().path.clone();
-        let (a, b) = (path(&driven, flows[0]), path(&driven, flows[1]));
-        assert!(a != b && ![&a, &b].into_iter().any(|path| low(&network, &driven).contains(path)));
+        let flows = [driven.network.flow(0, 4, Some(rate)), driven.network.flow(1, 5, Some(rate))];
+        driven.period();
+        let (a, b) = (driven.pinned(flows[0]).clone(), driven.pinned(flows[1]).clone());
+        assert!(a != b && ![&a, &b].into_iter().any(|path| low(&driven).contains(path)));
         // The path of the first becomes a low-latency one, as it carries less.
-        for path in low(&network, &driven) {
-            set_load(&mut network, path[0], 0.9);
-        }
-        set_load(&mut network, a[0], 0.4);
-        set_load(&mut network, b[0], 0.5);
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        assert!(low(&network, &driven).contains(&a));
-        assert_eq!((path(&driven, flows[0]), path(&driven, flows[1])), (b.clone(), b));
+        set_low_loads(&mut driven, 0.9);
+        set_load(&mut driven, a[0], 0.4);
+        set_load(&mut driven, b[0], 0.5);
+        driven.period();
+        assert!(low(&driven).contains(&a));
+        assert_eq!((driven.pinned(flows[0]), driven.pinned(flows[1])), (&b, &b));
     }
 }

@@ -27,7 +27,7 @@ use super::{
     WeightedPath,
 };
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
     .summary(
@@ -50,7 +50,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
         Param::choice("detect", &["pairs", "first-packets"], "pairs")
             .doc("Unit of counting: pairs of hosts, or flows whose first packets went to the controller."),
     ])
-    .central(|_, params| Box::new(MicroTe::new(params)));
+    .central(|_, params| {
+        Box::new(MicroTe {
+            epoch: params.duration("epoch").max(Time::from_ms(1)),
+            window: params.count("window") as usize,
+            delta: params.number("delta"),
+            push: params.number("push"),
+            paths_max: params.count("paths") as u32,
+            source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
+            counted: Vec::new(),
+            history: BTreeMap::new(),
+            ended_at: Time::ZERO,
+            search: Search::default(),
+        })
+    });
 
 /// Number of epochs before a pair can be predictable.
 const HISTORY_LEAST: usize = 3;
@@ -98,21 +111,6 @@ impl History {
 }
 
 impl MicroTe {
-    fn new(params: &Params) -> MicroTe {
-        MicroTe {
-            epoch: params.duration("epoch").max(Time::from_ms(1)),
-            window: params.count("window") as usize,
-            delta: params.number("delta"),
-            push: params.number("push"),
-            paths_max: params.count("paths") as u32,
-            source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counted: Vec::new(),
-            history: BTreeMap::new(),
-            ended_at: Time::ZERO,
-            search: Search::default(),
-        }
-    }
-
     /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
         let Some(info) = view.flows.get(flow) else { return };
@@ -235,74 +233,68 @@ mod tests {
     const LEAF_SPINE: &str = "leaf-spine:leaves=3,spines=2,hosts_per_leaf=2";
 
     /// Runs epochs in which every flow sends the given number of megabytes.
-    fn run(network: &mut TestNetwork, driven: &mut DrivenBalancer, flows: &[(FlowId, u64)], epochs: u32) {
+    fn run(driven: &mut DrivenBalancer, flows: &[(FlowId, u64)], epochs: u32) {
         for _ in 0..epochs {
-            network.now += Time::from_s(1);
+            driven.network.now += Time::from_s(1);
             for (flow, megabytes) in flows {
-                network.flows.get_mut(*flow).unwrap().bytes += megabytes * 1_000_000;
+                driven.network.flows.get_mut(*flow).unwrap().bytes += megabytes * 1_000_000;
             }
-            driven.decide(network, DecisionTrigger::PeriodElapsed);
+            driven.period();
         }
     }
 
-    fn paths(network: &TestNetwork, driven: &DrivenBalancer, flow: FlowId) -> Vec<(Path, u16)> {
-        let info = network.flows.get(flow).unwrap();
-        let node = |host| network.routes.class_node(network.routes.class_of(host));
+    fn paths(driven: &DrivenBalancer, flow: FlowId) -> Vec<(Path, u16)> {
+        let TestNetwork { routes, flows, .. } = &driven.network;
+        let info = flows.get(flow).unwrap();
+        let node = |host| routes.class_node(routes.class_of(host));
         let paths = driven.placements.splits().get(&(node(info.src), node(info.dst)));
         paths.iter().flat_map(|paths| paths.iter()).map(|path| (path.path.clone(), path.weight)).collect()
     }
 
     #[test]
     fn steady_pairs_get_separate_paths_and_others_remaining_capacity() {
-        let mut network = TestNetwork::new(LEAF_SPINE);
-        let mut driven = DrivenBalancer::new("microte", 1, &network);
+        let mut driven = DrivenBalancer::new("microte", 1, LEAF_SPINE);
         // From the first leaf to the others, 4 and 2 Gb/s of 10; back from the second, irregular.
-        let (large, small, wild) = (network.flow(0, 2, None), network.flow(1, 4, None), network.flow(2, 0, None));
-        run(&mut network, &mut driven, &[(large, 500), (small, 250)], 3);
-        assert_eq!(paths(&network, &driven, large).len(), 2, "not enough history: spread");
-        run(&mut network, &mut driven, &[(large, 500), (small, 250)], 1);
-        let (a, b) = (paths(&network, &driven, large), paths(&network, &driven, small));
+        let [large, small, wild] = [(0, 2), (1, 4), (2, 0)].map(|(src, dst)| driven.network.flow(src, dst, None));
+        run(&mut driven, &[(large, 500), (small, 250)], 3);
+        assert_eq!(paths(&driven, large).len(), 2, "not enough history: spread");
+        run(&mut driven, &[(large, 500), (small, 250)], 1);
+        let (a, b) = (paths(&driven, large), paths(&driven, small));
         assert_eq!((a.len(), b.len()), (1, 1));
         assert_ne!(a[0].0[0], b[0].0[0], "different spines");
         // An irregular pair that shares the uplinks with them: 6 and 8 of 10 are left.
-        let mixed = network.flow(0, 3, None);
+        driven.network.flow(0, 3, None);
         for megabytes in [10, 500, 20, 700, 1] {
-            run(&mut network, &mut driven, &[(large, 500), (small, 250), (wild, megabytes)], 1);
+            run(&mut driven, &[(large, 500), (small, 250), (wild, megabytes)], 1);
         }
-        assert_eq!(paths(&network, &driven, large), a, "the same volume stays on the same path");
-        assert_eq!(paths(&network, &driven, wild).iter().map(|path| path.1).collect::<Vec<_>>(), [16, 16]);
-        let _ = mixed;
+        assert_eq!(paths(&driven, large), a, "the same volume stays on the same path");
+        assert_eq!(paths(&driven, wild).iter().map(|path| path.1).collect::<Vec<_>>(), [16, 16]);
         // The large pair becomes irregular: it is spread by what the small one leaves: 10 and 8.
-        run(&mut network, &mut driven, &[(large, 5), (small, 250)], 1);
-        let mut weights: Vec<u16> = paths(&network, &driven, large).iter().map(|path| path.1).collect();
+        run(&mut driven, &[(large, 5), (small, 250)], 1);
+        let mut weights: Vec<u16> = paths(&driven, large).iter().map(|path| path.1).collect();
         weights.sort_unstable();
         assert_eq!(weights, [13, 16]);
     }
 
     #[test]
     fn idle_pair_returns_to_default_routes() {
-        let mut network = TestNetwork::new(LEAF_SPINE);
-        let mut driven = DrivenBalancer::new("microte:window=3", 1, &network);
-        let flow = network.flow(0, 2, None);
-        run(&mut network, &mut driven, &[(flow, 100)], 5);
+        let mut driven = DrivenBalancer::new("microte:window=3", 1, LEAF_SPINE);
+        let flow = driven.network.flow(0, 2, None);
+        run(&mut driven, &[(flow, 100)], 5);
         assert_eq!(driven.placements.splits().len(), 1);
-        run(&mut network, &mut driven, &[], 5);
+        run(&mut driven, &[], 5);
         assert!(driven.placements.splits().is_empty());
     }
 
     #[test]
     fn bytes_of_flows_that_ended_count() {
-        let mut network = TestNetwork::new(LEAF_SPINE);
-        let mut driven = DrivenBalancer::new("microte:detect=first-packets", 1, &network);
+        let mut driven = DrivenBalancer::new("microte:detect=first-packets", 1, LEAF_SPINE);
         for _ in 0..6 {
-            let flow = network.flow(0, 2, None);
-            driven.decide(&network, DecisionTrigger::FlowStarted(flow));
-            network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
-            driven.decide(&network, DecisionTrigger::FlowEnded(flow));
-            network.flows.remove(flow);
-            run(&mut network, &mut driven, &[], 1);
+            let flow = driven.start(0, 2, 0);
+            driven.network.flows.get_mut(flow).unwrap().bytes = 1_000_000;
+            driven.end(flow);
+            run(&mut driven, &[], 1);
         }
-        let pair = driven.placements.splits().values().next().unwrap();
-        assert_eq!(pair.len(), 1, "as predictable as one flow that lasts");
+        assert_eq!(driven.splits().next().unwrap().len(), 1, "as predictable as one flow that lasts");
     }
 }

@@ -26,7 +26,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub use flows::{FlowId, FlowInfo, FlowTable};
-pub use pins::{Pins, PinsIter};
+pub use pins::Pins;
 pub use placements::{Changes, DefaultRoutes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
 
 use net::{Bandwidth, FiveTuple, RandomStream, Routes, Time, Topology};

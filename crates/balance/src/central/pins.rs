@@ -17,17 +17,6 @@ struct Slot {
     pin: Option<Pin>,
 }
 
-/// Iterator over pins in the order of flow numbers, returned by [`Pins::iter`].
-#[derive(Clone, Debug)]
-pub struct PinsIter<'a>(std::slice::Iter<'a, Slot>);
-
-impl<'a> Iterator for PinsIter<'a> {
-    type Item = (&'a FlowId, &'a Pin);
-    fn next(&mut self) -> Option<Self::Item> {
-        self.0.find_map(|slot| Some((&slot.flow, slot.pin.as_ref()?)))
-    }
-}
-
 impl Pins {
     /// Returns the number of pinned flows.
     pub fn len(&self) -> usize {
@@ -43,8 +32,8 @@ impl Pins {
         self.slots.get(flow.ix())?.pin.as_ref()
     }
     /// Returns all pins in the order of flow numbers.
-    pub fn iter(&self) -> PinsIter<'_> {
-        PinsIter(self.slots.iter())
+    pub fn iter(&self) -> impl Iterator<Item = (&FlowId, &Pin)> + Clone {
+        self.slots.iter().filter_map(|slot| Some((&slot.flow, slot.pin.as_ref()?)))
     }
     /// Returns the pinned flows in the order of their numbers.
     pub fn keys(&self) -> impl Iterator<Item = &FlowId> {
@@ -94,14 +83,6 @@ impl PartialEq for Pins {
 }
 
 impl Eq for Pins {}
-
-impl<'a> IntoIterator for &'a Pins {
-    type Item = (&'a FlowId, &'a Pin);
-    type IntoIter = PinsIter<'a>;
-    fn into_iter(self) -> PinsIter<'a> {
-        self.iter()
-    }
-}
 
 #[cfg(test)]
 mod tests {

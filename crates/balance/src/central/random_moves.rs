@@ -12,7 +12,7 @@ use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("random-moves", "Random moves")
     .summary("Moves every flow to another path at random times, to test migration.")
@@ -24,17 +24,14 @@ pub(crate) static ENTRY: Entry = Entry::declare("random-moves", "Random moves")
         Param::number("chance", 0.0..=1.0, "0.333").doc("Probability that a flow moves at a draw."),
     ])
     .example("random-moves:period=500ms")
-    .central(|_, params| Box::new(RandomMoves::new(params)));
+    .central(|_, params| {
+        let period = params.duration("period").max(Time::from_ms(1));
+        Box::new(RandomMoves { period, chance: params.number("chance") })
+    });
 
 struct RandomMoves {
     period: Time,
     chance: f64,
-}
-
-impl RandomMoves {
-    fn new(params: &Params) -> RandomMoves {
-        RandomMoves { period: params.duration("period").max(Time::from_ms(1)), chance: params.number("chance") }
-    }
 }
 
 impl CentralBalancer for RandomMoves {
@@ -78,18 +75,15 @@ fn another(rng: &mut RandomStream, view: &NetworkView<'_>, flow: FlowId, placeme
 
 #[cfg(test)]
 mod tests {
-    use crate::central::DecisionTrigger;
-    use crate::central::testing::{DrivenBalancer, TestNetwork};
+    use crate::central::testing::DrivenBalancer;
 
     #[test]
     fn every_move_is_to_another_shortest_path() {
-        let mut network = TestNetwork::new("fat-tree:k=4");
-        let mut driven = DrivenBalancer::new("random-moves:chance=1", 1, &network);
-        let (far, near) = (network.flow(0, 15, None), network.flow(0, 2, None));
-        let alone = network.flow(0, 1, None);
+        let mut driven = DrivenBalancer::new("random-moves:chance=1", 1, "fat-tree:k=4");
+        let [far, near, alone] = [15, 2, 1].map(|dst| driven.network.flow(0, dst, None));
         let mut before = (None, None);
         for _ in 0..50 {
-            driven.decide(&network, DecisionTrigger::PeriodElapsed);
+            driven.period();
             let path = |flow| driven.placements.pin_of(flow).map(|pin| pin.path.clone());
             let now = (path(far), path(near));
             assert_eq!(

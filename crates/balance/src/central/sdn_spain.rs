@@ -36,36 +36,24 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-spain", "SPAIN (central)")
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::central::DecisionTrigger;
-    use crate::central::testing::{DrivenBalancer, TestNetwork};
+    use crate::central::testing::DrivenBalancer;
 
     #[test]
     fn few_paths_of_a_pair_share_no_link() {
-        let mut network = TestNetwork::new("fat-tree:k=8");
-        let mut driven = DrivenBalancer::new("sdn-spain:k=4", 1, &network);
-        let check = |driven: &DrivenBalancer| {
-            for paths in driven.placements.splits().values() {
-                let links: BTreeSet<_> = paths.iter().flat_map(|path| path.path.iter()).collect();
-                assert_eq!(links.len(), paths.iter().map(|path| path.path.len()).sum::<usize>());
-            }
-            driven.placements.splits().values().map(|paths| paths.len()).collect::<Vec<_>>()
-        };
-        assert!(check(&driven).iter().all(|paths| *paths == 4));
-        let dead = driven.placements.splits().values().next().unwrap()[0].path[0];
-        network.set_cable(dead, false);
-        driven.decide(&network, DecisionTrigger::NetworkChanged);
-        assert!(
-            driven.placements.splits().values().flat_map(|paths| paths.iter()).all(|path| !path.path.contains(&dead))
-        );
+        let mut driven = DrivenBalancer::new("sdn-spain:k=4", 1, "fat-tree:k=8");
+        for paths in driven.splits() {
+            let links: BTreeSet<_> = paths.iter().flat_map(|path| path.path.iter()).collect();
+            assert_eq!(links.len(), paths.iter().map(|path| path.path.len()).sum::<usize>());
+            assert_eq!(paths.len(), 4);
+        }
+        let dead = driven.splits().next().unwrap()[0].path[0];
+        driven.set_cable(dead, false);
+        assert!(driven.splits().flatten().all(|path| !path.path.contains(&dead)));
     }
 
     #[test]
     fn a_limit_on_vlans_is_a_limit_on_paths() {
-        let network = TestNetwork::new("fat-tree:k=4");
-        let longest = |spec| {
-            let driven = DrivenBalancer::new(spec, 1, &network);
-            driven.placements.splits().values().map(|paths| paths.len()).max()
-        };
+        let longest = |spec| DrivenBalancer::new(spec, 1, "fat-tree:k=4").splits().map(<[_]>::len).max();
         assert_eq!((longest("sdn-spain"), longest("sdn-spain:vlans=3")), (Some(4), Some(3)));
     }
 }

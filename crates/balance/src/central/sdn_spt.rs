@@ -14,14 +14,14 @@
 
 use net::routes::ClassIx;
 
-use super::common::{Dag, Ends, default_routes, ends, pairs};
+use super::common::{Dag, default_routes, ends, pairs};
 use super::{
-    CentralBalancer, CentralCx, CentralEnv, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin,
-    Placements, WeightedPath,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin, Placements,
+    WeightedPath,
 };
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("sdn-spt", "SPT (central)")
     .summary("Installs one shortest path per destination or pair.")
@@ -31,7 +31,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-spt", "SPT (central)")
          destination host, or the pair of switches.",
     )])
     .example("sdn-spt:tie=dst_tor")
-    .central(|env, params| Box::new(SdnSpt::new(env, params)));
+    .central(|env, params| {
+        let tie = match params.text("tie") {
+            "dst_tor" => Tie::DstTor,
+            "dst_host" => Tie::DstHost,
+            "pair" => Tie::Pair,
+            _ => Tie::First,
+        };
+        Box::new(SdnSpt { tie, seed: env.seed })
+    });
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tie {
@@ -47,27 +55,17 @@ struct SdnSpt {
 }
 
 impl SdnSpt {
-    fn new(env: &CentralEnv, params: &Params) -> SdnSpt {
-        let tie = match params.text("tie") {
-            "dst_tor" => Tie::DstTor,
-            "dst_host" => Tie::DstHost,
-            "pair" => Tie::Pair,
-            _ => Tie::First,
-        };
-        SdnSpt { tie, seed: env.seed }
-    }
-
     fn draw_pairs(&self, view: &NetworkView<'_>, placements: &mut Placements) {
         let dag = Dag::new(view);
         let is_live = |from, to: ClassIx| view.routes.path_count(from, to) > 0;
         let gone = |(from, to): &(_, _)| !view.routes.class_at(*to).is_some_and(|to| is_live(*from, to));
         let gone: Vec<_> = placements.splits().keys().filter(|pair| gone(pair)).copied().collect();
         gone.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
-        for (from, to) in pairs(view) {
-            let (ends, target) = (Ends { from, to }, view.routes.class_node(to));
-            let key = combine(combine(mix(self.seed), u64::from(from.0)), u64::from(target.0));
+        for ends in pairs(view) {
+            let target = dag.target(ends);
+            let key = combine(combine(mix(self.seed), u64::from(ends.from.0)), u64::from(target.0));
             let path = dag.path(ends, reduce(key, dag.path_count(ends) as usize) as u32);
-            placements.split(from, target, [WeightedPath { path, weight: 1 }].into());
+            placements.split(ends.from, target, [WeightedPath { path, weight: 1 }].into());
         }
     }
 
@@ -117,18 +115,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::testing::{DrivenBalancer, TestNetwork, mean};
+    use crate::central::testing::{DrivenBalancer, mean};
 
     /// Returns the mean share of stride(N/2) over several seeds.
     fn share(spec: &str, family: &str) -> f64 {
         let shares: Vec<f64> = (0..10)
             .map(|seed| {
-                let mut network = TestNetwork::new(family);
-                let half = network.topology.hosts().len() as u32 / 2;
-                let mut driven = DrivenBalancer::new(spec, seed, &network);
-                let flows = network.stride(half);
-                flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
-                mean(&network.rates(&flows, &driven.placements, seed))
+                let mut driven = DrivenBalancer::new(spec, seed, family);
+                let flows = driven.network.half_stride();
+                flows.iter().for_each(|flow| driven.decide(DecisionTrigger::FlowStarted(*flow)));
+                mean(&driven.rates(&flows, seed))
             })
             .collect();
         mean(&shares)
@@ -149,22 +145,19 @@ mod tests {
 
     #[test]
     fn a_pair_of_switches_owns_one_path_and_pairs_differ() {
-        let network = TestNetwork::new("fat-tree:k=4");
-        let driven = DrivenBalancer::new("sdn-spt:tie=pair", 3, &network);
+        let driven = DrivenBalancer::new("sdn-spt:tie=pair", 3, "fat-tree:k=4");
         assert_eq!(driven.placements.splits().len(), 8 * 7);
-        assert!(driven.placements.splits().values().all(|paths| paths.len() == 1));
-        let across = driven.placements.splits().values().filter(|paths| paths[0].path.len() == 4);
-        let cores: BTreeSet<_> = across.map(|paths| network.topology.link(paths[0].path[1]).to).collect();
+        assert!(driven.splits().all(|paths| paths.len() == 1));
+        let across = driven.splits().filter(|paths| paths[0].path.len() == 4);
+        let cores: BTreeSet<_> = across.map(|paths| driven.network.topology.link(paths[0].path[1]).to).collect();
         assert_eq!(cores.len(), 4);
     }
 
     #[test]
     fn a_receiver_is_reached_over_one_core_from_everywhere() {
-        let mut network = TestNetwork::new("fat-tree:k=4");
-        let mut driven = DrivenBalancer::new("sdn-spt:tie=dst_host", 3, &network);
-        let flows: Vec<_> = (4..16).map(|src| network.flow(src, 0, None)).collect();
-        flows.iter().for_each(|flow| driven.decide(&network, DecisionTrigger::FlowStarted(*flow)));
-        let core = |flow| network.topology.link(driven.placements.pin_of(flow).unwrap().path[1]).to;
+        let mut driven = DrivenBalancer::new("sdn-spt:tie=dst_host", 3, "fat-tree:k=4");
+        let flows: Vec<_> = (4..16).map(|src| driven.start(src, 0, 0)).collect();
+        let core = |flow| driven.network.topology.link(driven.pinned(flow)[1]).to;
         assert_eq!(flows.iter().map(|flow| core(*flow)).collect::<BTreeSet<_>>().len(), 1);
     }
 }

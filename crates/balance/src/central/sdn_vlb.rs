@@ -126,16 +126,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::central::DecisionTrigger;
-    use crate::central::testing::{DrivenBalancer, TestNetwork};
+    use crate::central::testing::DrivenBalancer;
+    use crate::central::{DecisionTrigger, WeightedPath};
 
     #[test]
     fn every_core_carries_its_part_of_every_pair_of_pods() {
-        let network = TestNetwork::new("fat-tree:k=4");
-        let driven = DrivenBalancer::new("sdn-vlb", 1, &network);
+        let driven = DrivenBalancer::new("sdn-vlb", 1, "fat-tree:k=4");
         assert_eq!(driven.placements.splits().len(), 8 * 6, "pairs inside a pod use the default routes");
-        for paths in driven.placements.splits().values() {
-            let cores: BTreeSet<_> = paths.iter().map(|path| network.topology.link(path.path[1]).to).collect();
+        for paths in driven.splits() {
+            let cores: BTreeSet<_> = paths.iter().map(|path| driven.network.topology.link(path.path[1]).to).collect();
             assert_eq!((paths.len(), cores.len()), (4, 4));
             assert!(paths.iter().all(|path| path.path.len() == 4));
         }
@@ -143,34 +142,25 @@ mod tests {
 
     #[test]
     fn dead_intermediates_are_left_out_and_a_limit_is_kept() {
-        let mut network = TestNetwork::new("leaf-spine:leaves=4,spines=4,hosts_per_leaf=2");
-        let mut driven = DrivenBalancer::new("sdn-vlb:paths=3", 1, &network);
+        let mut driven = DrivenBalancer::new("sdn-vlb:paths=3", 1, "leaf-spine:leaves=4,spines=4,hosts_per_leaf=2");
         assert_eq!(driven.placements.splits().len(), 4 * 3);
-        assert!(driven.placements.splits().values().all(|paths| paths.len() == 3));
-        let used: BTreeSet<_> = driven
-            .placements
-            .splits()
-            .values()
-            .flat_map(|paths| paths.iter())
-            .map(|path| network.topology.link(path.path[0]).to)
-            .collect();
+        assert!(driven.splits().all(|paths| paths.len() == 3));
+        let spine_of = |path: &WeightedPath, driven: &DrivenBalancer| driven.network.topology.link(path.path[0]).to;
+        let used: BTreeSet<_> = driven.splits().flatten().map(|path| spine_of(path, &driven)).collect();
         assert_eq!(used.len(), 4, "all spines are used by some pair");
         let spine = *used.first().unwrap();
-        for link in network.topology.out_links(spine).to_vec() {
-            network.set_cable(link, false);
+        for link in driven.network.topology.out_links(spine).to_vec() {
+            driven.network.set_cable(link, false);
         }
-        driven.decide(&network, DecisionTrigger::NetworkChanged);
-        let over = |path: &Path| path.iter().any(|link| network.topology.link(*link).to == spine);
-        assert!(driven.placements.splits().values().flat_map(|paths| paths.iter()).all(|path| !over(&path.path)));
-        assert!(driven.placements.splits().values().all(|paths| (2..=3).contains(&paths.len())));
+        driven.decide(DecisionTrigger::NetworkChanged);
+        let over = |path: &Path| path.iter().any(|link| driven.network.topology.link(*link).to == spine);
+        assert!(driven.splits().flatten().all(|path| !over(&path.path)));
+        assert!(driven.splits().all(|paths| (2..=3).contains(&paths.len())));
     }
 
     #[test]
     fn networks_without_tiers_use_all_other_switches() {
-        let longest = |family| {
-            let driven = DrivenBalancer::new("sdn-vlb", 1, &TestNetwork::new(family));
-            driven.placements.splits().values().map(|paths| paths.len()).max()
-        };
+        let longest = |family| DrivenBalancer::new("sdn-vlb", 1, family).splits().map(<[_]>::len).max();
         // Two of the nine nodes have no hosts; all eight routers of the other network have.
         assert_eq!((longest("geni-wan"), longest("flattened-butterfly:k=8,n=2")), (Some(2), Some(6)));
     }

@@ -38,16 +38,15 @@ mod tests {
                 info.rate = Bandwidth::from_gbps(4);
             }
         });
-        let mut network = TestNetwork::of(narrow);
-        let weights = |network: &TestNetwork| {
-            let driven = DrivenBalancer::new("sdn-wcmp", 1, network);
+        let mut driven = DrivenBalancer::on("sdn-wcmp", 1, TestNetwork::of(narrow));
+        let weights = |driven: &DrivenBalancer| {
             let Some(DefaultRoutes::Hops(table)) = driven.placements.default_routes() else {
                 panic!("the balancer has set no default routes")
             };
             table.0[&(from, to)].iter().map(|hop| (hop.link, hop.weight)).collect::<Vec<_>>()
         };
-        assert_eq!(weights(&network), [(paths[0][0], 2), (paths[1][0], 5), (paths[2][0], 5)]);
-        network.set_cable(paths[1][1], false);
-        assert_eq!(weights(&network), [(paths[0][0], 2), (paths[2][0], 5)]);
+        assert_eq!(weights(&driven), [(paths[0][0], 2), (paths[1][0], 5), (paths[2][0], 5)]);
+        driven.set_cable(paths[1][1], false);
+        assert_eq!(weights(&driven), [(paths[0][0], 2), (paths[2][0], 5)]);
     }
 }

@@ -1,13 +1,23 @@
 //! A network, flows and a central balancer for tests, with the rates of an ideal transport.
 
-use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology, address};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, RandomStream, Routes, Time, Topology, address};
 
 use super::{
     CentralBalancer, CentralCx, CentralEnv, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowTable, LinkLoad,
-    NetworkView, Placements,
+    NetworkView, Path, Placements, WeightedPath,
 };
 use crate::entry::Build;
+use crate::hash::position_of_point;
 use crate::registry::Spec;
+
+/// Small networks of different kinds.
+pub const SMALL: &[&str] = &[
+    "fat-tree:k=4",
+    "leaf-spine:leaves=3,spines=3,hosts_per_leaf=1,parallel=2",
+    "vl2:d0=2,d1=4,d2=4,hosts_per_tor=1",
+    "geni-wan",
+    "flattened-butterfly:k=3,n=3",
+];
 
 pub struct TestNetwork {
     pub topology: Topology,
@@ -36,14 +46,8 @@ impl TestNetwork {
         }
     }
     pub fn view(&self) -> NetworkView<'_> {
-        NetworkView {
-            now: self.now,
-            topology: &self.topology,
-            alive: &self.alive,
-            routes: &self.routes,
-            load: &self.load,
-            flows: &self.flows,
-        }
+        let TestNetwork { topology, alive, routes, load, flows, now, .. } = self;
+        NetworkView { now: *now, topology, alive, routes, load, flows }
     }
     pub fn flow(&mut self, src: u32, dst: u32, rate: Option<Bandwidth>) -> FlowId {
         let (src, dst) = (HostIx(src), HostIx(dst));
@@ -68,6 +72,10 @@ impl TestNetwork {
         let hosts = self.topology.hosts().len() as u32;
         self.permutation(|host| (host + steps) % hosts)
     }
+    /// Adds one flow per host, to the host half of them further.
+    pub fn half_stride(&mut self) -> Vec<FlowId> {
+        self.stride(self.topology.hosts().len() as u32 / 2)
+    }
     /// Adds one flow per host to a random other host; every host receives one.
     pub fn bijection(&mut self, rng: &mut RandomStream) -> Vec<FlowId> {
         let mut to: Vec<u32> = (0..self.topology.hosts().len() as u32).collect();
@@ -89,21 +97,24 @@ impl TestNetwork {
         let (from, to) = (self.topology.link(up).to, self.routes.class_node(self.routes.class_of(info.dst)));
         let between = match (placements.pin_of(flow), placements.splits().get(&(from, to))) {
             (Some(pin), _) => pin.path.to_vec(),
-            (None, Some(paths)) => {
-                let mut at = rng.next_below(paths.iter().map(|path| u64::from(path.weight)).sum());
-                let chosen = paths.iter().find(|path| match at.checked_sub(u64::from(path.weight)) {
-                    Some(rest) => {
-                        at = rest;
-                        false
-                    }
-                    None => true,
-                });
-                chosen.expect("weights add up").path.to_vec()
-            }
+            (None, Some(paths)) => paths[draw(rng, paths.iter().map(|path| path.weight))].path.to_vec(),
             (None, None) => self.default_path(placements, from, to, rng),
         };
         let last = self.routes.last_link(info.dst).expect("hosts have one link");
         [&[up], &between[..], &[last]].concat()
+    }
+    /// Checks that a path is live and connects two switches over different ones.
+    pub fn check_path(&self, path: &[LinkIx], from: NodeIx, to: NodeIx) {
+        let (mut at, mut seen) = (from, vec![from]);
+        for link in path {
+            assert!(self.alive[link.ix()], "{} is dead", self.topology.link_name(*link));
+            assert_eq!(self.topology.link(*link).from, at, "the path is not connected");
+            at = self.topology.link(*link).to;
+            assert_eq!(self.topology.node(at).kind, NodeKind::Switch);
+            assert!(!seen.contains(&at), "a switch twice");
+            seen.push(at);
+        }
+        assert_eq!(at, to, "the path ends elsewhere");
     }
     fn default_path(&self, placements: &Placements, from: NodeIx, to: NodeIx, rng: &mut RandomStream) -> Vec<LinkIx> {
         let Some(DefaultRoutes::Hops(table)) = placements.default_routes() else {
@@ -112,15 +123,7 @@ impl TestNetwork {
         let (mut at, mut path) = (from, Vec::new());
         while at != to {
             let hops = &table.0[&(at, to)];
-            let mut point = rng.next_below(hops.iter().map(|hop| u64::from(hop.weight)).sum());
-            let taken = hops.iter().find(|hop| match point.checked_sub(u64::from(hop.weight)) {
-                Some(rest) => {
-                    point = rest;
-                    false
-                }
-                None => true,
-            });
-            path.push(taken.expect("weights add up").link);
+            path.push(hops[draw(rng, hops.iter().map(|hop| hop.weight))].link);
             at = self.topology.link(path[path.len() - 1]).to;
         }
         path
@@ -133,6 +136,12 @@ impl TestNetwork {
         let capacity: Vec<f64> = self.topology.links().iter().map(|link| link.rate.as_bps_f64() / unit).collect();
         max_min(&capacity, &paths)
     }
+}
+
+/// Draws a position in proportion to the weights.
+fn draw(rng: &mut RandomStream, weights: impl Iterator<Item = u16> + Clone) -> usize {
+    let weights = weights.map(u64::from);
+    position_of_point(rng.next_below(weights.clone().sum()), weights).expect("weights add up")
 }
 
 /// Computes max-min fair rates: all grow alike until a link is full, which stops its flows.
@@ -167,39 +176,73 @@ pub fn least(numbers: &[f64]) -> f64 {
     numbers.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// A central balancer with its placements and random stream.
+/// A central balancer with its network, placements and random stream.
 pub struct DrivenBalancer {
+    pub network: TestNetwork,
     pub balancer: Box<dyn CentralBalancer>,
     pub placements: Placements,
     rng: RandomStream,
 }
 
 impl DrivenBalancer {
-    pub fn new(spec: &str, seed: u64, network: &TestNetwork) -> DrivenBalancer {
+    pub fn new(spec: &str, seed: u64, family: &str) -> DrivenBalancer {
+        DrivenBalancer::on(spec, seed, TestNetwork::new(family))
+    }
+    /// Makes the balancer, which learns of the network.
+    pub fn on(spec: &str, seed: u64, network: TestNetwork) -> DrivenBalancer {
         let spec = Spec::parse(spec).unwrap_or_else(|error| panic!("{error}"));
         let Build::Central(build) = spec.entry.build else { panic!("{} is not central", spec.entry.name) };
         let balancer = build(&CentralEnv { seed }, &spec.params);
-        let mut driven = DrivenBalancer {
-            balancer,
-            placements: Placements::default(),
-            rng: RandomStream::new(seed, "central balancer"),
-        };
-        driven.decide(network, DecisionTrigger::NetworkChanged);
+        let (placements, rng) = (Placements::default(), RandomStream::new(seed, "central balancer"));
+        let mut driven = DrivenBalancer { network, balancer, placements, rng };
+        driven.decide(DecisionTrigger::NetworkChanged);
         driven
     }
     /// Runs a decision; like a controller, removes placements over dead links and ended flows.
-    pub fn decide(&mut self, network: &TestNetwork, why: DecisionTrigger) {
+    pub fn decide(&mut self, why: DecisionTrigger) {
         if why == DecisionTrigger::NetworkChanged {
-            let is_dead = |path: &[LinkIx]| path.iter().any(|link| !network.alive[link.ix()]);
+            let is_dead = |path: &[LinkIx]| path.iter().any(|link| !self.network.alive[link.ix()]);
             let pins = self.placements.pins().iter();
             let dead: Vec<FlowId> = pins.filter(|(_, pin)| is_dead(&pin.path)).map(|(flow, _)| *flow).collect();
             dead.into_iter().for_each(|flow| self.placements.release(flow));
         }
-        let (rng, view) = (&mut self.rng, &network.view());
+        let (rng, view) = (&mut self.rng, &self.network.view());
         self.balancer.decide(&mut CentralCx { rng, view }, why, &mut self.placements);
         if let DecisionTrigger::FlowEnded(flow) = why {
             self.placements.release(flow);
         }
+    }
+    /// Lets a period elapse.
+    pub fn period(&mut self) {
+        self.decide(DecisionTrigger::PeriodElapsed);
+    }
+    /// Adds a flow that has sent `bytes` and tells the balancer.
+    pub fn start(&mut self, src: u32, dst: u32, bytes: u64) -> FlowId {
+        let flow = self.network.flow(src, dst, None);
+        self.network.flows.get_mut(flow).unwrap().bytes = bytes;
+        self.decide(DecisionTrigger::FlowStarted(flow));
+        flow
+    }
+    /// Ends a flow and removes it.
+    pub fn end(&mut self, flow: FlowId) {
+        self.decide(DecisionTrigger::FlowEnded(flow));
+        self.network.flows.remove(flow);
+    }
+    pub fn set_cable(&mut self, link: LinkIx, is_alive: bool) {
+        self.network.set_cable(link, is_alive);
+        self.decide(DecisionTrigger::NetworkChanged);
+    }
+    /// Returns the path of a pinned flow.
+    pub fn pinned(&self, flow: FlowId) -> &Path {
+        &self.placements.pin_of(flow).expect("a pinned flow").path
+    }
+    /// Returns the paths of every split.
+    pub fn splits(&self) -> impl Iterator<Item = &[WeightedPath]> {
+        self.placements.splits().values().map(|paths| &paths[..])
+    }
+    /// Returns the max-min fair rates of flows, as [`TestNetwork::rates`].
+    pub fn rates(&self, flows: &[FlowId], seed: u64) -> Vec<f64> {
+        self.network.rates(flows, &self.placements, seed)
     }
 }
 

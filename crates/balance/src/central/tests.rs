@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, RandomStream, Routes, Time, address};
 use proptest::prelude::*;
 
-use super::testing::{DrivenBalancer, TestNetwork};
+use super::testing::DrivenBalancer;
 use super::{DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowSource, LinkLoad};
 use crate::registry::CENTRAL;
 
@@ -38,130 +38,107 @@ const NETWORKS: &[&str] = &[
     "single-switch",
 ];
 
-struct Network {
-    view: TestNetwork,
-    driven: DrivenBalancer,
-}
-
-impl Network {
-    fn decide(&mut self, why: DecisionTrigger) {
-        self.driven.decide(&self.view, why);
-    }
-
+impl DrivenBalancer {
     /// Fails or restores cables; splits over dead ones are removed first, pins by the decision.
     fn change_links(&mut self, change: impl Fn(&mut [bool])) {
-        change(&mut self.view.alive);
-        self.view.routes = Routes::new(&self.view.topology, &self.view.alive);
-        let is_live = |path: &[LinkIx]| path.iter().all(|link| self.view.alive[link.ix()]);
+        change(&mut self.network.alive);
+        self.network.routes = Routes::new(&self.network.topology, &self.network.alive);
+        let is_live = |path: &[LinkIx]| path.iter().all(|link| self.network.alive[link.ix()]);
         let mut pairs = Vec::new();
-        for (pair, paths) in self.driven.placements.splits() {
+        for (pair, paths) in self.placements.splits() {
             let live: Vec<_> = paths.iter().filter(|path| is_live(&path.path)).cloned().collect();
             if live.len() < paths.len() {
                 pairs.push((*pair, live));
             }
         }
-        pairs.into_iter().for_each(|((from, to), live)| self.driven.placements.split(from, to, live.into()));
+        pairs.into_iter().for_each(|((from, to), live)| self.placements.split(from, to, live.into()));
         self.decide(DecisionTrigger::NetworkChanged);
     }
 
-    fn start(&mut self, rng: &mut RandomStream) {
-        let hosts = self.view.topology.hosts().len() as u64;
+    fn start_any(&mut self, rng: &mut RandomStream) {
+        let hosts = self.network.topology.hosts().len() as u64;
         let (src, dst) = (HostIx(rng.next_below(hosts) as u32), HostIx(rng.next_below(hosts) as u32));
         if src == dst {
             return;
         }
-        let has_ports = self.driven.balancer.needs().flows != FlowSource::Pairs;
+        let has_ports = self.balancer.needs().flows != FlowSource::Pairs;
         let src_port = if has_ports { rng.next_below(60_000) as u16 } else { 0 };
         let (from, to) = (address::host_ipv4(src), address::host_ipv4(dst));
         let tuple = FiveTuple { src: from, dst: to, protocol: 6, src_port, dst_port: 80 };
-        if self.view.flows.find(&tuple).is_some() {
+        if self.network.flows.find(&tuple).is_some() {
             return;
         }
         let size = (rng.next_below(2) == 0).then(|| 1 + rng.next_below(10_000_000));
-        let bytes = self.driven.placements.report_threshold_bytes() + rng.next_below(1000);
-        let info = FlowInfo { tuple, src, dst, started: self.view.now, bytes, rate: None, size };
-        let flow = self.view.flows.insert(info);
+        let bytes = self.placements.report_threshold_bytes() + rng.next_below(1000);
+        let info = FlowInfo { tuple, src, dst, started: self.network.now, bytes, rate: None, size };
+        let flow = self.network.flows.insert(info);
         self.decide(DecisionTrigger::FlowStarted(flow));
     }
 
-    fn end(&mut self, rng: &mut RandomStream) {
-        let flows: Vec<FlowId> = self.view.flows.iter().map(|(flow, _)| flow).collect();
+    fn end_any(&mut self, rng: &mut RandomStream) {
+        let flows: Vec<FlowId> = self.network.flows.iter().map(|(flow, _)| flow).collect();
         if flows.is_empty() {
             return;
         }
-        let flow = flows[rng.next_below(flows.len() as u64) as usize];
-        self.decide(DecisionTrigger::FlowEnded(flow));
-        self.view.flows.remove(flow);
+        self.end(flows[rng.next_below(flows.len() as u64) as usize]);
     }
 
-    fn period(&mut self, rng: &mut RandomStream) {
-        self.view.now += Time::from_s(1);
-        let flows: Vec<FlowId> = self.view.flows.iter().map(|(flow, _)| flow).collect();
+    fn period_with_any_counters(&mut self, rng: &mut RandomStream) {
+        self.network.now += Time::from_s(1);
+        let flows: Vec<FlowId> = self.network.flows.iter().map(|(flow, _)| flow).collect();
         for flow in flows {
-            let info = self.view.flows.get_mut(flow).unwrap();
+            let info = self.network.flows.get_mut(flow).unwrap();
             info.bytes += rng.next_below(10_000_000);
             info.rate = Some(Bandwidth::from_bps(rng.next_below(10_000_000_000)));
         }
-        for (link, load) in self.view.topology.links().iter().zip(&mut self.view.load) {
-            *load =
-                LinkLoad { rate: Some(Bandwidth::from_bps(rng.next_below(link.rate.as_bps() + 1))), at: self.view.now };
+        for (link, load) in self.network.topology.links().iter().zip(&mut self.network.load) {
+            let rate = Bandwidth::from_bps(rng.next_below(link.rate.as_bps() + 1));
+            *load = LinkLoad { rate: Some(rate), at: self.network.now };
         }
-        self.decide(DecisionTrigger::PeriodElapsed);
+        self.period();
     }
 
     fn edge(&self, host: HostIx) -> NodeIx {
-        self.view.routes.class_node(self.view.routes.class_of(host))
+        self.network.routes.class_node(self.network.routes.class_of(host))
     }
 
     fn check(&self) {
         self.check_default_routes();
-        for (flow, pin) in self.driven.placements.pins() {
-            let info = self.view.flows.get(*flow).expect("the pin of a flow that has ended is gone");
-            self.check_path(&pin.path, self.edge(info.src), self.edge(info.dst));
+        for (flow, pin) in self.placements.pins().iter() {
+            let info = self.network.flows.get(*flow).expect("the pin of a flow that has ended is gone");
+            self.network.check_path(&pin.path, self.edge(info.src), self.edge(info.dst));
             assert!(pin.rate.is_none_or(|rate| rate.as_bps() > 0));
         }
-        for ((from, to), paths) in self.driven.placements.splits() {
+        for ((from, to), paths) in self.placements.splits() {
             assert!(!paths.is_empty() && paths.iter().all(|path| path.weight > 0));
             assert!(paths.iter().map(|path| &path.path).collect::<BTreeSet<_>>().len() == paths.len(), "a path twice");
-            paths.iter().for_each(|path| self.check_path(&path.path, *from, *to));
+            paths.iter().for_each(|path| self.network.check_path(&path.path, *from, *to));
         }
-    }
-
-    fn check_path(&self, path: &[LinkIx], from: NodeIx, to: NodeIx) {
-        let (mut at, mut seen) = (from, BTreeSet::from([from]));
-        for link in path {
-            assert!(self.view.alive[link.ix()], "{} is dead", self.view.topology.link_name(*link));
-            assert_eq!(self.view.topology.link(*link).from, at, "the path is not connected");
-            at = self.view.topology.link(*link).to;
-            assert_eq!(self.view.topology.node(at).kind, NodeKind::Switch);
-            assert!(seen.insert(at), "a switch twice");
-        }
-        assert_eq!(at, to, "the path ends elsewhere");
     }
 
     /// Checks that next hops are live, exist for each reachable destination, and do not loop.
     fn check_default_routes(&self) {
-        let Some(DefaultRoutes::Hops(table)) = self.driven.placements.default_routes() else {
+        let Some(DefaultRoutes::Hops(table)) = self.placements.default_routes() else {
             panic!("the balancer has set no default routes")
         };
         let mut by_edge: BTreeMap<NodeIx, Vec<(NodeIx, NodeIx)>> = BTreeMap::new();
         for ((at, edge), hops) in &table.0 {
-            assert!(!hops.is_empty() && hops.iter().all(|hop| hop.weight > 0 && self.view.alive[hop.link.ix()]));
-            assert!(hops.iter().all(|hop| self.view.topology.link(hop.link).from == *at));
+            assert!(!hops.is_empty() && hops.iter().all(|hop| hop.weight > 0 && self.network.alive[hop.link.ix()]));
+            assert!(hops.iter().all(|hop| self.network.topology.link(hop.link).from == *at));
             by_edge
                 .entry(*edge)
                 .or_default()
-                .extend(hops.iter().map(|hop| (*at, self.view.topology.link(hop.link).to)));
+                .extend(hops.iter().map(|hop| (*at, self.network.topology.link(hop.link).to)));
         }
         let edges: BTreeSet<NodeIx> =
-            (0..self.view.topology.hosts().len() as u32).map(|host| self.edge(HostIx(host))).collect();
+            (0..self.network.topology.hosts().len() as u32).map(|host| self.edge(HostIx(host))).collect();
         for edge in edges {
-            let class = self.view.routes.class_at(edge).unwrap();
+            let class = self.network.routes.class_at(edge).unwrap();
             let steps = by_edge.remove(&edge).unwrap_or_default();
-            assert!(is_without_loops(&steps), "packets to {} loop", self.view.topology.node(edge).name);
-            for node in (0..self.view.topology.nodes().len() as u32).map(NodeIx) {
-                let is_switch = self.view.topology.node(node).kind == NodeKind::Switch;
-                let is_reachable = node != edge && self.view.routes.path_count(node, class) > 0;
+            assert!(is_without_loops(&steps), "packets to {} loop", self.network.topology.node(edge).name);
+            for node in (0..self.network.topology.nodes().len() as u32).map(NodeIx) {
+                let is_switch = self.network.topology.node(node).kind == NodeKind::Switch;
+                let is_reachable = node != edge && self.network.routes.path_count(node, class) > 0;
                 assert_eq!(table.0.contains_key(&(node, edge)), is_switch && is_reachable);
             }
             // Without loops, a path along next hops ends at the only node that needs none.
@@ -187,32 +164,31 @@ fn is_without_loops(steps: &[(NodeIx, NodeIx)]) -> bool {
 
 /// Runs a random history; returns the desired state at the end and every change before.
 fn history(family: &str, spec: &str, seed: u64) -> String {
-    let view = TestNetwork::new(family);
-    let mut network = Network { driven: DrivenBalancer::new(spec, seed, &view), view };
+    let mut driven = DrivenBalancer::new(spec, seed, family);
     let mut rng = RandomStream::new(seed, "history");
-    network.check();
-    let mut trace = format!("{:?}", network.driven.placements.take_changes());
-    let cables = network.view.topology.links().len() as u64 / 2;
+    driven.check();
+    let mut trace = format!("{:?}", driven.placements.take_changes());
+    let cables = driven.network.topology.links().len() as u64 / 2;
     for _ in 0..60 {
         match rng.next_below(10) {
-            0..=4 => network.start(&mut rng),
-            5 => network.end(&mut rng),
-            6..=7 => network.period(&mut rng),
+            0..=4 => driven.start_any(&mut rng),
+            5 => driven.end_any(&mut rng),
+            6..=7 => driven.period_with_any_counters(&mut rng),
             8 => {
                 let link = LinkIx(2 * rng.next_below(cables) as u32);
                 // A whole cable, or one direction of it.
                 let both = rng.next_below(3) > 0;
-                network.change_links(|alive| {
+                driven.change_links(|alive| {
                     alive[link.ix()] = false;
                     alive[link.reverse().ix()] &= !both;
                 });
             }
-            _ => network.change_links(|alive| alive.fill(true)),
+            _ => driven.change_links(|alive| alive.fill(true)),
         }
-        network.check();
-        trace += &format!("{:?}", network.driven.placements.take_changes());
+        driven.check();
+        trace += &format!("{:?}", driven.placements.take_changes());
     }
-    trace + &format!("{:?}", network.driven.placements)
+    trace + &format!("{:?}", driven.placements)
 }
 
 fn specs() -> Vec<&'static str> {

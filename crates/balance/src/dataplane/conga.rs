@@ -34,11 +34,9 @@
 use net::LinkIx;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::common::{ALPHA, CongestionFromLeaf, PathIndex, T_DRE, is_live, pack, sensing, unpack};
-use crate::dataplane::{
-    Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Scale, Sensing,
-};
+use crate::dataplane::common::flowlets::{self, FlowletEdge, Signal};
+use crate::dataplane::common::{ALPHA, PathIndex, T_DRE, Utilisations, sensing};
+use crate::dataplane::{Cx, EdgeEnv, Needs, PacketView, Scale, Sensing};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -60,7 +58,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("conga", "CONGA")
     ])
     .example("conga:gap=500us")
     .needs(|scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() })
-    .edge(|env, params| Box::new(Conga::new(env, params)));
+    .edge(|env, params| FlowletEdge::boxed(env, params, Conga::new(env, params)));
 
 fn quantised(scale: &Scale, params: &Params) -> Sensing {
     sensing(scale, params, params.count("bits") as u8)
@@ -68,15 +66,11 @@ fn quantised(scale: &Scale, params: &Params) -> Sensing {
 
 struct Conga {
     sensing: Sensing,
-    age_ps: u64,
-    flowlets: Flowlets<u16>,
     index: PathIndex,
-    /// First link of each path; all following arrays are by path, too.
+    /// First link of each path, by `index`.
     first_links: Vec<LinkIx>,
-    /// To-Leaf: the last metric fed back, and its time.
-    fed_back: Vec<u8>,
-    fed_back_ps: Vec<u64>,
-    relay: CongestionFromLeaf,
+    /// Metrics of paths according to the far edges.
+    remote: Utilisations,
     /// Metrics of the live paths during a decision.
     metrics: Vec<u8>,
 }
@@ -84,7 +78,6 @@ struct Conga {
 impl Conga {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Conga {
         let index = PathIndex::outward(env);
-        let age = params.scaled("ageing", &env.scale);
         let mut first_links = Vec::with_capacity(index.total());
         for (class, count) in env.path_counts.iter().enumerate() {
             let first = |path| env.routes.step(env.topology, env.edge, ClassIx(class as u32), path);
@@ -93,32 +86,28 @@ impl Conga {
         }
         Conga {
             sensing: quantised(&env.scale, params),
-            age_ps: age.as_ps(),
-            flowlets: Flowlets::from_params(params, &env.scale),
-            first_links,
-            fed_back: vec![0; index.total()],
-            fed_back_ps: vec![0; index.total()],
-            relay: CongestionFromLeaf::new(env, age),
-            metrics: Vec::with_capacity(env.path_counts.iter().copied().max().map_or(0, usize::from)),
             index,
+            first_links,
+            remote: Utilisations::new(env, params.scaled("ageing", &env.scale)),
+            metrics: Vec::with_capacity(env.path_counts.iter().copied().max().map_or(0, usize::from)),
         }
     }
+}
 
-    /// Returns the path of a flowlet that starts now; `last` is the path of the previous one.
-    fn decide(&mut self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], last: Option<u16>) -> u16 {
-        let base = self.index.range(to).start;
+impl Signal for Conga {
+    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], last: Option<u16>) -> u16 {
+        let first_links = &self.first_links[self.index.range(packet.to)];
+        let remote = self.remote.of(cx.now, packet.to);
         self.metrics.clear();
         let (mut best, mut best_count) = (u8::MAX, 0);
         // Paths with the same first link are neighbours: compute its utilisation once.
         let mut local = (None, 0);
         for path in live {
-            let at = base + usize::from(*path);
-            let first = self.first_links[at];
+            let first = first_links[usize::from(*path)];
             if local.0 != Some(first) {
                 local = (Some(first), self.sensing.quantise(cx.ports.utilisation(first)));
             }
-            let is_fresh = cx.now.as_ps().saturating_sub(self.fed_back_ps[at]) <= self.age_ps;
-            let metric = local.1.max(if is_fresh { self.fed_back[at] } else { 0 });
+            let metric = local.1.max(remote(*path));
             self.metrics.push(metric);
             if metric < best {
                 (best, best_count) = (metric, 0);
@@ -131,93 +120,50 @@ impl Conga {
         {
             return last;
         }
-        let mut pick = cx.rng.next_below(best_count);
-        for (path, metric) in live.iter().zip(&self.metrics) {
-            if *metric == best {
-                if pick == 0 {
-                    return *path;
-                }
-                pick -= 1;
-            }
-        }
-        live[0]
-    }
-}
-
-impl EdgeBalancer for Conga {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let slot = self.flowlets.slot(packet);
-        let path = match self.flowlets.look_up(slot, cx.now) {
-            Flowlet::Ongoing(path) if is_live(paths.live, path) => path,
-            Flowlet::Ongoing(last) | Flowlet::Expired(last) => self.decide(cx, packet.to, paths.live, Some(last)),
-            Flowlet::New => self.decide(cx, packet.to, paths.live, None),
-        };
-        self.flowlets.record(slot, cx.now, path);
-        path
+        let mut ties = live.iter().zip(&self.metrics).filter(|(_, metric)| **metric == best);
+        ties.nth(cx.rng.next_below(best_count) as usize).map_or(live[0], |(path, _)| *path)
     }
 
-    fn hooks(&self) -> EdgeHooks {
-        EdgeHooks { overlay: true, ..EdgeHooks::default() }
-    }
-
-    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
-        self.relay.tell(packet.to, cx.now).map_or(0, |(path, metric)| pack(path, metric as u8))
-    }
-
-    fn decapsulate(&mut self, cx: &mut Cx<'_>, _: &PacketView, arrival: &Arrival) -> Delivery {
-        self.relay.note(arrival.from, arrival.path, u16::from(arrival.utilisation), cx.now);
-        if let Some((path, metric)) = unpack(arrival.tag)
-            && let Some(at) = self.index.get(arrival.from, path)
-        {
-            self.fed_back[at] = metric;
-            self.fed_back_ps[at] = cx.now.as_ps();
-        }
-        Delivery::Pass
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        Some(&mut self.remote)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use net::Time;
-    use net::routes::ClassIx;
 
     use super::*;
-    use crate::dataplane::testing::{Bench, packet, with_edge_env};
+    use crate::dataplane::common::{pack, unpack};
+    use crate::dataplane::testing::{Bench, arrival, needs, packet};
+    use crate::dataplane::{Arrival, Delivery};
     use crate::hash::mix;
 
     /// Gaps of exactly 100 us, ageing after 1 ms.
     const SPEC: &str = "conga:gap=100us,gap_mode=exact,ageing=1ms";
 
-    /// Makes a packet from class 1 over `path` with `utilisation` and feedback in its header.
-    fn arrival(path: u16, utilisation: u8, tag: u32) -> Arrival {
-        let one_way = Time::from_us(50);
-        Arrival { from: ClassIx(1), path, tag, utilisation, marked: false, one_way }
-    }
-
     fn told(bench: &mut Bench, path: u16, metric: u8) {
-        let delivery = bench.decapsulate(&packet(9), &arrival(0, 0, pack(path, metric)));
+        let delivery = bench.decapsulate(&packet(9), &arrival(ClassIx(1), 0, pack(path, metric)));
         assert_eq!(delivery, Delivery::Pass);
     }
 
-    fn first_links(paths: u16) -> Vec<LinkIx> {
-        with_edge_env(&format!("leaf-spine:leaves=4,spines={paths},hosts_per_leaf=4"), 0, |env| {
-            (0..u32::from(paths)).map(|path| env.routes.path(env.topology, env.edge, ClassIx(1), path)[0]).collect()
-        })
+    /// Delivers a packet from class 1 that met `utilisation` on `path`.
+    fn met(bench: &mut Bench, path: u16, utilisation: u8) {
+        bench.decapsulate(&packet(9), &Arrival { utilisation, ..arrival(ClassIx(1), path, 0) });
     }
 
     #[test]
     fn a_flowlet_takes_the_least_of_the_greater_of_local_and_remote() {
         let mut bench = Bench::edge(SPEC, 4);
         // Local 0.5, 0, 0.25, 0 is 4, 0, 2, 0 of 8; remote is 0, 7, 1, 3; maxima are 4, 7, 2, 3.
-        for (link, utilisation) in first_links(4).into_iter().zip([0.5, 0.0, 0.25, 0.0]) {
-            bench.ports.utilisation.insert(link.0, utilisation);
+        for (path, utilisation) in (0..).zip([0.5, 0.0, 0.25, 0.0]) {
+            bench.load((1, path), 0, utilisation);
         }
         for (path, metric) in [(1, 7), (2, 1), (3, 3)] {
             told(&mut bench, path, metric);
         }
         assert!((0..20).all(|flow| bench.choose_path(&packet(flow), None) == 2));
-        let two = first_links(4)[2];
-        bench.ports.utilisation.insert(two.0, 0.99);
+        bench.load((1, 2), 0, 0.99);
         assert!((100..120).all(|flow| bench.choose_path(&packet(flow), None) == 3));
         // The decision lasts exactly as long as the flowlet.
         assert_eq!(bench.choose_path(&packet(0), Some(2)), 2);
@@ -265,8 +211,8 @@ mod tests {
         let mut bench = Bench::edge(SPEC, 4);
         let back = packet(1);
         assert_eq!(bench.encapsulate(&back, 0), 0, "nothing to tell yet");
-        bench.decapsulate(&packet(9), &arrival(3, 6, 0));
-        bench.decapsulate(&packet(9), &arrival(1, 2, 0));
+        met(&mut bench, 3, 6);
+        met(&mut bench, 1, 2);
         let headers = [0; 3].map(|_| unpack(bench.encapsulate(&back, 0)));
         assert_eq!(headers, [Some((1, 2)), Some((3, 6)), Some((1, 2))]);
         let elsewhere = PacketView { to: ClassIx(2), ..back };
@@ -281,7 +227,7 @@ mod tests {
         let mut bench = Bench::edge(SPEC, 4);
         told(&mut bench, 4, 7);
         told(&mut bench, 60_000, 7);
-        bench.decapsulate(&packet(9), &arrival(u16::MAX, 3, 0));
+        met(&mut bench, u16::MAX, 3);
         let headers = [0; 3].map(|_| unpack(bench.encapsulate(&packet(1), 0)));
         assert_eq!(headers, [Some((0, 0)); 3], "only path 0 was ever seen in a valid packet");
         let mut seen = [false; 4];
@@ -321,9 +267,7 @@ mod tests {
 
     #[test]
     fn header_fits_24_bits() {
-        let spec = crate::registry::Spec::parse("conga:bits=8").unwrap();
-        let needs = (spec.entry.needs)(&crate::dataplane::testing::SCALE, &spec.params);
-        let sensing = needs.sensing.unwrap();
+        let sensing = needs("conga:bits=8").sensing.unwrap();
         assert_eq!(sensing.time_constant(), Time::from_us(200), "two base RTTs");
         assert!(pack(u16::MAX - 1, sensing.quantise(1.0)) < 1 << 24);
     }

@@ -21,7 +21,10 @@
 //! - Hurts: where many send to one: pauses spread to traffic for other ports, and cyclic routes can
 //!   deadlock.
 
-use crate::dataplane::{Cx, Lossless, Needs, NextHops, PacketView, Receiving, Scale, SwitchBalancer};
+use net::LinkIx;
+
+use crate::dataplane::common::at_switch;
+use crate::dataplane::{Cx, Lossless, Needs, Receiving, Scale};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -52,7 +55,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("detail", "DeTail")
             ..Needs::default()
         }
     })
-    .switch(|env, params| Box::new(Detail { thresholds: ["t1", "t2"].map(|name| size(name, &env.scale, params)) }));
+    .switch(|env, params| {
+        // From most to least favoured.
+        let thresholds = ["t1", "t2"].map(|name| size(name, &env.scale, params));
+        at_switch(move |cx, packet, links| {
+            let favoured =
+                thresholds.into_iter().find_map(|threshold| any_below(cx, packet.priority, links, threshold));
+            favoured.unwrap_or_else(|| cx.rng.next_below(links.len() as u64) as usize)
+        })
+    });
 
 /// Returns a size in bytes for the rate of this network.
 fn size(name: &str, scale: &Scale, params: &Params) -> u64 {
@@ -68,46 +79,33 @@ const fn bytes(name: &'static str, default: &'static str, doc: &'static str) -> 
     Param::count(name, 1..=1 << 30, default).unit("bytes").doc(doc)
 }
 
-struct Detail {
-    /// Drain-byte thresholds, from most to least favoured.
-    thresholds: [u64; 2],
-}
-
-impl SwitchBalancer for Detail {
-    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        for threshold in self.thresholds {
-            // Reservoir sampling: one pass without memory, every favoured port equally likely.
-            let (mut chosen, mut favoured) = (None, 0);
-            for (i, link) in members.links.iter().enumerate() {
-                if cx.ports.drain_bytes(*link, packet.priority) < threshold {
-                    favoured += 1;
-                    if cx.rng.next_below(favoured) == 0 {
-                        chosen = Some(i);
-                    }
-                }
-            }
-            if let Some(chosen) = chosen {
-                return chosen;
+/// Returns a random port with fewer drain bytes than the threshold.
+fn any_below(cx: &mut Cx<'_>, priority: u8, links: &[LinkIx], threshold: u64) -> Option<usize> {
+    // Reservoir sampling: one pass without memory, every favoured port equally likely.
+    let (mut chosen, mut favoured) = (None, 0);
+    for (i, link) in links.iter().enumerate() {
+        if cx.ports.drain_bytes(*link, priority) < threshold {
+            favoured += 1;
+            if cx.rng.next_below(favoured) == 0 {
+                chosen = Some(i);
             }
         }
-        cx.rng.next_below(members.links.len() as u64) as usize
     }
+    chosen
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataplane::testing::{Bench, SCALE, packet};
-    use crate::registry::Spec;
+    use crate::dataplane::PacketView;
+    use crate::dataplane::testing::{Bench, needs, packet};
 
     /// Returns the share of choices of each port with the given drain bytes.
     fn shares(bench: &mut Bench, packet: &PacketView, drain_bytes: [u64; 4]) -> [f64; 4] {
         for (link, bytes) in bench.links.clone().into_iter().zip(drain_bytes) {
             bench.ports.drain.insert((link.0, packet.priority), bytes);
         }
-        let mut hits = [0.0; 4];
-        (0..40_000).for_each(|_| hits[bench.choose(packet)] += 1.0 / 40_000.0);
-        hits
+        bench.port_hits((0..40_000).map(|_| *packet)).map(|hits| f64::from(hits) / 40_000.0)
     }
 
     fn assert_shares(shares: [f64; 4], expected: [f64; 4]) {
@@ -155,7 +153,6 @@ mod tests {
 
     #[test]
     fn needs_are_lossless_switches_and_unlimited_resequencing() {
-        let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params);
         let lossless = |pause_above_bytes, resume_below_bytes| {
             Some(Lossless { priorities: 8, pause_above_bytes, resume_below_bytes })
         };

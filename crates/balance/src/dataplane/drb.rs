@@ -24,7 +24,7 @@ use net::routes::ClassIx;
 use crate::dataplane::common::PathCycles;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("drb", "DRB")
     .summary("Rotates the packets of each host pair through all paths in digit-reversed order.")
@@ -33,7 +33,10 @@ pub(crate) static ENTRY: Entry = Entry::declare("drb", "DRB")
     .senses("nothing; dead paths, after failures are detected")
     .params(&[Param::choice("weights", &["none", "capacity"], "none")
         .doc("Whether paths of unequal rate occur equally often or in proportion to their slowest link.")])
-    .edge(|env, params| Box::new(Drb::new(env, params)));
+    .edge(|env, params| {
+        let is_weighted = params.text("weights") == "capacity";
+        Box::new(Drb { is_weighted, cycles: PathCycles::new(env), counters: PairCounters::new(env) })
+    });
 
 struct Drb {
     is_weighted: bool,
@@ -50,16 +53,6 @@ struct PairCounters {
     /// Start index, plus 1, of the counters from a sender to a class; 0 before the first packet.
     blocks: Vec<u32>,
     counters: Vec<u32>,
-}
-
-impl Drb {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> Drb {
-        Drb {
-            is_weighted: params.text("weights") == "capacity",
-            cycles: PathCycles::new(env),
-            counters: PairCounters::new(env),
-        }
-    }
 }
 
 impl PairCounters {
@@ -107,7 +100,7 @@ impl EdgeBalancer for Drb {
 mod tests {
     use std::collections::BTreeSet;
 
-    use net::{HostIx, LinkIx, Routes};
+    use net::{HostIx, LinkIx};
 
     use super::*;
     use crate::dataplane::testing::{Bench, packet};
@@ -121,9 +114,7 @@ mod tests {
 
     /// Checks the oracle of P04 on consecutive packets: distinct uplinks, then distinct paths.
     fn check_windows(bench: &Bench, to: ClassIx, picks: &[u16], m: usize) {
-        let routes = Routes::intact(bench.topology());
-        let from = routes.class_node(ClassIx(0));
-        let path = |rank: &u16| routes.path(bench.topology(), from, to, u32::from(*rank));
+        let path = |rank: &u16| bench.path(to.0, u32::from(*rank));
         for window in picks.windows(m) {
             let uplinks: BTreeSet<LinkIx> = window.iter().map(|rank| path(rank)[0]).collect();
             assert_eq!(uplinks.len(), m, "{window:?}");

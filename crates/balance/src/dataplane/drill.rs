@@ -24,10 +24,10 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{combine, mix, reduce};
-use crate::params::{Param, Params};
+use crate::hash::{combine, mix, position_of_point, reduce};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
     .summary("Sends every packet to the shortest queue among a few random and a few remembered ports.")
@@ -47,7 +47,17 @@ pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
             .doc("Whether ports that lead to unequal capacity form separate components, to which flows are hashed."),
     ])
     .example("drill:d=2,m=1")
-    .switch(|env, params| Box::new(Drill::new(env, params)));
+    .switch(|env, params| {
+        Box::new(Drill {
+            samples: params.count("d") as usize,
+            memory: params.count("m") as usize,
+            engines: params.count("engines") as usize,
+            keeps_components: params.text("asymmetry") == "components",
+            seed: combine(mix(env.seed), u64::from(env.switch.0)),
+            set_of_class: vec![NONE; env.class_count],
+            sets: Vec::new(),
+        })
+    });
 
 const CANDIDATES_MAX: usize = 32;
 
@@ -90,18 +100,6 @@ struct Candidate {
 }
 
 impl Drill {
-    fn new(env: &SwitchEnv<'_>, params: &Params) -> Drill {
-        Drill {
-            samples: params.count("d") as usize,
-            memory: params.count("m") as usize,
-            engines: params.count("engines") as usize,
-            keeps_components: params.text("asymmetry") == "components",
-            seed: combine(mix(env.seed), u64::from(env.switch.0)),
-            set_of_class: vec![NONE; env.class_count],
-            sets: Vec::new(),
-        }
-    }
-
     /// Returns the set with these members; cached per class, since it changes only with routing.
     fn set_of(&mut self, class: usize, members: NextHops<'_>) -> usize {
         let is_same = |set: &MemberSet| set.links == members.links && set.weights == members.weights;
@@ -140,14 +138,8 @@ impl MemberSet {
     }
 
     fn component_of(&self, hash: u64) -> usize {
-        let mut point = reduce(hash, self.capacity as usize) as u64;
-        for (i, component) in self.components.iter().enumerate() {
-            if point < component.capacity {
-                return i;
-            }
-            point -= component.capacity;
-        }
-        0
+        let point = reduce(hash, self.capacity as usize) as u64;
+        position_of_point(point, self.components.iter().map(|component| component.capacity)).unwrap_or(0)
     }
 }
 
@@ -228,10 +220,8 @@ mod tests {
         }
     }
 
-    fn shares(bench: &mut Bench, draws: u32) -> Vec<f64> {
-        let mut hits = vec![0.0; bench.links.len()];
-        (0..draws).for_each(|_| hits[bench.choose(&packet(1))] += 1.0 / f64::from(draws));
-        hits
+    fn shares(bench: &mut Bench, draws: u32) -> [f64; 4] {
+        bench.port_hits((0..draws).map(|_| packet(1))).map(|hits| f64::from(hits) / f64::from(draws))
     }
 
     #[test]

@@ -22,9 +22,9 @@ use net::LinkIx;
 use net::routes::ClassIx;
 
 use crate::dataplane::common::{ALPHA, PathIndex, PathLinks, START, SmoothWrr, T_DRE, sensing};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Needs, PacketView, Paths, PortTelemetry};
+use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths, PortTelemetry};
 use crate::entry::Entry;
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted round robin")
     .summary("Gives new flows to the paths in turn, in proportion to their measured remaining capacity.")
@@ -38,7 +38,18 @@ pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted
         START,
     ])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
-    .edge(|env, params| Box::new(DynamicWrr::new(env, params)));
+    .edge(|env, params| {
+        let index = PathIndex::outward(env);
+        Box::new(DynamicWrr {
+            period_ps: params.scaled("period", &env.scale).as_ps().max(1),
+            links: PathLinks::new(env),
+            rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
+            weights: vec![0.0; index.total()],
+            measured: vec![NEVER; index.class_count()],
+            turns: SmoothWrr::new(index.clone(), params.text("start") == "random"),
+            index,
+        })
+    });
 
 /// Minimum weight of a path, as a share of its capacity.
 const LEAST: f64 = 0.01;
@@ -58,19 +69,6 @@ struct DynamicWrr {
 }
 
 impl DynamicWrr {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> DynamicWrr {
-        let index = PathIndex::outward(env);
-        DynamicWrr {
-            period_ps: params.scaled("period", &env.scale).as_ps().max(1),
-            links: PathLinks::new(env),
-            rates: env.topology.links().iter().map(|link| (link.rate.as_bps_f64() / 1e9) as f32).collect(),
-            weights: vec![0.0; index.total()],
-            measured: vec![NEVER; index.class_count()],
-            turns: SmoothWrr::new(index.clone(), params.text("start") == "random"),
-            index,
-        }
-    }
-
     fn measure(&mut self, ports: &dyn PortTelemetry, to: ClassIx) {
         let range = self.index.range(to);
         for (path, weight) in self.weights[range].iter_mut().enumerate() {
@@ -105,32 +103,17 @@ impl EdgeBalancer for DynamicWrr {
 mod tests {
     use net::Time;
 
-    use super::*;
-    use crate::dataplane::testing::{Bench, packet, with_edge_env};
-
-    fn shares(bench: &mut Bench, flows: u32) -> Vec<f64> {
-        let mut hits = vec![0.0; 4];
-        (0..flows).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / f64::from(flows));
-        hits
-    }
-
-    /// Sets the utilisation of hop `hop` of path `path` to class 1.
-    fn load(bench: &mut Bench, path: u32, hop: usize, utilisation: f64) {
-        let link = with_edge_env("leaf-spine:leaves=4,spines=4,hosts_per_leaf=4", 0, |env| {
-            env.routes.path(env.topology, env.edge, ClassIx(1), path)[hop]
-        });
-        bench.ports.utilisation.insert(link.0, utilisation);
-    }
+    use crate::dataplane::testing::{Bench, packet};
 
     #[test]
     fn shares_follow_remaining_capacity_of_worst_link() {
         let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
-        load(&mut bench, 0, 0, 0.5);
-        load(&mut bench, 1, 1, 0.75);
-        load(&mut bench, 1, 0, 0.2);
-        load(&mut bench, 2, 1, 1.1);
+        bench.load((1, 0), 0, 0.5);
+        bench.load((1, 1), 1, 0.75);
+        bench.load((1, 1), 0, 0.2);
+        bench.load((1, 2), 1, 1.1);
         // Remaining: 0.5, 0.25, 0.01 and 1 of a link.
-        let found = shares(&mut bench, 17_600);
+        let found: [f64; 4] = bench.shares(0..17_600);
         for (share, left) in found.iter().zip([0.5, 0.25, 0.01, 1.0]) {
             assert!((share - left / 1.76).abs() < 2e-4, "{found:?}");
         }
@@ -139,14 +122,14 @@ mod tests {
     #[test]
     fn weights_hold_for_a_period() {
         let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
-        let even = shares(&mut bench, 400);
+        let even: [f64; 4] = bench.shares(0..400);
         assert!(even.iter().all(|share| (share - 0.25).abs() < 0.01), "{even:?}");
-        load(&mut bench, 3, 1, 1.0);
+        bench.load((1, 3), 1, 1.0);
         bench.wait(Time::from_ps(999_999_999));
-        let still = shares(&mut bench, 400);
+        let still: [f64; 4] = bench.shares(0..400);
         assert!((still[3] - 0.25).abs() < 0.01, "{still:?}");
         bench.wait(Time::from_ps(1));
-        let after = shares(&mut bench, 301);
+        let after: [f64; 4] = bench.shares(0..301);
         assert!(after[3] < 0.01, "{after:?}");
         assert_eq!(bench.choose_path(&packet(1), Some(3)), 3, "flows stay where they are");
     }
@@ -154,12 +137,12 @@ mod tests {
     #[test]
     fn dead_paths_get_nothing_and_other_paths_get_their_share() {
         let mut bench = Bench::edge("dynamic-wrr:period=1ms", 4);
-        load(&mut bench, 0, 0, 0.5);
+        bench.load((1, 0), 0, 0.5);
         bench.live = vec![0, 2];
-        let found = shares(&mut bench, 3000);
+        let found: [f64; 4] = bench.shares(0..3000);
         assert!((found[0] - 1.0 / 3.0).abs() < 0.01 && found[1] + found[3] == 0.0, "{found:?}");
         bench.live = (0..4).collect();
-        let found = shares(&mut bench, 3000);
+        let found: [f64; 4] = bench.shares(0..3000);
         assert!((found[1] - 2.0 / 7.0).abs() < 0.01, "{found:?}");
     }
 }

@@ -9,7 +9,8 @@
 
 use net::LinkIx;
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::common::at_switch;
+use crate::dataplane::{PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, Params};
@@ -29,10 +30,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("ecmp", "ECMP")
     .example("ecmp:hash=resilient,buckets=64")
     .also_as_groups()
     .switch(|env, params| match params.text("hash") {
-        "threshold" => Box::new(Hashed { seed: seed(env, params), rule: Threshold }),
-        "rendezvous" => Box::new(Hashed { seed: seed(env, params), rule: Rendezvous }),
-        "resilient" => Box::new(Hashed { seed: seed(env, params), rule: Resilient::new(env, params) }),
-        _ => Box::new(Hashed { seed: seed(env, params), rule: Modulo }),
+        "threshold" => hashed(seed(env, params), |hash, _, links| reduce(hash, links.len())),
+        "rendezvous" => hashed(seed(env, params), |hash, _, links| {
+            let weight = |link: &LinkIx| combine(hash, u64::from(link.0));
+            (0..links.len()).max_by_key(|i| weight(&links[*i])).expect("a group has members")
+        }),
+        "resilient" => {
+            let mut tables = Resilient::new(env, params);
+            hashed(seed(env, params), move |hash, packet, links| tables.select(hash, packet, links))
+        }
+        _ => hashed(seed(env, params), modulo),
     });
 
 pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
@@ -45,49 +52,23 @@ pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
 /// Makes `ecmp` with its defaults, for mechanisms that leave the choice of path to it: flows take
 /// the paths they would take with `ecmp`.
 pub(super) fn by_default(env: &SwitchEnv<'_>) -> Box<dyn SwitchBalancer> {
-    Box::new(Hashed { seed: per_switch_seed(env), rule: Modulo })
+    hashed(per_switch_seed(env), modulo)
 }
 
 fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
     combine(mix(env.seed), u64::from(env.switch.0))
 }
 
-trait Rule: Send {
-    fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize;
+fn hashed<R>(seed: u64, mut rule: R) -> Box<dyn SwitchBalancer>
+where
+    R: FnMut(u64, &PacketView, &[LinkIx]) -> usize + Send + 'static,
+{
+    at_switch(move |_, packet, links| rule(mix(packet.hash ^ seed), packet, links))
 }
 
-struct Hashed<R> {
-    seed: u64,
-    rule: R,
-}
-
-impl<R: Rule> SwitchBalancer for Hashed<R> {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        self.rule.select(mix(packet.hash ^ self.seed), packet, members.links)
-    }
-}
-
-struct Modulo;
-impl Rule for Modulo {
-    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
-        // 32 bits suffice for at most a few hundred ports and divide several times faster than 64.
-        (hash as u32 % links.len() as u32) as usize
-    }
-}
-
-struct Threshold;
-impl Rule for Threshold {
-    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
-        reduce(hash, links.len())
-    }
-}
-
-struct Rendezvous;
-impl Rule for Rendezvous {
-    fn select(&mut self, hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
-        let weight = |link: &LinkIx| combine(hash, u64::from(link.0));
-        (0..links.len()).max_by_key(|i| weight(&links[*i])).expect("a group has members")
-    }
+fn modulo(hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
+    // 32 bits suffice for at most a few hundred ports and divide several times faster than 64.
+    (hash as u32 % links.len() as u32) as usize
 }
 
 /// A table of hash buckets per destination class. If members change, only buckets of removed
@@ -106,6 +87,15 @@ struct Table {
 impl Resilient {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> Resilient {
         Resilient { bucket_count: params.count("buckets") as usize, tables: vec![Table::default(); env.class_count] }
+    }
+
+    fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize {
+        let table = &mut self.tables[packet.to.0 as usize];
+        if table.members != links {
+            table.refill(self.bucket_count, links);
+        }
+        let link = table.buckets[reduce(hash, self.bucket_count)];
+        links.iter().position(|l| *l == link).expect("refill leaves only live members")
     }
 }
 
@@ -131,17 +121,6 @@ impl Table {
         }
         self.members.clear();
         self.members.extend_from_slice(links);
-    }
-}
-
-impl Rule for Resilient {
-    fn select(&mut self, hash: u64, packet: &PacketView, links: &[LinkIx]) -> usize {
-        let table = &mut self.tables[packet.to.0 as usize];
-        if table.members != links {
-            table.refill(self.bucket_count, links);
-        }
-        let link = table.buckets[reduce(hash, self.bucket_count)];
-        links.iter().position(|l| *l == link).expect("refill leaves only live members")
     }
 }
 
@@ -179,10 +158,7 @@ mod tests {
     fn every_rule_spreads_evenly() {
         for rule in ["modulo", "threshold", "rendezvous", "resilient"] {
             let mut bench = Bench::switch(&format!("ecmp:hash={rule}"), 4);
-            let mut hits = [0u32; 4];
-            for flow in 0..40_000 {
-                hits[bench.choose(&packet(flow))] += 1;
-            }
+            let hits: [u32; 4] = bench.port_hits((0..40_000).map(packet));
             assert!(hits.iter().all(|n| (9_400..10_600).contains(n)), "{rule}: {hits:?}");
         }
     }

@@ -25,7 +25,7 @@ use net::RandomStream;
 use crate::dataplane::common::{FlowTable, Rounds};
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("flowbender", "FlowBender")
     .summary(
@@ -51,7 +51,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("flowbender", "FlowBender")
             .doc("The value after a move: the next one, or any other drawn at random."),
     ])
     .example("flowbender:next=random")
-    .host(|_, params| Box::new(FlowBender::new(params)));
+    .host(|_, params| {
+        Box::new(FlowBender {
+            threshold: params.number("threshold"),
+            rounds: params.count("rounds") as u32,
+            jitter: params.count("jitter") as u32,
+            value_count: 1 << params.count("bits"),
+            is_random: params.text("next") == "random",
+            flows: FlowTable::new(),
+        })
+    });
 
 struct FlowBender {
     threshold: f64,
@@ -72,17 +81,6 @@ struct Flow {
 }
 
 impl FlowBender {
-    fn new(params: &Params) -> FlowBender {
-        FlowBender {
-            threshold: params.number("threshold"),
-            rounds: params.count("rounds") as u32,
-            jitter: params.count("jitter") as u32,
-            value_count: 1 << params.count("bits"),
-            is_random: params.text("next") == "random",
-            flows: FlowTable::new(),
-        }
-    }
-
     fn extra(jitter: u32, rng: &mut RandomStream) -> u32 {
         if jitter == 0 { 0 } else { rng.next_below(u64::from(jitter) + 1) as u32 }
     }
@@ -128,8 +126,8 @@ impl HostBalancer for FlowBender {
 
 #[cfg(test)]
 mod tests {
+    use crate::dataplane::HostLoss;
     use crate::dataplane::testing::Bench;
-    use crate::dataplane::{HostFeedback, HostLoss};
 
     /// A sender with a window of `WINDOW` packets; each is acknowledged immediately.
     struct Sender {
@@ -150,14 +148,8 @@ mod tests {
         }
         /// Acknowledges a window, the first `marked` packets of it marked; returns V after it.
         fn round(&mut self, marked: u32) -> u16 {
-            for i in 0..WINDOW {
-                self.una += 1;
-                // The next window is sent when the last packet of this one is acknowledged.
-                let next = self.una + if i + 1 == WINDOW { WINDOW } else { WINDOW - 1 - i };
-                let rtt = crate::dataplane::testing::BASE_RTT;
-                let (flow, una) = (self.flow, self.una);
-                self.bench.ack(&HostFeedback { flow, entropy: 0, marked: i < marked, acked: 1, una, next, rtt });
-            }
+            // The next window is sent when the last packet of this one is acknowledged.
+            self.bench.ack_window(self.flow, &mut self.una, WINDOW, marked, WINDOW);
             self.value()
         }
         fn value(&mut self) -> u16 {

@@ -14,10 +14,12 @@
 //!   bad.
 
 use net::RandomStream;
+use net::routes::ClassIx;
 
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
+use crate::dataplane::common::PathIndex;
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, PathFeedback, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("hermes-rtt", "Hermes (RTT only)")
     .summary("Keeps each flow on its path while the path's round-trip time is good, else moves it to a better one.")
@@ -37,7 +39,19 @@ pub(crate) static ENTRY: Entry = Entry::declare("hermes-rtt", "Hermes (RTT only)
             .doc("Scope of measurements: each flow separately, or all flows of an edge switch."),
     ])
     .example("hermes-rtt:good=1.25")
-    .edge(|env, params| Box::new(HermesRtt::new(env, params)));
+    .edge(|env, params| {
+        let index = PathIndex::outward(env);
+        let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
+        Box::new(HermesRtt {
+            smooth: params.text("estimate") == "ewma",
+            is_per_flow: params.text("scope") == "flow",
+            paths_max: env.path_counts.iter().copied().max().map_or(1, usize::from),
+            rtt_ps: vec![UNMEASURED; index.total()],
+            good_below_ps: scaled(params.number("good")),
+            congested_from_ps: scaled(params.number("congested")),
+            index,
+        })
+    });
 
 /// RTT of a path without a measurement.
 const UNMEASURED: u64 = 0;
@@ -45,8 +59,8 @@ const UNMEASURED: u64 = 0;
 struct HermesRtt {
     smooth: bool,
     is_per_flow: bool,
-    /// First path of each destination class in `rtt_ps`, if flows share it.
-    first: Vec<u32>,
+    /// Numbers of paths in `rtt_ps`, if flows share it.
+    index: PathIndex,
     /// Maximum number of paths to a class: the stride of `rtt_ps` with separate measurements.
     paths_max: usize,
     rtt_ps: Vec<u64>,
@@ -55,29 +69,10 @@ struct HermesRtt {
 }
 
 impl HermesRtt {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> HermesRtt {
-        let mut first = Vec::with_capacity(env.path_counts.len());
-        let mut total = 0u32;
-        for count in env.path_counts {
-            first.push(total);
-            total += u32::from(*count);
-        }
-        let scaled = |factor: f64| env.base_rtt.iter().map(|rtt| (rtt.as_ps() as f64 * factor) as u64).collect();
-        HermesRtt {
-            smooth: params.text("estimate") == "ewma",
-            is_per_flow: params.text("scope") == "flow",
-            first,
-            paths_max: env.path_counts.iter().copied().max().map_or(1, usize::from),
-            rtt_ps: vec![UNMEASURED; total as usize],
-            good_below_ps: scaled(params.number("good")),
-            congested_from_ps: scaled(params.number("congested")),
-        }
-    }
-
     /// Returns the start of a flow's measurements of paths to `class`; grows for new flows.
-    fn base(&mut self, flow: u32, class: usize) -> usize {
+    fn base(&mut self, flow: u32, class: ClassIx) -> usize {
         if !self.is_per_flow {
-            return self.first[class] as usize;
+            return self.index.range(class).start;
         }
         let base = flow as usize * self.paths_max;
         if self.rtt_ps.len() < base + self.paths_max {
@@ -99,7 +94,7 @@ impl HermesRtt {
 impl EdgeBalancer for HermesRtt {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         let class = packet.to.0 as usize;
-        let base = self.base(packet.flow, class);
+        let base = self.base(packet.flow, packet.to);
         if self.is_per_flow && paths.current.is_none() {
             // A new flow, perhaps with the number of one that has ended.
             self.rtt_ps[base..base + self.paths_max].fill(UNMEASURED);
@@ -127,7 +122,7 @@ impl EdgeBalancer for HermesRtt {
     }
 
     fn on_feedback(&mut self, _: &mut Cx<'_>, feedback: &PathFeedback) {
-        let base = self.base(feedback.flow, feedback.to.0 as usize);
+        let base = self.base(feedback.flow, feedback.to);
         let slot = &mut self.rtt_ps[base + usize::from(feedback.path)];
         let sample = feedback.rtt.as_ps().max(1);
         *slot = if self.smooth && *slot != UNMEASURED { *slot - *slot / 8 + sample / 8 } else { sample };

@@ -13,8 +13,8 @@
 //! - Hurts: when many flows begin together, since all take the path that was idle before; flows
 //!   never move afterwards.
 
-use crate::dataplane::common::{ALPHA, PathLinks, T_DRE, sensing};
-use crate::dataplane::{Cx, EdgeBalancer, Needs, PacketView, Paths};
+use crate::dataplane::common::{ALPHA, PathLinks, T_DRE, at_start, least, sensing};
+use crate::dataplane::{EdgeHooks, Needs};
 use crate::entry::Entry;
 
 pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least congestion")
@@ -23,55 +23,30 @@ pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least conge
     .senses("utilisation of every link of a path")
     .params(&[T_DRE, ALPHA])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
-    .edge(|env, _| Box::new(LeastCongestion { links: PathLinks::new(env) }));
-
-struct LeastCongestion {
-    links: PathLinks,
-}
-
-impl EdgeBalancer for LeastCongestion {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        if let Some(current) = paths.current {
-            return current;
-        }
-        let (mut best, mut least, mut ties) = (paths.live[0], f64::INFINITY, 0);
-        for path in paths.live {
-            let links = self.links.of(packet.to, *path).iter();
-            let busiest = links.map(|link| cx.ports.utilisation(*link)).fold(0.0, f64::max);
-            if busiest < least {
-                (best, least, ties) = (*path, busiest, 1);
-            } else if busiest == least {
-                // The n-th of equals replaces the current one with probability 1/n: all are equal.
-                ties += 1;
-                if cx.rng.next_below(ties) == 0 {
-                    best = *path;
-                }
-            }
-        }
-        best
-    }
-}
+    .edge(|env, _| {
+        let links = PathLinks::new(env);
+        at_start(EdgeHooks::default(), move |cx, packet, paths| {
+            let busiest = |path: u16| {
+                let links = links.of(packet.to, path).iter();
+                links.map(|link| cx.ports.utilisation(*link)).fold(0.0, f64::max)
+            };
+            least(cx.rng, paths.live.iter().map(|path| (busiest(*path), *path))).unwrap_or(paths.live[0])
+        })
+    });
 
 #[cfg(test)]
 mod tests {
     use net::routes::ClassIx;
 
-    use crate::dataplane::testing::{Bench, packet, with_edge_env};
-
-    const FABRIC: &str = "fat-tree:k=4";
-
-    /// Sets the utilisation of hop `hop` of path `path` from class 0 to class 2, in another pod.
-    fn load(bench: &mut Bench, path: u32, hop: usize, utilisation: f64) {
-        let link = with_edge_env(FABRIC, 0, |env| env.routes.path(env.topology, env.edge, ClassIx(2), path)[hop]);
-        bench.ports.utilisation.insert(link.0, utilisation);
-    }
+    use crate::dataplane::testing::{Bench, packet};
 
     fn bench() -> Bench {
-        let mut bench = Bench::edge_on("least-congestion", FABRIC, 0);
+        let mut bench = Bench::edge_on("least-congestion", "fat-tree:k=4", 0);
         bench.live = (0..4).collect();
         bench
     }
 
+    /// Makes a packet to another pod.
     fn far(flow: u32) -> crate::dataplane::PacketView {
         crate::dataplane::PacketView { to: ClassIx(2), ..packet(flow) }
     }
@@ -80,7 +55,7 @@ mod tests {
     fn busiest_link_counts_at_any_position() {
         let mut bench = bench();
         for (path, hop, utilisation) in [(0, 2, 0.9), (1, 1, 0.3), (1, 3, 0.2), (2, 1, 0.5), (3, 2, 0.4)] {
-            load(&mut bench, path, hop, utilisation);
+            bench.load((2, path), hop, utilisation);
         }
         // Hop 3, down to the destination, is shared below one aggregation: 0.2 for 0 and 1.
         assert!((0..50).all(|flow| bench.choose_path(&far(flow), None) == 1));
@@ -92,7 +67,7 @@ mod tests {
     #[test]
     fn idle_paths_share_new_flows_evenly() {
         let mut bench = bench();
-        load(&mut bench, 1, 1, 0.1);
+        bench.load((2, 1), 1, 0.1);
         let hits: [u32; 4] = bench.hits((0..3000).map(far));
         assert!(hits[1] == 0 && [0, 2, 3].iter().all(|path| (900..1100).contains(&hits[*path])), "{hits:?}");
     }

@@ -20,8 +20,8 @@
 
 use net::LinkIx;
 
+use crate::dataplane::common::at_switch;
 use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -36,25 +36,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("letflow", "LetFlow")
         flowlets::MODE,
         flowlets::ENTRIES,
     ])
-    .switch(|env, params| Box::new(LetFlow { flowlets: Flowlets::from_params(params, &env.scale) }));
-
-struct LetFlow {
-    /// The link of each flowlet; links keep their numbers when others fail.
-    flowlets: Flowlets<u32>,
-}
-
-impl SwitchBalancer for LetFlow {
-    fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        let slot = self.flowlets.slot(packet);
-        let ongoing = match self.flowlets.look_up(slot, cx.now) {
-            Flowlet::Ongoing(link) => members.links.iter().position(|member| *member == LinkIx(link)),
-            Flowlet::Expired(_) | Flowlet::New => None,
-        };
-        let choice = ongoing.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize);
-        self.flowlets.record(slot, cx.now, members.links[choice].0);
-        choice
-    }
-}
+    .switch(|env, params| {
+        // The link of each flowlet; links keep their numbers when others fail.
+        let mut flowlets: Flowlets<u32> = Flowlets::from_params(params, &env.scale);
+        at_switch(move |cx, packet, links| {
+            let slot = flowlets.slot(packet);
+            let ongoing = match flowlets.look_up(slot, cx.now) {
+                Flowlet::Ongoing(link) => links.iter().position(|member| *member == LinkIx(link)),
+                Flowlet::Expired(_) | Flowlet::New => None,
+            };
+            let choice = ongoing.unwrap_or_else(|| cx.rng.next_below(links.len() as u64) as usize);
+            flowlets.record(slot, cx.now, links[choice].0);
+            choice
+        })
+    });
 
 #[cfg(test)]
 mod tests {

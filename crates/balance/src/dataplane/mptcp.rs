@@ -48,21 +48,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("mptcp", "MPTCP")
 
 #[cfg(test)]
 mod tests {
-    use crate::dataplane::testing::{Bench, SCALE, packet};
+    use crate::dataplane::testing::{Bench, needs, packet};
     use crate::dataplane::{Connection, Coupling, Subflows};
     use crate::registry::Spec;
-
-    fn connection(spec: &str) -> Connection {
-        let spec = Spec::parse(spec).unwrap();
-        (spec.entry.needs)(&SCALE, &spec.params).connection
-    }
 
     #[test]
     fn parameters_reach_the_hosts() {
         let expected = Subflows { count: 8, coupling: Coupling::Lia, open_after_bytes: 100_000 };
-        assert_eq!(connection("mptcp"), Connection::Subflows(expected));
+        assert_eq!(needs("mptcp").connection, Connection::Subflows(expected));
         let expected = Subflows { count: 2, coupling: Coupling::Olia, open_after_bytes: 0 };
-        assert_eq!(connection("mptcp:subflows=2,coupling=olia,open_after=0"), Connection::Subflows(expected));
+        assert_eq!(needs("mptcp:subflows=2,coupling=olia,open_after=0").connection, Connection::Subflows(expected));
         assert!(Spec::parse("mptcp:subflows=9").is_err());
     }
 

@@ -26,9 +26,9 @@
 use net::{RandomStream, Time};
 
 use crate::dataplane::common::{FlowTable, Rounds};
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
     .summary("Hosts draw a new flow label after several congested round trips, earlier if nothing is in flight.")
@@ -46,7 +46,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
             .doc("No moves for congestion for one to two times this after a timeout; Linux: 60s."),
     ])
     .example("plb:forced=4,idle=1")
-    .host(|env, params| Box::new(Plb::new(env, params)));
+    .host(|env, params| {
+        Box::new(Plb {
+            threshold: params.number("threshold"),
+            idle: params.count("idle") as u8,
+            forced: params.count("forced") as u8,
+            suspend: params.scaled("suspend", &env.scale),
+            flows: FlowTable::new(),
+        })
+    });
 
 /// Number of entropy values to draw from.
 const LABELS: u64 = 65_535;
@@ -66,18 +74,6 @@ struct Flow {
     congested: u8,
     rounds: Rounds,
     suspended_until: Time,
-}
-
-impl Plb {
-    fn new(env: &HostEnv, params: &Params) -> Plb {
-        Plb {
-            threshold: params.number("threshold"),
-            idle: params.count("idle") as u8,
-            forced: params.count("forced") as u8,
-            suspend: params.scaled("suspend", &env.scale),
-            flows: FlowTable::new(),
-        }
-    }
 }
 
 impl Flow {
@@ -122,8 +118,8 @@ impl HostBalancer for Plb {
 mod tests {
     use net::Time;
 
-    use crate::dataplane::testing::{BASE_RTT, Bench};
-    use crate::dataplane::{HostFeedback, HostLoss};
+    use crate::dataplane::HostLoss;
+    use crate::dataplane::testing::Bench;
 
     const WINDOW: u32 = 10;
 
@@ -141,21 +137,7 @@ mod tests {
         /// Acknowledges a window, `marked` packets marked; returns whether the label changed.
         fn round(&mut self, marked: u32, in_flight: u32) -> bool {
             let before = self.label();
-            for i in 0..WINDOW {
-                self.una += 1;
-                // The round ends with the last packet of this window, regardless of later packets.
-                let next = self.una + if i + 1 == WINDOW { in_flight } else { WINDOW - 1 - i };
-                let feedback = HostFeedback {
-                    flow: 1,
-                    entropy: 0,
-                    marked: i < marked,
-                    acked: 1,
-                    una: self.una,
-                    next,
-                    rtt: BASE_RTT,
-                };
-                self.bench.ack(&feedback);
-            }
+            self.bench.ack_window(1, &mut self.una, WINDOW, marked, in_flight);
             self.label() != before
         }
         fn label(&mut self) -> u16 {
@@ -222,9 +204,7 @@ mod tests {
         for (quarter, count) in ended.iter_mut().enumerate() {
             bench.now = Time::from_ms(1_250 + 250 * quarter as u64);
             for flow in 0..flows {
-                let una = 1 + quarter as u32;
-                let (rtt, marked) = (BASE_RTT, true);
-                bench.ack(&HostFeedback { flow, entropy: 0, marked, acked: 1, una, next: una, rtt });
+                bench.ack_window(flow, &mut (quarter as u32), 1, 1, 0);
                 let label = bench.entropy(flow, 9);
                 let slot = flow as usize;
                 if label != labels[slot] && !is_over[slot] {

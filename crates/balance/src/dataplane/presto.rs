@@ -20,10 +20,10 @@
 //! - Hurts: where weights are wrong, as after a silent failure: flowcells use all paths regardless
 //!   of their state.
 
-use crate::dataplane::common::PathCycles;
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
+use crate::dataplane::common::{FlowTable, PathCycles};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, Needs, PacketView, Paths, Receiving};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("presto", "Presto")
     .summary("Rotates flowcells of 64 KB of each flow through all paths, weighted by their rates.")
@@ -41,12 +41,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("presto", "Presto")
         receiving: Receiving::Flowcells { bytes: params.count("cell") as u32, patience: params.number("patience") },
         ..Needs::default()
     })
-    .edge(|env, params| Box::new(Presto::new(env, params)));
+    .edge(|env, params| {
+        let cell_bytes = params.count("cell") as u32;
+        Box::new(Presto { cell_bytes, cycles: PathCycles::new(env), flows: FlowTable::new() })
+    });
 
 struct Presto {
     cell_bytes: u32,
     cycles: PathCycles,
-    flows: Vec<Flow>,
+    flows: FlowTable<Flow>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -59,27 +62,12 @@ struct Flow {
     place: u32,
 }
 
-impl Presto {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> Presto {
-        Presto { cell_bytes: params.count("cell") as u32, cycles: PathCycles::new(env), flows: Vec::new() }
-    }
-
-    fn flow(&mut self, flow: u32) -> &mut Flow {
-        let ix = flow as usize;
-        if self.flows.len() <= ix {
-            self.flows.resize(ix + 1, Flow::default());
-        }
-        &mut self.flows[ix]
-    }
-}
-
 impl EdgeBalancer for Presto {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let cell_bytes = self.cell_bytes;
-        let mut flow = *self.flow(packet.flow);
+        let flow = self.flows.slot(packet.flow);
         let bytes = flow.bytes.saturating_add(packet.bytes);
-        let path = match paths.current {
-            Some(current) if bytes <= cell_bytes => {
+        match paths.current {
+            Some(current) if bytes <= self.cell_bytes => {
                 flow.bytes = bytes;
                 current
             }
@@ -91,13 +79,11 @@ impl EdgeBalancer for Presto {
                 flow.cell = flow.cell.wrapping_add(1);
                 self.cycles.next(packet.to, &mut flow.place, paths)
             }
-        };
-        *self.flow(packet.flow) = flow;
-        path
+        }
     }
 
     fn encapsulate(&mut self, _: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
-        self.flow(packet.flow).cell
+        self.flows.slot(packet.flow).cell
     }
 
     fn hooks(&self) -> EdgeHooks {
@@ -110,8 +96,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::dataplane::testing::{Bench, SCALE, packet};
-    use crate::registry::Spec;
+    use crate::dataplane::testing::{Bench, needs, packet};
 
     /// Returns path and flowcell of the next packets; the bench keeps the last path as `current`.
     fn send(bench: &mut Bench, packet: &PacketView, current: &mut Option<u16>, count: usize) -> Vec<(u16, u32)> {
@@ -195,9 +180,8 @@ mod tests {
 
     #[test]
     fn packets_carry_flowcell_number() {
-        let needs = |spec: &str| (ENTRY.needs)(&SCALE, &Spec::parse(spec).unwrap().params).receiving;
-        assert_eq!(needs("presto"), Receiving::Flowcells { bytes: 65_536, patience: 2.0 });
+        assert_eq!(needs("presto").receiving, Receiving::Flowcells { bytes: 65_536, patience: 2.0 });
         let given = Receiving::Flowcells { bytes: 9000, patience: 0.5 };
-        assert_eq!(needs("presto:cell=9000,patience=0.5"), given);
+        assert_eq!(needs("presto:cell=9000,patience=0.5").receiving, given);
     }
 }

@@ -43,22 +43,17 @@ pub(super) fn needs(params: &Params, race: Race) -> Needs {
 
 #[cfg(test)]
 mod tests {
-    use crate::dataplane::testing::{Bench, SCALE, packet};
+    use crate::dataplane::testing::{Bench, needs, packet};
     use crate::dataplane::{Connection, Copies, Race};
-    use crate::registry::Spec;
 
     #[test]
     fn parameters_reach_the_hosts() {
         for (name, race) in [("repflow", Race::Data), ("repsyn", Race::Handshake)] {
-            let connection = |spec: &str| {
-                let spec = Spec::parse(spec).unwrap();
-                (spec.entry.needs)(&SCALE, &spec.params).connection
-            };
             let expected = Copies { count: 2, max_bytes: 100_000, race, force_distinct: false };
-            assert_eq!(connection(name), Connection::Copies(expected));
+            assert_eq!(needs(name).connection, Connection::Copies(expected));
             let expected = Copies { count: 3, max_bytes: 50_000, race, force_distinct: true };
             let given = format!("{name}:max_size=50000,copies=3,force_distinct=yes");
-            assert_eq!(connection(&given), Connection::Copies(expected));
+            assert_eq!(needs(&given).connection, Connection::Copies(expected));
             let (mut own, mut ecmp) = (Bench::switch(name, 6), Bench::switch("ecmp", 6));
             assert!((0..500).all(|flow| own.choose(&packet(flow)) == ecmp.choose(&packet(flow))));
         }

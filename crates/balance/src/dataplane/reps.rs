@@ -28,9 +28,9 @@
 use net::Time;
 
 use crate::dataplane::common::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("reps", "REPS")
     .summary("Hosts spray packets over entropy values and reuse those that came back unmarked.")
@@ -53,21 +53,29 @@ pub(crate) static ENTRY: Entry = Entry::declare("reps", "REPS")
         ),
     ])
     .example("reps:freeze=10ms")
-    .host(|env, params| Box::new(Reps::new(env, params)));
+    .host(|env, params| {
+        let low_rtt = env.scale.base_rtt.as_ps() as f64 * params.number("low_rtt");
+        Box::new(Reps {
+            freeze_us: micros(params.scaled("freeze", &env.scale)),
+            is_failure: match params.text("freeze_on") {
+                "never" => |_| false,
+                "timeout" => |_| true,
+                _ => |ring| ring.cursors & LOW_RTT != 0,
+            },
+            low_rtt: Time::from_ps(low_rtt as u64),
+            lifetime: params.count("lifetime") as u8,
+            explore: env.window_packets,
+            flows: FlowTable::new(),
+        })
+    });
 
 const ENTROPIES: u64 = 65_535;
 const RING: u8 = 8;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FreezeOn {
-    LowRttTimeout,
-    Timeout,
-    Never,
-}
-
 struct Reps {
     freeze_us: u64,
-    freeze_on: FreezeOn,
+    /// Whether a timeout looks like a failure.
+    is_failure: fn(&Ring) -> bool,
     low_rtt: Time,
     lifetime: u8,
     explore: u32,
@@ -82,8 +90,10 @@ struct Ring {
     clock: u32,
     /// One bit per slot: acknowledged and not yet used up.
     fresh: u8,
-    /// Slots written since it was empty, and uses of the oldest fresh value, 4 bits each.
-    counts: u8,
+    /// Slots written since it was empty.
+    filled: u8,
+    /// Uses of the oldest fresh value.
+    uses: u8,
     /// Slots written next, and used next while frozen, 3 bits each; frozen; last RTT low.
     cursors: u8,
 }
@@ -104,22 +114,14 @@ impl Ring {
     fn set_heads(&mut self, head: u8, frozen_head: u8) {
         self.cursors = (self.cursors & (FROZEN | LOW_RTT)) | (head % RING) | ((frozen_head % RING) << 3);
     }
-    fn filled(&self) -> u8 {
-        self.counts & 15
-    }
-    fn uses(&self) -> u8 {
-        self.counts >> 4
-    }
-    fn set_counts(&mut self, filled: u8, uses: u8) {
-        self.counts = filled | (uses << 4);
-    }
 
     /// Stores a value that came back unmarked, in place of the oldest.
     fn put(&mut self, entropy: u16) {
         let head = self.head();
         // Only the oldest fresh value can be partly used; without it the next is the oldest.
         let is_taken = self.fresh & 1 << head != 0;
-        self.set_counts((self.filled() + 1).min(RING), if is_taken { 0 } else { self.uses() });
+        self.filled = (self.filled + 1).min(RING);
+        self.uses = if is_taken { 0 } else { self.uses };
         self.entropies[usize::from(head)] = entropy;
         self.fresh |= 1 << head;
         self.set_heads(head + 1, self.frozen_head());
@@ -133,22 +135,22 @@ impl Ring {
         // The slot written next is the oldest, so slots in order of age begin there.
         let head = self.head();
         let slot = (head + self.fresh.rotate_right(u32::from(head)).trailing_zeros() as u8) % RING;
-        let uses = self.uses() + 1;
-        if uses >= lifetime {
+        self.uses += 1;
+        if self.uses >= lifetime {
             self.fresh &= !(1 << slot);
+            self.uses = 0;
         }
-        self.set_counts(self.filled(), if uses >= lifetime { 0 } else { uses });
         Some(self.entropies[usize::from(slot)])
     }
 
     /// Returns the next value of a frozen ring, fresh or not.
     fn take_frozen(&mut self) -> Option<u16> {
         let slot = self.frozen_head();
-        if self.filled() == 0 {
+        if self.filled == 0 {
             return None;
         }
         self.fresh &= !(1 << slot);
-        self.set_heads(self.head(), (slot + 1) % self.filled());
+        self.set_heads(self.head(), (slot + 1) % self.filled);
         Some(self.entropies[usize::from(slot)])
     }
 
@@ -165,24 +167,6 @@ impl Ring {
 /// Returns the whole microseconds of a time.
 fn micros(time: Time) -> u64 {
     time.as_ps() / 1_000_000
-}
-
-impl Reps {
-    fn new(env: &HostEnv, params: &Params) -> Reps {
-        let low_rtt = env.scale.base_rtt.as_ps() as f64 * params.number("low_rtt");
-        Reps {
-            freeze_us: micros(params.scaled("freeze", &env.scale)),
-            freeze_on: match params.text("freeze_on") {
-                "never" => FreezeOn::Never,
-                "timeout" => FreezeOn::Timeout,
-                _ => FreezeOn::LowRttTimeout,
-            },
-            low_rtt: Time::from_ps(low_rtt as u64),
-            lifetime: params.count("lifetime") as u8,
-            explore: env.window_packets,
-            flows: FlowTable::new(),
-        }
-    }
 }
 
 impl HostBalancer for Reps {
@@ -216,13 +200,8 @@ impl HostBalancer for Reps {
 
     fn on_loss(&mut self, cx: &mut Cx<'_>, flow: u32, loss: HostLoss) {
         let ring = self.flows.slot(flow);
-        let is_failure = match self.freeze_on {
-            FreezeOn::LowRttTimeout => ring.cursors & LOW_RTT != 0,
-            FreezeOn::Timeout => true,
-            FreezeOn::Never => false,
-        };
         let is_exploring = !ring.is_frozen() && ring.clock > 0;
-        if loss == HostLoss::Timeout && is_failure && !ring.is_frozen() && !is_exploring {
+        if loss == HostLoss::Timeout && (self.is_failure)(ring) && !ring.is_frozen() && !is_exploring {
             ring.freeze(micros(cx.now) + self.freeze_us);
         }
     }

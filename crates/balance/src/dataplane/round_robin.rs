@@ -12,8 +12,8 @@
 //! - Hurts: where sizes differ (it counts flows, not bytes) or paths do; edges do not coordinate
 //!   their turns.
 
-use crate::dataplane::common::{START, deck};
-use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
+use crate::dataplane::EdgeHooks;
+use crate::dataplane::common::{START, at_start, deck};
 use crate::entry::Entry;
 
 pub(crate) static ENTRY: Entry = Entry::declare("round-robin", "Round robin")
@@ -22,32 +22,21 @@ pub(crate) static ENTRY: Entry = Entry::declare("round-robin", "Round robin")
     .params(&[START])
     .edge(|env, params| {
         let starts_anywhere = params.text("start") == "random";
-        Box::new(RoundRobin { starts_anywhere, last: vec![NOT_YET; 2 * env.path_counts.len()] })
+        // Path given last, by [`deck`].
+        let mut last = vec![NOT_YET; 2 * env.path_counts.len()];
+        at_start(EdgeHooks::default(), move |cx, packet, paths| {
+            let last = &mut last[deck(packet)];
+            let position = match *last {
+                NOT_YET if starts_anywhere => cx.rng.next_below(paths.live.len() as u64) as usize,
+                NOT_YET => 0,
+                last => paths.live.partition_point(|path| *path <= last),
+            };
+            *last = paths.live.get(position).copied().unwrap_or(paths.live[0]);
+            *last
+        })
     });
 
 const NOT_YET: u16 = u16::MAX;
-
-struct RoundRobin {
-    starts_anywhere: bool,
-    /// Path given last, by [`deck`].
-    last: Vec<u16>,
-}
-
-impl EdgeBalancer for RoundRobin {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        if let Some(current) = paths.current {
-            return current;
-        }
-        let last = &mut self.last[deck(packet)];
-        let position = match *last {
-            NOT_YET if self.starts_anywhere => cx.rng.next_below(paths.live.len() as u64) as usize,
-            NOT_YET => 0,
-            last => paths.live.partition_point(|path| *path <= last),
-        };
-        *last = paths.live.get(position).copied().unwrap_or(paths.live[0]);
-        *last
-    }
-}
 
 #[cfg(test)]
 mod tests {

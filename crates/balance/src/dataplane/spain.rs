@@ -32,9 +32,9 @@ use net::Time;
 use net::routes::ClassIx;
 
 use crate::dataplane::common::{Plan, Tagged, Vlans};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, PacketView, PathLoss, Paths};
+use crate::dataplane::{Cx, EdgeBalancer, Loss, PacketView, PathLoss, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("spain", "SPAIN")
     .summary("Sends each flow over a random one of several precomputed VLANs, and leaves those that fall silent.")
@@ -48,7 +48,13 @@ pub(crate) static ENTRY: Entry = Entry::declare("spain", "SPAIN")
         Param::scaled("retry", "1000rtt")
             .doc("Time for which a silent VLAN is not used: 100ms at a base RTT of 100 us."),
     ])
-    .edge(|env, params| Box::new(Spain::new(env, params)));
+    .edge(|env, params| {
+        let plan = Plan::from_params(params);
+        let vlans = env.shared.get_or_make(|| Vlans::new(env.topology, env.routes, env.seed, &plan));
+        let own_paths = vlans.offset(env.class, ClassIx(env.path_counts.len() as u32));
+        let (own, retry) = (env.class, params.scaled("retry", &env.scale));
+        Box::new(Spain { own, retry, vlans, unusable_until: vec![Time::ZERO; own_paths] })
+    });
 
 struct Spain {
     own: ClassIx,
@@ -59,18 +65,6 @@ struct Spain {
 }
 
 impl Spain {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> Spain {
-        let plan = Plan::from_params(params);
-        let vlans = env.shared.get_or_make(|| Vlans::new(env.topology, env.routes, env.seed, &plan));
-        let own_paths = vlans.offset(env.class, ClassIx(env.path_counts.len() as u32));
-        Spain {
-            own: env.class,
-            retry: params.scaled("retry", &env.scale),
-            vlans,
-            unusable_until: vec![Time::ZERO; own_paths],
-        }
-    }
-
     /// Returns the live paths to a class, with the time until which each is unusable.
     fn candidates<'a>(&'a self, to: ClassIx, live: &'a [u16]) -> impl Iterator<Item = (u16, Time)> + 'a {
         let until = &self.unusable_until[self.vlans.offset(self.own, to)..];

@@ -5,22 +5,14 @@
 //! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers
 //!   take gaps for losses.
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::dataplane::common::at_switch;
 use crate::entry::{Entry, Granularity};
 
 pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
     .summary("Sends every packet to an equal-cost next hop drawn at random.")
     .source("P03 RPS; INFOCOM 2013; F2, F3")
     .granularity(Granularity::Packet)
-    .switch(|_, _| Box::new(Spray));
-
-struct Spray;
-
-impl SwitchBalancer for Spray {
-    fn choose(&mut self, cx: &mut Cx<'_>, _: &PacketView, members: NextHops<'_>) -> usize {
-        cx.rng.next_below(members.links.len() as u64) as usize
-    }
-}
+    .switch(|_, _| at_switch(|cx, _, links| cx.rng.next_below(links.len() as u64) as usize));
 
 #[cfg(test)]
 mod tests {
@@ -29,8 +21,7 @@ mod tests {
     #[test]
     fn packets_of_one_flow_use_every_port_evenly() {
         let mut bench = Bench::switch("spray", 4);
-        let mut hits = [0u32; 4];
-        (0..40_000).for_each(|_| hits[bench.choose(&packet(1))] += 1);
+        let hits: [u32; 4] = bench.port_hits((0..40_000).map(|_| packet(1)));
         assert!(hits.iter().all(|n| (9_500..10_500).contains(n)), "{hits:?}");
     }
 }

@@ -5,7 +5,7 @@
 //!   regularly.
 //! - Hurts: like random spraying where paths differ or receivers take gaps for losses.
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::dataplane::common::at_switch;
 use crate::entry::{Entry, Granularity};
 use crate::hash::{combine, mix};
 
@@ -16,21 +16,14 @@ pub(crate) static ENTRY: Entry = Entry::declare("spray-rr", "Round-robin sprayin
     .switch(|env, _| {
         // Random starts: otherwise all switches would serve their ports in step.
         let start = |class: u64| mix(combine(env.seed ^ u64::from(env.switch.0), class)) as u32 % 4096;
-        Box::new(SprayRr { next: (0..env.class_count as u64).map(start).collect() })
+        let mut next: Vec<u32> = (0..env.class_count as u64).map(start).collect();
+        at_switch(move |_, packet, links| {
+            let next = &mut next[packet.to.0 as usize];
+            // Wraps by the current number of members, so that the random start is not lost.
+            *next = (*next + 1) % links.len() as u32;
+            *next as usize
+        })
     });
-
-struct SprayRr {
-    next: Vec<u32>,
-}
-
-impl SwitchBalancer for SprayRr {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        let next = &mut self.next[packet.to.0 as usize];
-        // Wraps by the current number of members, so that the random start is not lost.
-        *next = (*next + 1) % members.links.len() as u32;
-        *next as usize
-    }
-}
 
 #[cfg(test)]
 mod tests {

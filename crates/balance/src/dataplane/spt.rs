@@ -7,10 +7,12 @@
 //! - Helps: as the baseline: the performance of a network without balancing, in perfect order.
 //! - Hurts: wherever there is more than one path: all others to the same destination stay idle.
 
-use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use net::LinkIx;
+
+use crate::dataplane::common::at_switch;
 use crate::entry::Entry;
 use crate::hash::{combine, reduce};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("spt", "SPT")
     .summary("Sends everything for one destination along one shortest path.")
@@ -21,41 +23,16 @@ pub(crate) static ENTRY: Entry = Entry::declare("spt", "SPT")
     )])
     .example("spt:tie=dst-tor")
     .also_as_groups()
-    .switch(|env, params| Box::new(Spt::new(env, params)));
-
-enum Tie {
-    First,
-    DstTor,
-    DstHost,
-}
-
-struct Spt {
-    tie: Tie,
-    /// Same on all switches of a tier, so that a key uses one (aggregation, core) everywhere.
-    tier_seed: u64,
-}
-
-impl Spt {
-    fn new(env: &SwitchEnv<'_>, params: &Params) -> Spt {
-        let tie = match params.text("tie") {
-            "dst-tor" => Tie::DstTor,
-            "dst-host" => Tie::DstHost,
-            _ => Tie::First,
-        };
-        Spt { tie, tier_seed: combine(env.seed, u64::from(env.tier.0)) }
-    }
-}
-
-impl SwitchBalancer for Spt {
-    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        let key = match self.tie {
-            Tie::First => return 0,
-            Tie::DstTor => u64::from(packet.to.0),
-            Tie::DstHost => u64::from(packet.dst.0) | 1 << 40,
-        };
-        reduce(combine(self.tier_seed, key), members.links.len())
-    }
-}
+    .switch(|env, params| {
+        // The same on all switches of a tier, so that a key uses one (aggregation, core) everywhere.
+        let seed = combine(env.seed, u64::from(env.tier.0));
+        let at = move |key: u64, links: &[LinkIx]| reduce(combine(seed, key), links.len());
+        match params.text("tie") {
+            "dst-tor" => at_switch(move |_, packet, links| at(u64::from(packet.to.0), links)),
+            "dst-host" => at_switch(move |_, packet, links| at(u64::from(packet.dst.0) | 1 << 40, links)),
+            _ => at_switch(|_, _, _| 0),
+        }
+    });
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@ use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Tier, Time, T
 
 use super::{
     Arrival, Commands, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv,
-    HostFeedback, HostLoss, HostPacket, Loss, NextHops, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry,
-    Scale, Shared, SwitchBalancer, SwitchEnv,
+    HostFeedback, HostLoss, HostPacket, Loss, Needs, NextHops, PacketView, PathFeedback, PathLoss, Paths,
+    PortTelemetry, Scale, Shared, SwitchBalancer, SwitchEnv,
 };
 use crate::entry::Build;
 use crate::hash::flow_key;
@@ -60,6 +60,22 @@ pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv
     })
 }
 
+/// Makes an arrival without utilisation or mark, 50 us after the packet entered the fabric.
+pub(crate) fn arrival(from: ClassIx, path: u16, tag: u32) -> Arrival {
+    Arrival { from, path, tag, utilisation: 0, marked: false, one_way: Time::from_us(50) }
+}
+
+/// Makes the arrival of a control packet, as [`arrival`].
+pub(crate) fn control_arrival(from: ClassIx, path: u16, word: u32, tag: u32) -> ControlArrival {
+    ControlArrival { from, path, word, tag, utilisation: 0, marked: false, one_way: Time::from_us(50) }
+}
+
+/// Returns the needs of a specification.
+pub(crate) fn needs(spec: &str) -> Needs {
+    let spec = Spec::parse(spec).unwrap();
+    (spec.entry.needs)(&SCALE, &spec.params)
+}
+
 #[derive(Default)]
 pub(crate) struct Ports {
     pub(crate) queued: BTreeMap<u32, u64>,
@@ -98,6 +114,7 @@ pub(crate) struct Bench {
     /// Requests of the edge since the test last read them.
     pub(crate) commands: Commands,
     topology: Topology,
+    routes: Routes,
 }
 
 impl Bench {
@@ -111,6 +128,7 @@ impl Bench {
             now: Time::ZERO,
             ports: Ports::default(),
             commands: Commands::default(),
+            routes: Routes::intact(&topology),
             topology,
         }
     }
@@ -150,6 +168,16 @@ impl Bench {
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
     }
+    /// Returns the links of a path from class 0 to another class.
+    pub(crate) fn path(&self, class: u32, path: u32) -> Vec<LinkIx> {
+        let from = self.routes.class_node(ClassIx(0));
+        self.routes.path(&self.topology, from, ClassIx(class), path)
+    }
+    /// Sets the utilisation of a hop of a path from class 0 to another class.
+    pub(crate) fn load(&mut self, (class, path): (u32, u32), hop: usize, utilisation: f64) {
+        let link = self.path(class, path)[hop];
+        self.ports.utilisation.insert(link.0, utilisation);
+    }
     pub(crate) fn wait(&mut self, time: Time) {
         self.now = self.now.saturating_add(time);
     }
@@ -178,6 +206,18 @@ impl Bench {
     pub(crate) fn hits<const N: usize>(&mut self, packets: impl Iterator<Item = PacketView>) -> [u32; N] {
         let mut hits = [0; N];
         packets.for_each(|packet| hits[usize::from(self.choose_path(&packet, None))] += 1);
+        hits
+    }
+
+    /// Returns the share of these packets, each of a flow without a path, that takes each path.
+    pub(crate) fn shares<const N: usize>(&mut self, packets: std::ops::Range<u32>) -> [f64; N] {
+        let count = f64::from(packets.end - packets.start);
+        self.hits(packets.map(packet)).map(|hits| f64::from(hits) / count)
+    }
+    /// Returns how many of these packets take each port.
+    pub(crate) fn port_hits<const N: usize>(&mut self, packets: impl Iterator<Item = PacketView>) -> [u32; N] {
+        let mut hits = [0; N];
+        packets.for_each(|packet| hits[self.choose(&packet)] += 1);
         hits
     }
 
@@ -227,6 +267,16 @@ impl Bench {
     }
     pub(crate) fn ack(&mut self, feedback: &HostFeedback) {
         self.call_host(|host, cx| host.on_ack(cx, feedback));
+    }
+    /// Acknowledges a window packet by packet, the first `marked` of it marked; `una` is the lowest
+    /// unacknowledged packet. The round ends with the last one, when `in_flight` others are out.
+    pub(crate) fn ack_window(&mut self, flow: u32, una: &mut u32, window: u32, marked: u32, in_flight: u32) {
+        for i in 0..window {
+            *una += 1;
+            let next = *una + if i + 1 == window { in_flight } else { window - 1 - i };
+            let (una, marked) = (*una, i < marked);
+            self.ack(&HostFeedback { flow, entropy: 0, marked, acked: 1, una, next, rtt: BASE_RTT });
+        }
     }
     pub(crate) fn host_loss(&mut self, flow: u32, loss: HostLoss) {
         self.call_host(|host, cx| host.on_loss(cx, flow, loss));

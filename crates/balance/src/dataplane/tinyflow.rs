@@ -21,10 +21,11 @@
 
 use net::Time;
 
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, Paths};
+use crate::dataplane::common::FlowTable;
+use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
-use crate::params::{Param, Params};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("tinyflow", "TinyFlow")
     .summary("Moves sampled elephants to another random path every 10 KB and hashes all other flows.")
@@ -39,40 +40,33 @@ pub(crate) static ENTRY: Entry = Entry::declare("tinyflow", "TinyFlow")
         ),
         Param::count("piece", 1..=1 << 30, "10000").unit("bytes").doc("Bytes after which an elephant moves."),
     ])
-    .edge(|env, params| Box::new(TinyFlow::new(env, params)));
+    .edge(|env, params| {
+        Box::new(TinyFlow {
+            seed: mix(env.seed),
+            probability: params.number("p"),
+            window: params.scaled("window", &env.scale),
+            piece_bytes: params.count("piece") as u32,
+            flows: FlowTable::new(),
+        })
+    });
 
 struct TinyFlow {
     seed: u64,
     probability: f64,
     window: Time,
     piece_bytes: u32,
-    flows: Vec<Flow>,
+    flows: FlowTable<Flow>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 enum Flow {
     /// The flow has not been sampled yet.
+    #[default]
     Unknown,
     /// Time of the last sample.
     Sampled(Time),
     /// Bytes of the current piece.
     Elephant(u32),
-}
-
-impl TinyFlow {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> TinyFlow {
-        TinyFlow {
-            seed: mix(env.seed),
-            probability: params.number("p"),
-            window: params.scaled("window", &env.scale),
-            piece_bytes: params.count("piece") as u32,
-            flows: Vec::new(),
-        }
-    }
-
-    fn is_sampled(&self, cx: &mut Cx<'_>) -> bool {
-        cx.rng.next_f64() < self.probability
-    }
 }
 
 fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
@@ -87,12 +81,8 @@ fn another(cx: &mut Cx<'_>, live: &[u16], current: Option<u16>) -> u16 {
 
 impl EdgeBalancer for TinyFlow {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let ix = packet.flow as usize;
-        if self.flows.len() <= ix {
-            self.flows.resize(ix + 1, Flow::Unknown);
-        }
         let flow = match paths.current {
-            Some(_) => self.flows[ix],
+            Some(_) => *self.flows.slot(packet.flow),
             None => Flow::Unknown,
         };
         let by_hash = || paths.live[reduce(mix(packet.hash ^ self.seed), paths.live.len())];
@@ -103,7 +93,7 @@ impl EdgeBalancer for TinyFlow {
             },
             (flow, current) => {
                 let flow = match flow {
-                    mouse if !self.is_sampled(cx) => mouse,
+                    mouse if cx.rng.next_f64() >= self.probability => mouse,
                     Flow::Sampled(last) if cx.now.saturating_sub(last) <= self.window => Flow::Elephant(0),
                     _ => Flow::Sampled(cx.now),
                 };
@@ -112,7 +102,7 @@ impl EdgeBalancer for TinyFlow {
                 (flow, current.filter(|_| stays).unwrap_or_else(by_hash))
             }
         };
-        self.flows[ix] = flow;
+        *self.flows.slot(packet.flow) = flow;
         path
     }
 }

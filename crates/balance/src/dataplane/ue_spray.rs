@@ -27,11 +27,14 @@
 //! - Helps: with transports that take packets in any order; pickers with memory avoid slow paths.
 //! - Hurts: under lasting asymmetry with the oblivious picker, which remembers nothing.
 
-use crate::dataplane::common::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
-use crate::entry::{Entry, Granularity};
-use crate::params::{Param, Params};
+use std::collections::VecDeque;
+
 use net::RandomStream;
+
+use crate::dataplane::common::FlowTable;
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
+use crate::entry::{Entry, Granularity};
+use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spraying")
     .summary("Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.")
@@ -46,7 +49,25 @@ pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spra
             .doc("Values of the oblivious picker: a counter XORed with a mask that changes each turn, or random ones."),
     ])
     .example("ue-spray:bits=8")
-    .host(|env, params| Box::new(UeSpray::new(env, params)));
+    .host(|env, params| {
+        let size = 1usize << params.count("bits");
+        // Bounds memory with huge windows: older packets only reduce adaptivity a little.
+        let window = env.window_packets.min(1 << 12) as usize;
+        Box::new(UeSpray {
+            picker: match (params.text("picker"), params.text("order")) {
+                ("oblivious", "counter") => Picker::Counter,
+                ("oblivious", _) => Picker::Random,
+                ("bitmap", _) => Picker::Bitmap,
+                ("reps", _) => Picker::Recycle,
+                _ => Picker::Mixed,
+            },
+            mask: (size - 1) as u16,
+            first_window: env.window_packets.min(size as u32),
+            flows: FlowTable::new(),
+            good_max: (2 * window).next_power_of_two(),
+            sent_max: (4 * window).next_power_of_two(),
+        })
+    });
 
 const MARK_PENALTY: u8 = 1;
 const LOSS_PENALTY: u8 = 4;
@@ -69,9 +90,10 @@ struct UeSpray {
     /// Number of packets in the first window, which walk the set.
     first_window: u32,
     flows: FlowTable<Flow>,
-    skips: Skips,
-    good: Queues,
-    sent: Sent,
+    /// Maximum number of values in `good`.
+    good_max: usize,
+    /// Number of packets in `sent`, a power of two.
+    sent_max: usize,
 }
 
 #[derive(Clone, Default)]
@@ -80,7 +102,16 @@ struct Flow {
     index: u16,
     xor: u16,
     una: u32,
+    /// Skip counters of all values; empty for pickers without skips.
+    skips: Vec<u8>,
+    /// Values that came back unmarked, oldest first.
+    good: VecDeque<u16>,
+    /// Number and entropy value of the latest packets; an entry with another number belongs to
+    /// another packet.
+    sent: Vec<(u32, u16)>,
 }
+
+const NOT_SENT: (u32, u16) = (u32::MAX, 0);
 
 impl Flow {
     fn step(&mut self, mask: u16, rng: &mut RandomStream) {
@@ -98,127 +129,33 @@ impl Flow {
         value
     }
     /// Walks to the next value that is not skipped.
-    fn walk_past(&mut self, skips: &mut [u8], mask: u16, rng: &mut RandomStream) -> u16 {
-        if skips[usize::from(self.value())] > 0 {
-            skips[usize::from(self.value())] -= 1;
+    fn walk_past(&mut self, mask: u16, rng: &mut RandomStream) -> u16 {
+        let value = usize::from(self.value());
+        if let Some(counter) = self.skips.get_mut(value).filter(|counter| **counter > 0) {
+            *counter -= 1;
             for _ in 0..=mask {
                 self.step(mask, rng);
-                if skips[usize::from(self.value())] == 0 {
+                if self.skips[usize::from(self.value())] == 0 {
                     break;
                 }
             }
         }
         self.walk(mask, rng)
     }
-}
-
-/// Skip counters of every flow, `2^bits` each; empty for pickers without skips.
-struct Skips {
-    size: usize,
-    counters: Vec<u8>,
-}
-
-impl Skips {
-    fn of(&mut self, flow: u32) -> &mut [u8] {
-        let start = flow as usize * self.size;
-        if self.counters.len() < start + self.size {
-            self.counters.resize(start + self.size, 0);
-        }
-        &mut self.counters[start..start + self.size]
-    }
-    fn charge(&mut self, flow: u32, value: u16, penalty: u8) {
-        if let Some(counter) = self.of(flow).get_mut(usize::from(value)) {
+    /// Charges a value; unknown ones are ignored.
+    fn charge(&mut self, value: u16, penalty: u8) {
+        if let Some(counter) = self.skips.get_mut(usize::from(value)) {
             *counter = (*counter + penalty).min(MAX_PENALTY);
         }
     }
-}
-
-struct Queues {
-    /// Capacity per flow, a power of two.
-    places: usize,
-    values: Vec<u16>,
-    /// Number of values ever appended and removed.
-    ends: FlowTable<(u32, u32)>,
-}
-
-impl Queues {
-    fn new(places: usize) -> Queues {
-        Queues { places: places.next_power_of_two(), values: Vec::new(), ends: FlowTable::new() }
-    }
-    fn put(&mut self, flow: u32, value: u16) {
-        let start = flow as usize * self.places;
-        if self.values.len() < start + self.places {
-            self.values.resize(start + self.places, 0);
-        }
-        let (put, taken) = self.ends.slot(flow);
-        self.values[start + *put as usize % self.places] = value;
-        *put = put.wrapping_add(1);
-        if put.wrapping_sub(*taken) as usize > self.places {
-            *taken = taken.wrapping_add(1);
-        }
-    }
-    fn take(&mut self, flow: u32) -> Option<u16> {
-        let (put, taken) = self.ends.slot(flow);
-        if put == taken {
-            return None;
-        }
-        let place = *taken as usize % self.places;
-        *taken = taken.wrapping_add(1);
-        Some(self.values[flow as usize * self.places + place])
-    }
-}
-
-/// Entropy values of the latest packets, per flow.
-struct Sent {
-    /// Number of remembered packets, a power of two.
-    window: usize,
-    /// Packet number and value; an entry with another number belongs to another packet.
-    packets: Vec<(u32, u16)>,
-}
-
-impl Sent {
-    const NONE: (u32, u16) = (u32::MAX, 0);
-
-    fn note(&mut self, packet: &HostPacket, value: u16) {
-        let start = packet.flow as usize * self.window;
-        if self.packets.len() < start + self.window {
-            self.packets.resize(start + self.window, Sent::NONE);
-        }
-        self.packets[start + packet.seq as usize % self.window] = (packet.seq, value);
-    }
-    fn value(&self, flow: u32, seq: u32) -> Option<u16> {
-        let (noted, value) = *self.packets.get(flow as usize * self.window + seq as usize % self.window)?;
+    /// Returns the value that a packet carried, if it is remembered.
+    fn sent(&self, seq: u32) -> Option<u16> {
+        let (noted, value) = *self.sent.get(seq as usize % self.sent.len().max(1))?;
         (noted == seq).then_some(value)
-    }
-    fn forget(&mut self, flow: u32) {
-        let start = (flow as usize * self.window).min(self.packets.len());
-        let end = (start + self.window).min(self.packets.len());
-        self.packets[start..end].fill(Sent::NONE);
     }
 }
 
 impl UeSpray {
-    fn new(env: &HostEnv, params: &Params) -> UeSpray {
-        let size = 1usize << params.count("bits");
-        // Bounds memory with huge windows: older packets only reduce adaptivity a little.
-        let window = env.window_packets.min(1 << 12) as usize;
-        UeSpray {
-            picker: match (params.text("picker"), params.text("order")) {
-                ("oblivious", "counter") => Picker::Counter,
-                ("oblivious", _) => Picker::Random,
-                ("bitmap", _) => Picker::Bitmap,
-                ("reps", _) => Picker::Recycle,
-                _ => Picker::Mixed,
-            },
-            mask: (size - 1) as u16,
-            first_window: env.window_packets.min(size as u32),
-            flows: FlowTable::new(),
-            skips: Skips { size, counters: Vec::new() },
-            good: Queues::new(2 * window),
-            sent: Sent { window: (4 * window).next_power_of_two(), packets: Vec::new() },
-        }
-    }
-
     fn skips_values(&self) -> bool {
         matches!(self.picker, Picker::Bitmap | Picker::Mixed)
     }
@@ -227,30 +164,29 @@ impl UeSpray {
     }
 
     fn begin(&mut self, flow: u32, rng: &mut RandomStream) {
+        let skips_values = self.skips_values();
+        let flow = self.flows.slot(flow);
         // Flows start at different values; otherwise all would send their first packets alike.
-        self.flows.renew(flow).xor = rng.next_u64() as u16 & self.mask;
-        if self.skips_values() {
-            self.skips.of(flow).fill(0);
-            self.sent.forget(flow);
-        }
-        if self.recycles_values() {
-            self.good.ends.renew(flow);
+        (flow.index, flow.xor, flow.una) = (0, rng.next_u64() as u16 & self.mask, 0);
+        flow.good.clear();
+        if skips_values {
+            flow.skips.clear();
+            flow.skips.resize(usize::from(self.mask) + 1, 0);
+            flow.sent.clear();
+            flow.sent.resize(self.sent_max, NOT_SENT);
         }
     }
 
     fn pick(&mut self, packet: &HostPacket, rng: &mut RandomStream) -> u16 {
         let mask = self.mask;
-        let state = self.flows.slot(packet.flow);
+        let flow = self.flows.slot(packet.flow);
         match self.picker {
-            Picker::Counter => state.walk(mask, rng),
+            Picker::Counter => flow.walk(mask, rng),
             Picker::Random => rng.next_u64() as u16 & mask,
-            Picker::Bitmap => state.walk_past(self.skips.of(packet.flow), mask, rng),
-            Picker::Recycle if packet.seq < self.first_window => state.walk(mask, rng),
-            Picker::Recycle => self.good.take(packet.flow).unwrap_or_else(|| rng.next_u64() as u16 & mask),
-            Picker::Mixed => match self.good.take(packet.flow) {
-                Some(value) => value,
-                None => state.walk_past(self.skips.of(packet.flow), mask, rng),
-            },
+            Picker::Bitmap => flow.walk_past(mask, rng),
+            Picker::Recycle if packet.seq < self.first_window => flow.walk(mask, rng),
+            Picker::Recycle => flow.good.pop_front().unwrap_or_else(|| rng.next_u64() as u16 & mask),
+            Picker::Mixed => flow.good.pop_front().unwrap_or_else(|| flow.walk_past(mask, rng)),
         }
     }
 }
@@ -261,35 +197,37 @@ impl HostBalancer for UeSpray {
             self.begin(packet.flow, cx.rng);
         }
         let value = self.pick(packet, cx.rng);
-        if self.skips_values() {
-            self.sent.note(packet, value);
+        let sent = &mut self.flows.slot(packet.flow).sent;
+        if !sent.is_empty() {
+            let place = packet.seq as usize % sent.len();
+            sent[place] = (packet.seq, value);
         }
         value
     }
 
     fn on_ack(&mut self, _: &mut Cx<'_>, feedback: &HostFeedback) {
-        self.flows.slot(feedback.flow).una = feedback.una;
+        let recycles_values = self.recycles_values();
+        let flow = self.flows.slot(feedback.flow);
+        flow.una = feedback.una;
         if feedback.marked {
-            if self.skips_values() {
-                self.skips.charge(feedback.flow, feedback.entropy, MARK_PENALTY);
+            flow.charge(feedback.entropy, MARK_PENALTY);
+        } else if recycles_values {
+            if flow.good.len() == self.good_max {
+                flow.good.pop_front();
             }
-        } else if self.recycles_values() {
-            self.good.put(feedback.flow, feedback.entropy);
+            flow.good.push_back(feedback.entropy);
         }
     }
 
     fn on_loss(&mut self, _: &mut Cx<'_>, flow: u32, loss: HostLoss) {
-        if !self.skips_values() {
-            return;
-        }
-        let una = self.flows.slot(flow).una;
+        let flow = self.flows.slot(flow);
         let (value, penalty) = match loss {
             HostLoss::Trimmed(value) => (Some(value), LOSS_PENALTY),
-            HostLoss::FastRetransmit => (self.sent.value(flow, una), LOSS_PENALTY),
-            HostLoss::Timeout => (self.sent.value(flow, una), TIMEOUT_PENALTY),
+            HostLoss::FastRetransmit => (flow.sent(flow.una), LOSS_PENALTY),
+            HostLoss::Timeout => (flow.sent(flow.una), TIMEOUT_PENALTY),
         };
         if let Some(value) = value {
-            self.skips.charge(flow, value, penalty);
+            flow.charge(value, penalty);
         }
     }
 }

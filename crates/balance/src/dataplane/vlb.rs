@@ -25,6 +25,7 @@
 use net::routes::ClassIx;
 use net::{NodeIx, NodeKind, Routes, Topology};
 
+use crate::dataplane::common::distinct;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
@@ -88,15 +89,8 @@ impl Vlb {
             vlb.detours = classes.filter(|(count, _)| **count > 0).map(|(_, class)| class).collect();
             return vlb;
         }
-        let mut known = std::collections::BTreeMap::new();
-        for (count, class) in classes {
-            let group = Intermediates::new(env, class, usize::from(*count));
-            let next = known.len() as u32;
-            vlb.group_of_class.push(*known.entry(group).or_insert(next));
-        }
-        let mut groups: Vec<(Intermediates, u32)> = known.into_iter().collect();
-        groups.sort_unstable_by_key(|(_, number)| *number);
-        vlb.groups = groups.into_iter().map(|(group, _)| group).collect();
+        let groups = classes.map(|(count, class)| Intermediates::new(env, class, usize::from(*count)));
+        (vlb.group_of_class, vlb.groups) = distinct(groups);
         vlb
     }
 
@@ -214,10 +208,7 @@ mod tests {
     }
 
     fn top(bench: &Bench, class: u32, path: u16) -> NodeIx {
-        let routes = Routes::intact(bench.topology());
-        let from = routes.class_node(ClassIx(0));
-        let links = routes.path(bench.topology(), from, ClassIx(class), u32::from(path));
-        let nodes = links.iter().map(|link| bench.topology().link(*link).to);
+        let nodes = bench.path(class, u32::from(path)).into_iter().map(|link| bench.topology().link(link).to);
         nodes.max_by_key(|node| (bench.topology().node(*node).tier, std::cmp::Reverse(*node))).unwrap()
     }
 

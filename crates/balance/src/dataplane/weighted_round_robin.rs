@@ -8,8 +8,8 @@
 //! - Helps: where flows are alike and path rates differ in a way that routing knows.
 //! - Hurts: where sizes differ; it ignores load, so a busy path is used like an idle one.
 
-use crate::dataplane::common::{PathIndex, START, SmoothWrr};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, PacketView, Paths};
+use crate::dataplane::EdgeHooks;
+use crate::dataplane::common::{PathIndex, START, SmoothWrr, at_start};
 use crate::entry::Entry;
 
 pub(crate) static ENTRY: Entry = Entry::declare("weighted-round-robin", "Weighted round robin")
@@ -18,26 +18,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("weighted-round-robin", "Weighte
     .senses("capacities, after failures are detected")
     .params(&[START])
     .edge(|env, params| {
-        let turns = SmoothWrr::new(PathIndex::outward(env), params.text("start") == "random");
-        Box::new(WeightedRoundRobin { turns })
+        let mut turns = SmoothWrr::new(PathIndex::outward(env), params.text("start") == "random");
+        at_start(EdgeHooks { weights: true, ..EdgeHooks::default() }, move |cx, packet, paths| {
+            turns.pick(cx, packet, paths.live, |position| f64::from(paths.weights[position]))
+        })
     });
-
-struct WeightedRoundRobin {
-    turns: SmoothWrr,
-}
-
-impl EdgeBalancer for WeightedRoundRobin {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        if let Some(current) = paths.current {
-            return current;
-        }
-        self.turns.pick(cx, packet, paths.live, |position| f64::from(paths.weights[position]))
-    }
-
-    fn hooks(&self) -> EdgeHooks {
-        EdgeHooks { weights: true, ..EdgeHooks::default() }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use net::{FiveTuple, Time};
 
 use crate::entry::Entry;
-use crate::params::{Param, Params};
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, least};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const LOAD: Param = Param::choice("load", &["bytes", "rate", "inflight"], "bytes")
@@ -35,7 +35,18 @@ pub(crate) static ENTRY: Entry = Entry::declare("division-load", "Division by lo
     .source("S03 Load; F4")
     .senses("bytes of each member as counted")
     .params(&[PATH, HTP, DIRECTION, LOAD, SIZE])
-    .server(|_, params| ServerFirst::boxed(Division::new(params), params));
+    .server(|_, params| {
+        let load = match params.text(LOAD.name) {
+            "rate" => Load::Rate,
+            "inflight" => Load::Inflight,
+            _ => Load::Bytes,
+        };
+        let first_size = params.count(SIZE.name);
+        let division = Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() };
+        ServerFirst::boxed(NEEDS, params, division)
+    });
+
+const NEEDS: ServerNeeds = ServerNeeds { bytes: true, ..ServerNeeds::NONE };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {
@@ -64,16 +75,6 @@ struct Division {
 }
 
 impl Division {
-    fn new(params: &Params) -> Division {
-        let load = match params.text(LOAD.name) {
-            "rate" => Load::Rate,
-            "inflight" => Load::Inflight,
-            _ => Load::Bytes,
-        };
-        let first_size = params.count(SIZE.name);
-        Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() }
-    }
-
     fn load_of(&self, member: &Member) -> f64 {
         let counted = member.stats.bytes.unwrap_or(0);
         let record = self.records.get(&member.id);
@@ -94,10 +95,8 @@ impl Division {
 }
 
 impl Picker for Division {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: true, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        least(candidates, |member| self.load_of(member) / f64::from(member.weight))
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        least(pending.candidates, |member| self.load_of(member) / f64::from(member.weight))
     }
 
     fn placed(&mut self, request: &Request, choice: &Choice) {
@@ -146,50 +145,46 @@ mod tests {
 
     use crate::server::testing::Bench;
 
-    fn count(bench: &mut Bench, id: u32, bytes: u64) {
-        bench.count(id, bytes);
-    }
-
     #[test]
     fn all_requests_go_to_first_member_without_statistics() {
         // experiments.md F4, E4.3 round 1: 5 simultaneous connections, refreshed every 20 s. Load = No.
         let mut bench = Bench::new("division-load", &[1, 1, 1]);
         assert_eq!(bench.picks(5), [1; 5]);
         bench.wait(Time::from_s(20));
-        count(&mut bench, 1, 25_000_000);
-        count(&mut bench, 2, 0);
-        count(&mut bench, 3, 0);
+        bench.count(1, 25_000_000);
+        bench.count(2, 0);
+        bench.count(3, 0);
         assert_eq!(bench.picks(5), [2; 5], "all requests until the next refresh go to one");
-        count(&mut bench, 2, 30_000_000);
+        bench.count(2, 30_000_000);
         assert_eq!(bench.pick(), 3);
-        count(&mut bench, 3, 25_000_000);
+        bench.count(3, 25_000_000);
         assert_eq!(bench.pick(), 1, "a tie goes to the first");
     }
 
     #[test]
     fn bytes_are_divided_by_weight() {
         let mut bench = Bench::new("division-load", &[100, 100, 1000]);
-        count(&mut bench, 1, 30);
-        count(&mut bench, 2, 20);
-        count(&mut bench, 3, 190);
+        bench.count(1, 30);
+        bench.count(2, 20);
+        bench.count(3, 190);
         assert_eq!(bench.pick(), 3);
-        count(&mut bench, 3, 210);
+        bench.count(3, 210);
         assert_eq!(bench.pick(), 2);
     }
 
     #[test]
     fn the_rate_forgets_the_past() {
         let mut bench = Bench::new("division-load:load=rate", &[1, 1]);
-        count(&mut bench, 1, 0);
-        count(&mut bench, 2, 1_000_000);
+        bench.count(1, 0);
+        bench.count(2, 1_000_000);
         bench.wait(Time::from_s(1));
-        count(&mut bench, 1, 500);
-        count(&mut bench, 2, 1_000_100);
+        bench.count(1, 500);
+        bench.count(2, 1_000_100);
         assert_eq!(bench.pick(), 2, "100 B/s, although far more bytes in all");
-        count(&mut bench, 2, 9_000_000);
+        bench.count(2, 9_000_000);
         assert_eq!(bench.pick(), 2, "the same moment again is not a sample");
         bench.wait(Time::from_s(1));
-        count(&mut bench, 2, 9_000_000);
+        bench.count(2, 9_000_000);
         assert_eq!(bench.pick(), 1);
     }
 
@@ -197,12 +192,11 @@ mod tests {
     fn inflight_bytes_count_before_counters_show_them() {
         let mut bench = Bench::new("division-load:load=inflight", &[1, 1, 1]);
         bench.size = Some(100);
-        let requests: Vec<_> = (0..3).map(|_| bench.request()).collect();
-        let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
+        let (requests, picked) = bench.placed(3);
         assert_eq!(picked, [1, 2, 3]);
         bench.end(&requests[2], 3, 10);
         assert_eq!(bench.pick(), 3, "it carried less than was expected");
-        count(&mut bench, 1, 150);
+        bench.count(1, 150);
         // 150, 100, 110.
         assert_eq!(bench.picks(2), [2, 3]);
         // Unknown sizes are the mean of ended connections, 10: 150, 200, 210.

@@ -6,24 +6,14 @@
 //! - Hurts: wherever one member is not enough.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
-use crate::server::{Member, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::ServerNeeds;
+use crate::server::common::{DIRECTION, HTP, PATH, by_rule};
 
 pub(crate) static ENTRY: Entry = Entry::declare("division-no", "No division")
     .summary("Gives every request to the first member of the pool: F4's baseline.")
     .source("S03 No; F4")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| ServerFirst::boxed(First, params));
-
-struct First;
-
-impl Picker for First {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, _: &[&Member]) -> usize {
-        0
-    }
-}
+    .server(|_, params| by_rule(ServerNeeds::NONE, params, |_, _| 0));
 
 #[cfg(test)]
 mod tests {

@@ -9,32 +9,22 @@
 
 use std::cmp::Reverse;
 
-use net::Bandwidth;
 use net::paths::Metric;
 
 use crate::central::{NetworkView, Path};
 use crate::entry::Entry;
-use crate::params::Params;
 use crate::server::common::{DIRECTION, HTP, Throughput};
-use crate::server::{
-    Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
-};
+use crate::server::{Choice, Member, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network};
 
 pub(crate) static ENTRY: Entry = Entry::declare("ht-ps", "HT-PS")
     .summary("Picks server and path together: the member whose widest path offers the most throughput.")
     .source("S01 HT-PS; F1 (MALOB algorithm 2)")
     .senses("capacities and load of links")
     .params(&[HTP, DIRECTION])
-    .server(|_, params| Box::new(HtPs::new(params)));
+    .server(|_, params| Box::new(HtPs { throughput: Throughput::new(params) }));
 
 struct HtPs {
     throughput: Throughput,
-}
-
-impl HtPs {
-    fn new(params: &Params) -> HtPs {
-        HtPs { throughput: Throughput::new(params) }
-    }
 }
 
 impl ServerBalancer for HtPs {
@@ -47,28 +37,25 @@ impl ServerBalancer for HtPs {
         let offered = |link| self.throughput.of(view, link);
         let widths = network::widths(view, edge, offered);
         // The maximum width of a path to any member; then the fewest hops over such links.
-        let mut routes: Vec<(Reverse<Bandwidth>, MemberRoute<'_>, MemberId)> = Vec::new();
-        for member in pool.candidates(edge, view) {
-            let Some(route) = MemberRoute::to(view, edge, member.place) else { continue };
+        let with_width = pool.candidates(edge, view).into_iter().filter_map(|member| {
+            let route = MemberRoute::to(view, edge, member.place)?;
             let width = match route.tail {
                 None => widths.to(route.to),
                 Some(_) => route.widest(offered).map(|(_, width)| Reverse(width)),
             };
-            routes.extend(width.map(|width| (width, route, member.id)));
-        }
+            Some((width?, route, member.id))
+        });
+        let routes: Vec<_> = with_width.collect();
         let widest = routes.iter().map(|(width, ..)| *width).min()?;
         let hops = network::hops(view, edge, |link| Reverse(offered(link)) <= widest);
-        let mut best: Option<(usize, MemberRoute<'_>, MemberId)> = None;
-        for (_, route, member) in routes.into_iter().filter(|(width, ..)| *width == widest) {
+        let with_hops = routes.into_iter().filter(|(width, ..)| *width == widest).filter_map(|(_, route, member)| {
             let hops = match route.tail {
                 None => hops.to(route.to),
                 Some(_) => route.widest(offered).map(|(path, _)| path.len()),
             };
-            if let Some(hops) = hops.filter(|hops| best.as_ref().is_none_or(|best| *hops < best.0)) {
-                best = Some((hops, route, member));
-            }
-        }
-        let (_, route, member) = best?;
+            Some((hops?, route, member))
+        });
+        let (_, route, member) = with_hops.min_by_key(|(hops, ..)| *hops)?;
         let is_wide = |link| Reverse(offered(link)) <= widest;
         Some(Choice { member, path: route.shortest(Metric::Hops, is_wide).map(Path::from) })
     }

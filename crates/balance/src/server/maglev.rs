@@ -17,9 +17,9 @@
 
 use crate::entry::Entry;
 use crate::hash;
-use crate::params::{Param, Params};
-use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Picker, ServerFirst, Shares, position, shares};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, position, shares};
+use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
 const SIZE: Param = Param::count("size", 2..=5_000_000, "65537")
     .doc("Number of slots of the table, raised to the next prime; at least 100 for each member.");
@@ -32,7 +32,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("maglev", "Maglev")
     .source("S06; Maglev, NSDI 2016")
     .senses("weights")
     .params(&[PATH, HTP, DIRECTION, SIZE, KEY])
-    .server(|_, params| ServerFirst::boxed(Maglev::new(params), params));
+    .server(|_, params| {
+        let size = next_prime(params.count(SIZE.name));
+        let maglev = Maglev { key: Key::new(params), size, shares: Shares::new(), table: Vec::new() };
+        ServerFirst::boxed(ServerNeeds::NONE, params, maglev)
+    });
 
 struct Maglev {
     key: Key,
@@ -44,11 +48,6 @@ struct Maglev {
 }
 
 impl Maglev {
-    fn new(params: &Params) -> Maglev {
-        let size = next_prime(params.count(SIZE.name));
-        Maglev { key: Key::new(params), size, shares: Shares::new(), table: Vec::new() }
-    }
-
     fn refresh(&mut self, pool: &Pool) {
         if !self.shares.iter().copied().eq(shares(pool)) {
             self.shares = shares(pool).collect();
@@ -58,14 +57,12 @@ impl Maglev {
 }
 
 impl Picker for Maglev {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
-        self.refresh(pool);
-        let slot = (self.key.of(request) % self.size) as usize;
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        self.refresh(pending.pool);
+        let slot = (self.key.of(pending.request) % self.size) as usize;
         let (before, from) = self.table.split_at(slot.min(self.table.len()));
         let mut owners = from.iter().chain(before).map(|owner| self.shares[*owner as usize].0);
-        owners.find_map(|owner| position(candidates, owner)).unwrap_or(0)
+        owners.find_map(|owner| position(pending.candidates, owner)).unwrap_or(0)
     }
 
     fn pool_changed(&mut self, pool: &Pool) {

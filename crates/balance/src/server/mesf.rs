@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 use net::Time;
 
 use crate::entry::Entry;
-use crate::params::{Param, Params};
-use crate::server::common::{Connections, DIRECTION, HTP, PATH, Picker, ServerFirst, least};
-use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds};
 
 const IDLE_W: Param = Param::number("idle_w", 0.0..=100_000.0, "100").unit("W").doc("Power of an idle server.");
 
@@ -44,22 +44,21 @@ pub(crate) static ENTRY: Entry = Entry::declare("mesf", "MESF")
     .source("S05 most efficient server first")
     .senses("connections it placed, corrected by reports; cores")
     .params(&[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE])
-    .server(|_, params| ServerFirst::boxed(Mesf::new(params), params));
+    .server(|_, params| {
+        let mesf = Mesf {
+            idle_w: params.number(IDLE_W.name),
+            core_w: params.number(CORE_W.name),
+            slots_per_core: params.count(SLOTS.name) as f64,
+            deadline: Some(params.duration(DEADLINE.name)).filter(|deadline| *deadline > Time::ZERO),
+            responses: BTreeMap::new(),
+        };
+        ServerFirst::boxed(ServerNeeds::REPORTS, params, mesf)
+    });
 
-/// The power model of a server.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PowerModel {
-    /// Power of an idle server, watts.
-    pub idle_w: f64,
-    /// Additional power of a fully used core, watts.
-    pub core_w: f64,
-}
-
-impl PowerModel {
-    /// Returns watts with `cores` cores at utilisation `u`, 0 to 1: `P_idle + (P_max - P_idle) u`.
-    pub fn power_w(&self, cores: f64, u: f64) -> f64 {
-        self.idle_w + cores * self.core_w * u
-    }
+/// Returns the watts of a server with `cores` cores, each of `core_w` watts more if fully used, at
+/// utilisation `u`, 0 to 1: `P_idle + (P_max - P_idle) u`.
+fn power_w(idle_w: f64, core_w: f64, cores: f64, u: f64) -> f64 {
+    idle_w + cores * core_w * u
 }
 
 /// Last reported response time of a member, and its number of connections at that time.
@@ -70,82 +69,58 @@ struct Response {
 }
 
 struct Mesf {
-    power: PowerModel,
+    idle_w: f64,
+    core_w: f64,
     slots_per_core: f64,
     deadline: Option<Time>,
-    connections: Connections,
     responses: BTreeMap<MemberId, Response>,
 }
 
 impl Mesf {
-    fn new(params: &Params) -> Mesf {
-        Mesf {
-            power: PowerModel { idle_w: params.number(IDLE_W.name), core_w: params.number(CORE_W.name) },
-            slots_per_core: params.count(SLOTS.name) as f64,
-            deadline: Some(params.duration(DEADLINE.name)).filter(|deadline| *deadline > Time::ZERO),
-            connections: Connections::default(),
-            responses: BTreeMap::new(),
-        }
-    }
-
     fn slots(&self, member: &Member) -> f64 {
         self.slots_per_core * member.stats.core_count()
     }
 
-    /// Returns the share of its slots that are taken.
-    fn fill(&self, member: &Member) -> f64 {
-        f64::from(self.connections.of(member.id)) / self.slots(member)
+    /// Returns the share of its slots that `connections` take.
+    fn fill(&self, member: &Member, connections: u32) -> f64 {
+        f64::from(connections) / self.slots(member)
     }
 
-    fn is_in_time(&self, member: &Member) -> bool {
+    fn is_in_time(&self, member: &Member, connections: u32) -> bool {
         let (Some(deadline), Some(response)) = (self.deadline, self.responses.get(&member.id)) else { return true };
         let held = f64::from(response.connections.max(1));
-        let would_hold = f64::from(self.connections.of(member.id)) + 1.0;
+        let would_hold = f64::from(connections) + 1.0;
         response.time.as_s_f64() * f64::max(1.0, would_hold / held) <= deadline.as_s_f64()
     }
 
     /// Returns the order of preference: power per slot at saturation, which is energy per task if
     /// tasks take equally long; then utilisation, highest first. The unit is billionths, for a
     /// total order.
-    fn rank(&self, member: &Member) -> (u64, Reverse<u64>) {
-        let per_slot = self.power.power_w(member.stats.core_count(), 1.0) / self.slots(member);
-        ((per_slot * 1e9) as u64, Reverse((self.fill(member) * 1e9) as u64))
+    fn rank(&self, member: &Member, connections: u32) -> (u64, Reverse<u64>) {
+        let per_slot = power_w(self.idle_w, self.core_w, member.stats.core_count(), 1.0) / self.slots(member);
+        ((per_slot * 1e9) as u64, Reverse((self.fill(member, connections) * 1e9) as u64))
     }
 }
 
 impl Picker for Mesf {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        let has_slot = |member: &Member| f64::from(self.connections.of(member.id)) + 1.0 <= self.slots(member);
-        let fitting = candidates.iter().enumerate().filter(|(_, member)| has_slot(member) && self.is_in_time(member));
-        let best = fitting.min_by_key(|(_, member)| self.rank(member));
-        best.map_or_else(|| least(candidates, |member| self.fill(member)), |(position, _)| position)
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        let held = |member: &Member| pending.connections.of(member.id);
+        let has_slot = |member: &Member| f64::from(held(member)) + 1.0 <= self.slots(member);
+        let is_fitting = |member: &Member| has_slot(member) && self.is_in_time(member, held(member));
+        let fitting = pending.candidates.iter().enumerate().filter(|(_, member)| is_fitting(member));
+        let best = fitting.min_by_key(|(_, member)| self.rank(member, held(member)));
+        let emptiest = || least(pending.candidates, |member| self.fill(member, held(member)));
+        best.map_or_else(emptiest, |(position, _)| position)
     }
 
-    fn placed(&mut self, _: &Request, choice: &Choice) {
-        self.connections.placed(choice.member);
-    }
-
-    fn ended(&mut self, _: &Request, ended: &Ended) {
-        self.connections.ended(ended.member);
-    }
-
-    fn reported(&mut self, member: &Member) {
-        self.connections.reported(member);
+    fn reported(&mut self, member: &Member, connections: u32) {
         match member.stats.response {
-            Some(time) => {
-                let connections = self.connections.of(member.id);
-                self.responses.insert(member.id, Response { time, connections });
-            }
-            None => {
-                self.responses.remove(&member.id);
-            }
-        }
+            Some(time) => self.responses.insert(member.id, Response { time, connections }),
+            None => self.responses.remove(&member.id),
+        };
     }
 
     fn pool_changed(&mut self, pool: &Pool) {
-        self.connections.pool_changed(pool);
         self.responses.retain(|member, _| pool.get(*member).is_some());
     }
 }
@@ -167,8 +142,7 @@ mod tests {
     #[test]
     fn equal_servers_are_filled_one_after_the_other() {
         let mut bench = with_cores("mesf:slots=3", &[1, 1, 1]);
-        let requests: Vec<_> = (0..5).map(|_| bench.request()).collect();
-        let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
+        let (requests, picked) = bench.placed(5);
         assert_eq!(picked, [1, 1, 1, 2, 2]);
         // Of 3, 2 and 0 connections 1, 2 and 0 remain.
         bench.end(&requests[0], 1, 1);
@@ -197,7 +171,6 @@ mod tests {
 
     #[test]
     fn power_grows_from_idle_to_full() {
-        let model = PowerModel { idle_w: 100.0, core_w: 25.0 };
-        assert_eq!([0.0, 0.5, 1.0].map(|u| model.power_w(4.0, u)), [100.0, 150.0, 200.0]);
+        assert_eq!([0.0, 0.5, 1.0].map(|u| power_w(100.0, 25.0, 4.0, u)), [100.0, 150.0, 200.0]);
     }
 }

@@ -108,6 +108,11 @@ pub struct ServerNeeds {
 }
 
 impl ServerNeeds {
+    /// Needs nothing.
+    pub const NONE: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+    /// Needs agents on members.
+    pub const REPORTS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
+
     /// Returns the union of both needs.
     pub const fn and(self, other: ServerNeeds) -> ServerNeeds {
         ServerNeeds {

@@ -13,9 +13,9 @@
 
 use crate::entry::Entry;
 use crate::hash;
-use crate::params::{Param, Params};
-use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Picker, ServerFirst, Shares, position, shares};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::params::Param;
+use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, position, shares};
+use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
 const POINTS: Param =
     Param::count("points", 1..=10_000, "100").doc("Number of points of the heaviest member on the ring.");
@@ -28,7 +28,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("ring-hash", "Ring hash")
     .source("S06 ring; Karger et al., STOC 1997")
     .senses("weights")
     .params(&[PATH, HTP, DIRECTION, POINTS, KEY])
-    .server(|_, params| ServerFirst::boxed(Ring::new(params), params));
+    .server(|_, params| {
+        let points = params.count(POINTS.name);
+        let ring = Ring { key: Key::new(params), points, shares: Shares::new(), ring: Vec::new() };
+        ServerFirst::boxed(ServerNeeds::NONE, params, ring)
+    });
 
 struct Ring {
     key: Key,
@@ -39,10 +43,6 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(params: &Params) -> Ring {
-        Ring { key: Key::new(params), points: params.count(POINTS.name), shares: Shares::new(), ring: Vec::new() }
-    }
-
     fn refresh(&mut self, pool: &Pool) {
         if self.shares.iter().copied().eq(shares(pool)) {
             return;
@@ -61,14 +61,12 @@ impl Ring {
 }
 
 impl Picker for Ring {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
-        self.refresh(pool);
-        let key = self.key.of(request);
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        self.refresh(pending.pool);
+        let key = self.key.of(pending.request);
         let (before, from) = self.ring.split_at(self.ring.partition_point(|(place, _)| *place < key));
         let mut owners = from.iter().chain(before).map(|(_, owner)| *owner);
-        owners.find_map(|owner| position(candidates, owner)).unwrap_or(0)
+        owners.find_map(|owner| position(pending.candidates, owner)).unwrap_or(0)
     }
 
     fn pool_changed(&mut self, pool: &Pool) {
@@ -92,9 +90,9 @@ mod tests {
 
     #[test]
     fn shares_are_near_the_weights() {
-        let picks = Bench::new("ring-hash:points=1000", &[1, 2, 4]).picks(70_000);
-        for (id, weight) in [(1, 1.0), (2, 2.0), (3, 4.0)] {
-            let share = picks.iter().filter(|member| **member == id).count() as f64 / 10_000.0 / weight;
+        let hits: [usize; 3] = Bench::new("ring-hash:points=1000", &[1, 2, 4]).hits(70_000);
+        for (hits, weight) in hits.into_iter().zip([1.0, 2.0, 4.0]) {
+            let share = hits as f64 / 10_000.0 / weight;
             // 1/sqrt(points) is 6 % for the lightest: three of these.
             assert!((0.82..1.18).contains(&share), "weight {weight}: {share}");
         }

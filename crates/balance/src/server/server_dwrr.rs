@@ -10,8 +10,8 @@
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst, SmoothWrr};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds, ServerStats};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr};
+use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds, ServerStats};
 use net::Time;
 use std::collections::BTreeMap;
 
@@ -29,17 +29,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-dwrr", "Dynamic weighted
     .source("S04 DWRR")
     .senses("reported CPU, connections or response times")
     .params(&[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR])
-    .server(|_, params| ServerFirst::boxed(Dynamic::new(params), params));
-
-#[derive(Clone, Copy)]
-enum Load {
-    Cpu,
-    Connections,
-    Response,
-}
+    .server(|_, params| {
+        let load_of: fn(&ServerStats) -> Option<f64> = match params.text(LOAD.name) {
+            "connections" => |stats| stats.connections.map(|count| f64::from(count) / stats.core_count()),
+            "response" => |stats| stats.response.map(|response| response.as_s_f64()),
+            _ => |stats| stats.cpu,
+        };
+        let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
+        let dynamic =
+            Dynamic { load_of, floor, period, refreshed: None, weights: BTreeMap::new(), turns: SmoothWrr::default() };
+        ServerFirst::boxed(ServerNeeds::REPORTS, params, dynamic)
+    });
 
 struct Dynamic {
-    load: Load,
+    load_of: fn(&ServerStats) -> Option<f64>,
     floor: f64,
     period: Time,
     refreshed: Option<Time>,
@@ -48,26 +51,8 @@ struct Dynamic {
 }
 
 impl Dynamic {
-    fn new(params: &crate::Params) -> Dynamic {
-        let load = match params.text(LOAD.name) {
-            "connections" => Load::Connections,
-            "response" => Load::Response,
-            _ => Load::Cpu,
-        };
-        let (floor, period) = (params.number(FLOOR.name), params.duration(PERIOD.name));
-        Dynamic { load, floor, period, refreshed: None, weights: BTreeMap::new(), turns: SmoothWrr::default() }
-    }
-
-    fn load_of(&self, stats: &ServerStats) -> Option<f64> {
-        match self.load {
-            Load::Cpu => stats.cpu,
-            Load::Connections => stats.connections.map(|connections| f64::from(connections) / stats.core_count()),
-            Load::Response => stats.response.map(|response| response.as_s_f64()),
-        }
-    }
-
     fn refresh(&mut self, pool: &Pool) {
-        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| self.load_of(&member.stats)).collect();
+        let loads: Vec<Option<f64>> = pool.members().iter().map(|member| (self.load_of)(&member.stats)).collect();
         let known = loads.iter().flatten();
         let (count, sum) = known.clone().fold((0.0, 0.0), |(count, sum), load| (count + 1.0, sum + load));
         let greatest = known.copied().fold(0.0, f64::max);
@@ -82,9 +67,8 @@ impl Dynamic {
 }
 
 impl Picker for Dynamic {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize {
+    fn choose(&mut self, _: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        let Pending { request, pool, candidates, .. } = *pending;
         let is_due = self.refreshed.is_none_or(|last| request.at >= last.saturating_add(self.period));
         if is_due || candidates.iter().any(|member| !self.weights.contains_key(&member.id)) {
             self.refresh(pool);
@@ -105,22 +89,17 @@ mod tests {
 
     use crate::server::testing::Bench;
 
-    fn hits(bench: &mut Bench, count: usize) -> Vec<usize> {
-        let picks = bench.picks(count);
-        (1..=3).map(|id| picks.iter().filter(|member| **member == id).count()).collect()
-    }
-
     #[test]
     fn weights_are_the_inverse_of_load_and_hold_for_a_period() {
         let mut bench = Bench::new("server-dwrr", &[1, 1, 2]);
-        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "as given while nothing is known");
+        assert_eq!(bench.hits(400), [100, 100, 200], "as given while nothing is known");
         bench.report(1, |stats| stats.cpu = Some(0.2));
         bench.report(2, |stats| stats.cpu = Some(0.8));
         bench.report(3, |stats| stats.cpu = Some(0.4));
-        assert_eq!(hits(&mut bench, 400), [100, 100, 200], "the period is not over");
+        assert_eq!(bench.hits(400), [100, 100, 200], "the period is not over");
         bench.wait(Time::from_s(5));
         // 1/0.2 : 1/0.8 : 2/0.4 = 4 : 1 : 4.
-        assert_eq!(hits(&mut bench, 900), [400, 100, 400]);
+        assert_eq!(bench.hits(900), [400, 100, 400]);
     }
 
     #[test]
@@ -132,6 +111,6 @@ mod tests {
             stats.cores = Some(4);
         });
         // Loads 0, 10, unknown: counted as 1, 10 and 5, so 10 : 1 : 2.
-        assert_eq!(hits(&mut bench, 1300), [1000, 100, 200]);
+        assert_eq!(bench.hits(1300), [1000, 100, 200]);
     }
 }

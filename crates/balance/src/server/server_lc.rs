@@ -9,34 +9,29 @@
 //! - Hurts: where similar connections cause different loads.
 
 use crate::entry::Entry;
-use crate::server::common::{ByConnections, Connections, Counting, DIRECTION, HTP, PATH, least};
-use crate::server::{Member, ServerCx};
+use crate::server::ServerNeeds;
+use crate::server::common::{DIRECTION, HTP, PATH, by_rule, least};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-lc", "Least connections")
     .summary("Gives each request to the member with the fewest connections per weight.")
     .source("S01 LC, S04; F1")
     .senses("connections it placed, corrected by reports")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| Counting::boxed(LeastConnections, params));
-
-struct LeastConnections;
-
-impl ByConnections for LeastConnections {
-    fn choose(&self, _: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize {
-        least(candidates, |member| connections.per_weight(member))
-    }
-}
+    .server(|_, params| {
+        by_rule(ServerNeeds::REPORTS, params, |_, pending| {
+            least(pending.candidates, |member| pending.connections.per_weight(member))
+        })
+    });
 
 #[cfg(test)]
 mod tests {
+    use crate::server::ServerStats;
     use crate::server::testing::Bench;
-    use crate::server::{MemberId, Pool};
 
     #[test]
     fn count_rises_on_placement_falls_on_end_and_reports_replace_it() {
         let mut bench = Bench::new("server-lc", &[1, 1, 1]);
-        let requests: Vec<_> = (0..3).map(|_| bench.request()).collect();
-        let picked: Vec<_> = requests.iter().map(|request| bench.pick_for(request).unwrap().member.0).collect();
+        let (requests, picked) = bench.placed(3);
         assert_eq!(picked, [1, 2, 3], "a burst spreads, ties to the lowest");
         bench.end(&requests[1], 2, 100);
         assert_eq!(bench.picks(2), [2, 1]);
@@ -52,11 +47,7 @@ mod tests {
     fn weights_divide_and_new_member_starts_with_reported_count() {
         let mut bench = Bench::new("server-lc", &[1, 3]);
         assert_eq!(bench.picks(8), [2, 2, 1, 2, 2, 2, 1, 2]);
-        let mut newcomer = bench.pool.members()[0];
-        newcomer.id = MemberId(9);
-        newcomer.stats.connections = Some(5);
-        bench.pool = Pool::new(bench.pool.members().iter().copied().chain([newcomer]));
-        bench.balancer.on_pool_changed(&bench.pool);
+        bench.join(ServerStats { connections: Some(5), ..ServerStats::default() });
         assert!(!bench.picks(8).contains(&9), "it has most");
     }
 }

@@ -9,28 +9,21 @@
 //! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Picker, ServerFirst};
-use crate::server::{Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::common::{DIRECTION, HTP, PATH, by_rule};
+use crate::server::{MemberId, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (servers)")
     .summary("Gives requests to the members of a pool in turn.")
     .source("S04, S03 Round robin; F1 (RR), F4")
     .params(&[PATH, HTP, DIRECTION])
-    .server(|_, params| ServerFirst::boxed(RoundRobin { last: None }, params));
-
-struct RoundRobin {
-    last: Option<MemberId>,
-}
-
-impl Picker for RoundRobin {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, _: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        let next = candidates.iter().position(|member| Some(member.id) > self.last).unwrap_or(0);
-        self.last = Some(candidates[next].id);
-        next
-    }
-}
+    .server(|_, params| {
+        let mut last: Option<MemberId> = None;
+        by_rule(ServerNeeds::NONE, params, move |_, pending| {
+            let next = pending.candidates.iter().position(|member| Some(member.id) > last).unwrap_or(0);
+            last = Some(pending.candidates[next].id);
+            next
+        })
+    });
 
 #[cfg(test)]
 mod tests {

@@ -11,9 +11,7 @@ use net::paths::{self, Metric};
 
 use crate::central::{NetworkView, Path};
 use crate::entry::Entry;
-use crate::server::{
-    Choice, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network,
-};
+use crate::server::{Choice, Member, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds, network};
 
 pub(crate) static ENTRY: Entry = Entry::declare("sl-ps", "SL-PS")
     .summary("Picks server and path together: the member with the lowest latency over its lowest-latency path.")
@@ -30,15 +28,12 @@ impl ServerBalancer for SlPs {
 
     fn pick(&mut self, _: &mut ServerCx<'_>, request: &Request, pool: &Pool, view: &NetworkView<'_>) -> Option<Choice> {
         let reach = network::latencies(view, request.edge_in(view)?);
-        let mut best: Option<((Time, usize), MemberRoute<'_>, MemberId)> = None;
-        for member in pool.candidates(request.edge, view) {
-            let Some(route) = MemberRoute::to(view, request.edge, member.place) else { continue };
+        let routes = pool.candidates(request.edge, view).into_iter().filter_map(|member| {
+            let route = MemberRoute::to(view, request.edge, member.place)?;
             let cost = if route.tail.is_none() { reach.to(route.to) } else { alone(view, &route) };
-            if let Some(cost) = cost.filter(|cost| best.as_ref().is_none_or(|best| *cost < best.0)) {
-                best = Some((cost, route, member.id));
-            }
-        }
-        let (_, route, member) = best?;
+            Some((cost?, route, member.id))
+        });
+        let (_, route, member) = routes.min_by_key(|(cost, ..)| *cost)?;
         Some(Choice { member, path: route.shortest(Metric::Delay, |_| true).map(Path::from) })
     }
 

@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use net::{FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Time};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, RandomStream, Time, TopologyBuilder};
 
 use super::{
     Choice, Ended, Member, MemberId, MemberLocation, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerStats,
@@ -17,9 +17,25 @@ pub fn balancer(spec: &str) -> Box<dyn ServerBalancer> {
     build(&ServerEnv { seed: 1 }, &spec.params)
 }
 
+/// Returns the switch of a host.
+pub fn edge_of(network: &TestNetwork, host: u32) -> NodeIx {
+    network.topology.link(network.topology.out_links(network.topology.host(HostIx(host)))[0]).to
+}
+
+/// Adds a switch of each name, with a host at a link that limits nothing.
+pub fn add_racks<N: Into<String>>(builder: &mut TopologyBuilder, names: impl IntoIterator<Item = N>) -> Vec<NodeIx> {
+    let add = |(rack, name): (u32, N)| {
+        let name = name.into();
+        let switch = builder.switch(name.clone(), 1, None);
+        let host = builder.host(name + "/host", rack, None);
+        builder.connect(host, switch, Bandwidth::from_gbps(100), Time::ZERO);
+        switch
+    };
+    (0..).zip(names).map(add).collect()
+}
+
 pub fn server(network: &TestNetwork, id: u32, host: u32) -> Member {
-    let node = network.topology.host(HostIx(host));
-    let edge = network.topology.link(network.topology.out_links(node)[0]).to;
+    let edge = edge_of(network, host);
     member(id, MemberLocation::Host { host: HostIx(host), edge })
 }
 
@@ -55,7 +71,7 @@ impl Bench {
 
     /// Makes a bench on a network; the client is the first host.
     pub fn on(spec: &str, network: TestNetwork, pool: Pool) -> Bench {
-        let edge = network.topology.link(network.topology.out_links(network.topology.host(HostIx(0)))[0]).to;
+        let edge = edge_of(&network, 0);
         let mut balancer = balancer(spec);
         balancer.on_pool_changed(&pool);
         Bench { network, pool, balancer, edge, port: 80, size: None, rng: RandomStream::new(1, "server"), requests: 0 }
@@ -85,9 +101,34 @@ impl Bench {
         (0..count).map(|_| self.pick()).collect()
     }
 
+    /// Returns how many of the next requests each of the members 1 to `N` gets.
+    pub fn hits<const N: usize>(&mut self, count: usize) -> [usize; N] {
+        let mut hits = [0; N];
+        (0..count).for_each(|_| hits[self.pick() as usize - 1] += 1);
+        hits
+    }
+
+    /// Picks for several requests; returns them and their members.
+    pub fn placed(&mut self, count: usize) -> (Vec<Request>, Vec<u32>) {
+        let requests: Vec<Request> = (0..count).map(|_| self.request()).collect();
+        let picked = requests.iter().map(|request| self.pick_for(request).expect("a member").member.0).collect();
+        (requests, picked)
+    }
+
     pub fn change(&mut self, id: u32, change: impl FnOnce(&mut Member)) {
         change(self.pool.get_mut(MemberId(id)).expect("a member"));
         self.balancer.on_pool_changed(&self.pool);
+    }
+
+    pub fn set_pool(&mut self, pool: Pool) {
+        self.pool = pool;
+        self.balancer.on_pool_changed(&self.pool);
+    }
+
+    /// Adds a member 9 like the first one, with these statistics.
+    pub fn join(&mut self, stats: ServerStats) {
+        let newcomer = Member { id: MemberId(9), stats, ..self.pool.members()[0] };
+        self.set_pool(Pool::new(self.pool.members().iter().copied().chain([newcomer])));
     }
 
     pub fn report(&mut self, id: u32, change: impl FnOnce(&mut ServerStats)) {

@@ -9,6 +9,7 @@ use net::{LinkIx, NodeIx, RandomStream, Routes, Topology};
 
 use crate::central::common::edges::Ends;
 use crate::central::{NetworkView, Path};
+use crate::dataplane::common::rank_of;
 
 /// The shortest paths of a network, as a view of its routes.
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +47,7 @@ impl<'a> Dag<'a> {
     }
     /// Returns the rank of a shortest path; `None` if it is not a shortest path any more.
     pub fn rank_of(&self, ends: Ends, path: &[LinkIx]) -> Option<u32> {
-        let (mut at, mut rank) = (ends.from, 0u32);
-        for link in path {
-            let hops = self.hops(at, ends.to);
-            let position = hops.iter().position(|hop| hop == link)?;
-            for hop in &hops[..position] {
-                rank = rank.saturating_add(self.routes.path_count(self.far(*hop), ends.to));
-            }
-            at = self.far(*link);
-        }
-        (at == self.target(ends)).then_some(rank)
+        rank_of(self.topology, self.routes, ends.from, ends.to, path)
     }
 
     pub(crate) fn hops(&self, node: NodeIx, to: ClassIx) -> &'a [LinkIx] {
@@ -91,68 +83,66 @@ impl Search {
     /// that width; `None` if there is no path.
     pub fn widest(&mut self, dag: Dag<'_>, ends: Ends, width: impl Fn(LinkIx) -> f64) -> Option<f64> {
         self.begin(dag);
-        let best = self.width_from(dag, ends.from, ends.to, &width);
-        if best == f64::NEG_INFINITY {
-            return None;
-        }
-        let (mut at, target) = (ends.from, dag.target(ends));
-        while at != target {
-            let hops = dag.hops(at, ends.to).iter();
-            let mut wide =
-                hops.filter(|hop| width(**hop).min(self.width_from(dag, dag.far(**hop), ends.to, &width)) >= best);
-            let link = *wide.next()?;
-            self.path.push(link);
-            at = dag.far(link);
-        }
-        Some(best)
+        let weigh = |link| Some(width(link));
+        let join = |best: f64, width: f64, beyond: f64| best.max(width.min(beyond));
+        let rule = Rule { dag, to: ends.to, end: f64::INFINITY, none: f64::NEG_INFINITY, weigh, join };
+        let best = self.value(&rule, ends.from);
+        let is_wide = |search: &mut Search, _, hop| width(hop).min(search.value(&rule, dag.far(hop))) >= best;
+        (best != f64::NEG_INFINITY && self.follow(dag, ends, is_wide)).then_some(best)
     }
 
     /// Finds one of the paths on whose links all fit, each equally likely; false if none fits.
     pub fn any_fit(&mut self, dag: Dag<'_>, ends: Ends, rng: &mut RandomStream, fits: impl Fn(LinkIx) -> bool) -> bool {
         self.begin(dag);
-        let count = self.count_from(dag, ends.from, ends.to, &fits) as u64;
+        // Numbers of paths are exact below 2^53.
+        let weigh = |link| fits(link).then_some(0.0);
+        let join = |count: f64, _, beyond: f64| count + beyond;
+        let rule = Rule { dag, to: ends.to, end: 1.0, none: 0.0, weigh, join };
+        let count = self.value(&rule, ends.from) as u64;
         if count == 0 {
             return false;
         }
         // The rank among the fitting paths.
         let mut rank = rng.next_below(count);
-        let (mut at, target) = (ends.from, dag.target(ends));
-        while at != target {
-            let mut hops = dag.hops(at, ends.to).iter().copied().filter(|hop| fits(*hop));
-            let next = hops.find(|hop| {
-                let through = self.count_from(dag, dag.far(*hop), ends.to, &fits) as u64;
-                let is_through = rank < through;
-                rank -= if is_through { 0 } else { through };
-                is_through
-            });
-            let Some(link) = next else { return false };
-            self.path.push(link);
-            at = dag.far(link);
-        }
-        true
+        self.follow(dag, ends, |search, _, hop| {
+            let through = if fits(hop) { search.value(&rule, dag.far(hop)) as u64 } else { 0 };
+            let is_through = rank < through;
+            rank -= if is_through { 0 } else { through };
+            is_through
+        })
     }
 
     /// Finds the path of the lowest rank among those with the lowest sum of lengths, and returns
     /// that sum; `None` if there is no path. Lengths must not be negative.
     pub fn shortest(&mut self, dag: Dag<'_>, ends: Ends, length: impl Fn(LinkIx) -> f64) -> Option<f64> {
         self.begin(dag);
-        let best = self.length_from(dag, ends.from, ends.to, &length);
-        if best == f64::INFINITY {
-            return None;
-        }
+        let weigh = |link| Some(length(link));
+        let join = |best: f64, length: f64, beyond: f64| best.min(length + beyond);
+        let rule = Rule { dag, to: ends.to, end: 0.0, none: f64::INFINITY, weigh, join };
+        let best = self.value(&rule, ends.from);
+        let is_nearest = |search: &mut Search, at, hop| {
+            let least = search.value(&rule, at);
+            length(hop) + search.value(&rule, dag.far(hop)) == least
+        };
+        (best != f64::INFINITY && self.follow(dag, ends, is_nearest)).then_some(best)
+    }
+
+    /// Finds the path over the first next hop of every node that `is_taken` accepts; false if it
+    /// accepts none of a node.
+    fn follow(
+        &mut self,
+        dag: Dag<'_>,
+        ends: Ends,
+        mut is_taken: impl FnMut(&mut Search, NodeIx, LinkIx) -> bool,
+    ) -> bool {
         let (mut at, target) = (ends.from, dag.target(ends));
         while at != target {
-            let mut nearest = (f64::INFINITY, None);
-            for hop in dag.hops(at, ends.to) {
-                let through = length(*hop) + self.length_from(dag, dag.far(*hop), ends.to, &length);
-                if through < nearest.0 {
-                    nearest = (through, Some(*hop));
-                }
-            }
-            self.path.push(nearest.1?);
-            at = dag.far(nearest.1?);
+            let mut hops = dag.hops(at, ends.to).iter().copied();
+            let Some(link) = hops.find(|hop| is_taken(self, at, *hop)) else { return false };
+            self.path.push(link);
+            at = dag.far(link);
         }
-        Some(best)
+        true
     }
 
     fn begin(&mut self, dag: Dag<'_>) {
@@ -208,51 +198,42 @@ impl Search {
         false
     }
 
-    fn length_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, length: &impl Fn(LinkIx) -> f64) -> f64 {
-        if at == dag.routes.class_node(to) {
-            return 0.0;
+    /// Returns the value of a node by a rule; it is computed once in a search.
+    fn value<W, J>(&mut self, rule: &Rule<'_, W, J>, at: NodeIx) -> f64
+    where
+        W: Fn(LinkIx) -> Option<f64>,
+        J: Fn(f64, f64, f64) -> f64,
+    {
+        let dag = rule.dag;
+        if at == dag.routes.class_node(rule.to) {
+            return rule.end;
         }
         if self.settled[at.ix()] != self.search {
-            let mut best = f64::INFINITY;
-            for hop in dag.hops(at, to) {
-                best = best.min(length(*hop) + self.length_from(dag, dag.far(*hop), to, length));
+            let mut value = rule.none;
+            for hop in dag.hops(at, rule.to) {
+                if let Some(weight) = (rule.weigh)(*hop) {
+                    value = (rule.join)(value, weight, self.value(rule, dag.far(*hop)));
+                }
             }
             self.settled[at.ix()] = self.search;
-            self.value[at.ix()] = best;
+            self.value[at.ix()] = value;
         }
         self.value[at.ix()]
     }
+}
 
-    /// Counts the paths over counted links that lead on from a node; exact below 2^53.
-    fn count_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, counts: &impl Fn(LinkIx) -> bool) -> f64 {
-        if at == dag.routes.class_node(to) {
-            return 1.0;
-        }
-        if self.settled[at.ix()] != self.search {
-            let mut sum = 0.0;
-            for hop in dag.hops(at, to).iter().filter(|hop| counts(**hop)) {
-                sum += self.count_from(dag, dag.far(*hop), to, counts);
-            }
-            self.settled[at.ix()] = self.search;
-            self.value[at.ix()] = sum;
-        }
-        self.value[at.ix()]
-    }
-
-    fn width_from(&mut self, dag: Dag<'_>, at: NodeIx, to: ClassIx, width: &impl Fn(LinkIx) -> f64) -> f64 {
-        if at == dag.routes.class_node(to) {
-            return f64::INFINITY;
-        }
-        if self.settled[at.ix()] != self.search {
-            let mut best = f64::NEG_INFINITY;
-            for hop in dag.hops(at, to) {
-                best = best.max(width(*hop).min(self.width_from(dag, dag.far(*hop), to, width)));
-            }
-            self.settled[at.ix()] = self.search;
-            self.value[at.ix()] = best;
-        }
-        self.value[at.ix()]
-    }
+/// How the value of a node follows from the values of its next hops.
+struct Rule<'a, W, J> {
+    dag: Dag<'a>,
+    to: ClassIx,
+    /// The value of the last node.
+    end: f64,
+    /// The value of a node without a next hop that counts.
+    none: f64,
+    /// Returns the weight of a link; `None` if it does not count.
+    weigh: W,
+    /// Joins the value so far with the weight of a link and the value beyond it.
+    join: J,
 }
 
 #[cfg(test)]
@@ -261,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::central::common::edges::pairs;
-    use crate::central::testing::TestNetwork;
+    use crate::central::testing::{SMALL, TestNetwork};
 
     /// The reference for the searches: a list of all paths.
     fn listed(dag: Dag<'_>, ends: Ends) -> Vec<Path> {
@@ -272,10 +253,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
         fn searches_agree_with_a_list_of_all_paths(
-            family in prop::sample::select(vec![
-                "fat-tree:k=4", "leaf-spine:leaves=3,spines=3,hosts_per_leaf=1,parallel=2", "vl2:d0=2,d1=4,d2=4,hosts_per_tor=1",
-                "geni-wan", "flattened-butterfly:k=3,n=3",
-            ]),
+            family in prop::sample::select(SMALL),
             seed in any::<u64>(),
         ) {
             let mut rng = net::RandomStream::new(seed, "searches");
@@ -286,8 +264,7 @@ mod tests {
             let widths: Vec<f64> = view.topology.links().iter().map(|_| rng.next_below(4) as f64 - 1.0).collect();
             let width = |path: &Path| path.iter().map(|link| widths[link.ix()]).fold(f64::INFINITY, f64::min);
             let mut search = Search::default();
-            for (from, to) in pairs(&view) {
-                let ends = Ends { from, to };
+            for ends in pairs(&view) {
                 let paths = listed(dag, ends);
                 for (rank, path) in paths.iter().enumerate() {
                     prop_assert_eq!(dag.rank_of(ends, path), Some(rank as u32));
@@ -319,8 +296,7 @@ mod tests {
         let network = TestNetwork::new("fat-tree:k=4");
         let view = network.view();
         let dag = Dag::new(&view);
-        let (from, to) = pairs(&view).find(|(from, to)| view.routes.path_count(*from, *to) == 4).expect("another pod");
-        let ends = Ends { from, to };
+        let ends = pairs(&view).find(|ends| dag.path_count(*ends) == 4).expect("another pod");
         // Three of four paths fit: two over one aggregation switch, one over the other.
         let narrow = dag.path(ends, 3)[1];
         let mut rng = RandomStream::new(1, "ties");

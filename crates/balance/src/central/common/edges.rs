@@ -36,12 +36,12 @@ pub fn edges<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassI
     with_node.filter(|(node, _)| topology.node(*node).kind == NodeKind::Switch)
 }
 
-/// Returns every ordered pair of switches with hosts and a path: (switch, class of the other).
-pub fn pairs<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = (NodeIx, ClassIx)> + use<'a> {
+/// Returns every ordered pair of switches with hosts and a path.
+pub fn pairs<'a>(view: &NetworkView<'a>) -> impl Iterator<Item = Ends> + use<'a> {
     let (view, all) = (*view, edges(view));
     let to = all.clone();
-    all.flat_map(move |(from, own)| to.clone().filter(move |(_, to)| *to != own).map(move |(_, to)| (from, to)))
-        .filter(move |(from, to)| view.routes.path_count(*from, *to) > 0)
+    all.flat_map(move |(from, own)| to.clone().filter(move |(_, to)| *to != own).map(move |(_, to)| Ends { from, to }))
+        .filter(move |ends| view.routes.path_count(ends.from, ends.to) > 0)
 }
 
 pub fn is_switch(view: &NetworkView<'_>, node: NodeIx) -> bool {

@@ -20,6 +20,7 @@ use super::Large;
 use crate::central::common::{Dag, FlowsByHost, edge_of, edges, host_rate, is_switch, rate_of};
 use crate::central::{CentralCx, NetworkView, Pin, Placements};
 
+#[derive(Default)]
 pub(super) struct Annealer {
     iterations: u32,
     cooling: f64,
@@ -64,16 +65,7 @@ struct Arriving<'a> {
 
 impl Annealer {
     pub(super) fn new(iterations: u32, cooling: f64) -> Annealer {
-        Annealer {
-            iterations,
-            cooling,
-            pods: Vec::new(),
-            edge_of: Vec::new(),
-            below: Vec::new(),
-            cores: 1,
-            ways: 1,
-            core: Vec::new(),
-        }
+        Annealer { iterations, cooling, ..Annealer::default() }
     }
 
     /// Runs one round: anneals, and pins every flow to the path through its receiver's core.

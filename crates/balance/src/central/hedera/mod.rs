@@ -244,19 +244,20 @@ fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: Fl
 fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, src, dst)| (*src, *dst)).collect();
     let (demands, _) = demand::estimate(hosts.rates(), &pairs);
-    let with_demand = flows.iter().zip(demands);
-    let placed = |((flow, src, dst), demand): (&Known, demand::Demand)| {
-        Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate: demand.rate })
-    };
-    with_demand.filter_map(placed).collect()
+    with_rates(hosts, flows, demands.into_iter().map(|demand| demand.rate))
 }
 
 fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let rate = |flow| view.flows.get(flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
-    let with_rate = |(flow, src, dst): &Known| {
-        Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate: rate(*flow) })
+    with_rates(hosts, flows, flows.iter().map(|(flow, ..)| rate(*flow)))
+}
+
+/// Returns the flows between different switches, with their rates.
+fn with_rates(hosts: &Hosts, flows: &[Known], rates: impl Iterator<Item = f64>) -> Vec<Large> {
+    let large = |((flow, src, dst), rate): (&Known, f64)| {
+        Some(Large { flow: *flow, ends: hosts.ends(*src, *dst)?, dst: *dst, rate })
     };
-    flows.iter().filter_map(with_rate).collect()
+    flows.iter().zip(rates).filter_map(large).collect()
 }
 
 #[cfg(test)]

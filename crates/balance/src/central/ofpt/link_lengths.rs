@@ -56,18 +56,16 @@ impl LinkLengths {
             .fold((f64::INFINITY, 0.0), |sum, link| (sum.0.min(link.0), sum.1 + link.1))
     }
     pub(super) fn add(&mut self, path: &[LinkIx], weight: f64) {
-        for link in path.iter().map(|link| link.ix()) {
-            let before = self.length[link];
-            self.length[link] *= 1.0 + self.eps * weight / self.capacity[link];
-            self.room[link] -= weight;
-            self.volume += self.capacity[link] * (self.length[link] - before);
-        }
+        self.change(path, weight, |room, length, factor| (room - weight, length * factor));
     }
     pub(super) fn remove(&mut self, path: &[LinkIx], weight: f64) {
+        self.change(path, weight, |room, length, factor| (room + weight, length / factor));
+    }
+    fn change(&mut self, path: &[LinkIx], weight: f64, change: impl Fn(f64, f64, f64) -> (f64, f64)) {
         for link in path.iter().map(|link| link.ix()) {
             let before = self.length[link];
-            self.length[link] /= 1.0 + self.eps * weight / self.capacity[link];
-            self.room[link] += weight;
+            let factor = 1.0 + self.eps * weight / self.capacity[link];
+            (self.room[link], self.length[link]) = change(self.room[link], before, factor);
             self.volume += self.capacity[link] * (self.length[link] - before);
         }
     }

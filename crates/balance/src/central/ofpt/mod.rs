@@ -42,10 +42,10 @@ use net::{Bandwidth, LinkIx, Time};
 use self::candidates::{Aim, Choice, Subset};
 use self::fptas::Commodity;
 use self::link_lengths::LinkLengths;
-use super::common::{Dag, Ends, default_routes, edges, ends, host_rate, measured};
+use super::common::{Dag, Ends, default_routes, divide_all, ends, host_rate, measured};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Path, Pin,
-    Placements, WeightedPath,
+    Placements,
 };
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -143,15 +143,11 @@ impl Ofpt {
         placements.set_report_threshold(self.short_bytes);
         placements.set_acks_follow_path(self.acks_follow_path);
         let dag = Dag::new(view);
-        for (from, own) in edges(view) {
-            for (to_node, to) in edges(view).filter(|(_, to)| *to != own) {
-                let (ends, count) = (Ends { from, to }, view.routes.path_count(from, to));
-                let nth = |len| (own.0 + to.0) % len;
-                let path = |count| dag.path(ends, self.subset.rank(count, nth(self.subset.len(count))));
-                let paths = (count > 0).then(|| WeightedPath { path: path(count), weight: 1 });
-                placements.split(from, to_node, paths.into_iter().collect());
-            }
-        }
+        divide_all(view, placements, |pair| {
+            let count = dag.path_count(pair.ends());
+            let nth = (pair.own.0 + pair.to.0) % self.subset.len(count);
+            vec![dag.path(pair.ends(), self.subset.rank(count, nth))]
+        });
     }
 
     fn choose(&self, cx: &mut CentralCx<'_>, ends: Ends, current: Option<&Path>) -> Option<Path> {
@@ -166,7 +162,7 @@ impl Ofpt {
     /// Returns the link lengths for the present pins; other counted traffic is background.
     fn lengths_of_pins(&self, view: &NetworkView<'_>, placements: &Placements) -> LinkLengths {
         let mut pinned = vec![0.0; view.topology.links().len()];
-        for (flow, pin) in placements.pins() {
+        for (flow, pin) in placements.pins().iter() {
             let rate = view.flows.get(*flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
             pin.path.iter().for_each(|link| pinned[link.ix()] += rate);
         }
@@ -262,10 +258,7 @@ impl Ofpt {
             self.lengths = present;
             return;
         }
-        for (flow, path) in routes {
-            let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
-            placements.pin(flow, Pin { path, rate });
-        }
+        adopt(routes, placements);
     }
 
     /// Handles link changes: flows that lost their path get another, the others keep their paths.
@@ -282,10 +275,7 @@ impl Ofpt {
             self.place(cx, long, placements, &mut routes);
         }
         self.repair(cx, flows, &mut routes);
-        for (flow, path) in routes {
-            let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
-            placements.pin(flow, Pin { path, rate });
-        }
+        adopt(routes, placements);
     }
 
     fn start(&mut self, cx: &mut CentralCx<'_>, long: &Long, placements: &mut Placements) {
@@ -347,6 +337,14 @@ impl CentralBalancer for Ofpt {
     }
 }
 
+/// Pins flows to their routes; they keep their rates.
+fn adopt(routes: Chosen, placements: &mut Placements) {
+    for (flow, path) in routes {
+        let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
+        placements.pin(flow, Pin { path, rate });
+    }
+}
+
 fn long_flows(view: &NetworkView<'_>) -> Vec<Long> {
     view.flows.iter().filter_map(|(flow, info)| long(view, flow, info)).collect()
 }
@@ -376,12 +374,16 @@ fn in_order(flows: &[Long]) -> Vec<Vec<Long>> {
 
 /// Returns the share of its demand that each pair gets in an almost maximum flow.
 fn fractional_shares(view: &NetworkView<'_>, flows: &[Long], left: &[f64], eps: f64) -> BTreeMap<Ends, f64> {
-    let mut demands: BTreeMap<Ends, f64> = BTreeMap::new();
-    flows.iter().for_each(|long| *demands.entry(long.ends).or_default() += long.weight);
-    let commodities: Vec<Commodity> =
-        demands.iter().map(|(ends, demand)| Commodity { ends: *ends, demand: *demand }).collect();
+    let commodities = commodities(flows.iter().map(|long| (long.ends, long.weight)));
     let routed = fptas::max_flow(Dag::new(view), left, &commodities, eps);
     commodities.iter().zip(routed).map(|(commodity, routed)| (commodity.ends, routed / commodity.demand)).collect()
+}
+
+/// Returns the sums of demands by pair.
+fn commodities(demands: impl Iterator<Item = (Ends, f64)>) -> Vec<Commodity> {
+    let mut by_pair: BTreeMap<Ends, f64> = BTreeMap::new();
+    demands.for_each(|(ends, demand)| *by_pair.entry(ends).or_default() += demand);
+    by_pair.into_iter().map(|(ends, demand)| Commodity { ends, demand }).collect()
 }
 
 /// Returns a rate of at least one bit per second: a flow with rate zero would never end.

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
 use good_lp::{Expression, Solution, SolverModel, constraint, microlp, variable, variables};
-use net::routes::ClassIx;
 use net::{LinkIx, RandomStream};
 
+use super::commodities;
 use super::fptas::{Commodity, max_flow};
-use crate::central::common::{Dag, Ends, edges, pairs};
+use crate::central::FlowId;
+use crate::central::common::{Dag, Ends, edges, ends, pairs};
 use crate::central::testing::{DrivenBalancer, TestNetwork, least, mean};
-use crate::central::{DecisionTrigger, FlowId};
 
 /// The exact maximum multicommodity flow over shortest paths, by a linear program.
 fn optimum(network: &TestNetwork, capacity: &[f64], commodities: &[Commodity]) -> f64 {
@@ -55,8 +55,8 @@ fn instance(network: &TestNetwork, rng: &mut RandomStream) -> (Vec<f64>, Vec<Com
     let capacity = network.topology.links().iter().map(|_| 1.0 + rng.next_below(8) as f64).collect();
     let all: Vec<_> = pairs(&network.view()).collect();
     let commodities = (0..1 + rng.next_below(8)).map(|_| {
-        let (from, to) = all[rng.next_below(all.len() as u64) as usize];
-        Commodity { ends: Ends { from, to }, demand: 1.0 + rng.next_below(12) as f64 }
+        let ends = all[rng.next_below(all.len() as u64) as usize];
+        Commodity { ends, demand: 1.0 + rng.next_below(12) as f64 }
     });
     (capacity, commodities.collect())
 }
@@ -88,38 +88,33 @@ fn empty_commodities_and_zero_capacity_give_zero_flow() {
     let view = network.view();
     let links = network.topology.links().len();
     assert!(max_flow(Dag::new(&view), &vec![1.0; links], &[], 0.1).is_empty());
-    let (from, to) = pairs(&view).next().unwrap();
-    let commodity = Commodity { ends: Ends { from, to }, demand: 1.0 };
+    let commodity = Commodity { ends: pairs(&view).next().unwrap(), demand: 1.0 };
     assert_eq!(max_flow(Dag::new(&view), &vec![0.0; links], &[commodity], 0.1), [0.0]);
 }
 
 type Traffic = fn(&mut TestNetwork, &mut RandomStream) -> Vec<FlowId>;
 
-fn stride(network: &mut TestNetwork, _: &mut RandomStream) -> Vec<FlowId> {
-    let half = network.topology.hosts().len() as u32 / 2;
-    network.stride(half)
-}
+const STRIDE: Traffic = |network, _| network.half_stride();
+const BIJECTION: Traffic = |network, rng| network.bijection(rng);
 
 /// Returns the mean and minimum fluid share over seeds, after one computation for all flows.
 fn placed(parameters: &str, family: &str, traffic: Traffic, seeds: u64) -> (f64, f64) {
     let (mut means, mut leasts) = (Vec::new(), Vec::new());
     for seed in 0..seeds {
-        let mut network = TestNetwork::new(family);
-        let mut driven = DrivenBalancer::new(&format!("ofpt:{parameters}"), seed, &network);
-        let flows = traffic(&mut network, &mut RandomStream::new(seed, "traffic"));
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        assert_eq!(driven.placements.pins().len(), between_switches(&network, &flows));
-        let rates = network.rates(&flows, &driven.placements, seed);
+        let mut driven = DrivenBalancer::new(&format!("ofpt:{parameters}"), seed, family);
+        let flows = traffic(&mut driven.network, &mut RandomStream::new(seed, "traffic"));
+        driven.period();
+        assert_eq!(driven.placements.pins().len(), between_switches(&driven.network, &flows).len());
+        let rates = driven.rates(&flows, seed);
         means.push(mean(&rates));
         leasts.push(least(&rates));
     }
     (mean(&means), least(&leasts))
 }
 
-fn between_switches(network: &TestNetwork, flows: &[FlowId]) -> usize {
-    let class = |host| network.routes.class_of(host);
-    let info = flows.iter().filter_map(|flow| network.flows.get(*flow));
-    info.filter(|info| class(info.src) != class(info.dst)).count()
+/// Returns the ends of the flows between different switches.
+fn between_switches(network: &TestNetwork, flows: &[FlowId]) -> Vec<Ends> {
+    flows.iter().filter_map(|flow| ends(&network.view(), network.flows.get(*flow)?)).collect()
 }
 
 const K8: &str = "fat-tree:k=8,host_rate=1Mbps,fabric_rate=2Mbps";
@@ -132,7 +127,7 @@ fn stride_gets_full_demand() {
     for (family, parameters) in
         [(K8, ""), (K8, "max_paths=8"), (K8, "max_paths=8,paths=spread"), (K8_EQUAL, ""), (K4, "")]
     {
-        let (mean, least) = placed(parameters, family, stride, 10);
+        let (mean, least) = placed(parameters, family, STRIDE, 10);
         assert!(mean > 0.9999 && least > 0.9999, "{family} {parameters}: {mean} {least}");
     }
 }
@@ -142,7 +137,6 @@ fn stride_gets_full_demand() {
 /// equal remaining times is not published, nor is that of repair.
 #[test]
 fn bijections_come_out_at_least_as_published() {
-    let bijection: Traffic = |network, rng| network.bijection(rng);
     for (family, parameters, expected) in [
         (K8, "", 1.0),
         (K8, "max_paths=8,paths=spread", 0.999),
@@ -152,7 +146,7 @@ fn bijections_come_out_at_least_as_published() {
         (K4, "", 0.94),
         (K4, "repair=0", 0.84),
     ] {
-        let (mean, _) = placed(parameters, family, bijection, 20);
+        let (mean, _) = placed(parameters, family, BIJECTION, 20);
         assert!(mean > expected - 0.02, "{family} {parameters}: {mean}, expected {expected}");
     }
 }
@@ -160,7 +154,7 @@ fn bijections_come_out_at_least_as_published() {
 #[test]
 fn the_printed_batch_overfills_paths() {
     for (family, expected) in [(K8, 0.69), (K4, 0.75)] {
-        let (mean, _) = placed("batch=printed,repair=0", family, stride, 10);
+        let (mean, _) = placed("batch=printed,repair=0", family, STRIDE, 10);
         assert!((mean - expected).abs() < 0.03, "{family}: {mean}, expected {expected}");
     }
 }
@@ -169,23 +163,14 @@ fn the_printed_batch_overfills_paths() {
 fn whole_flows_stay_close_to_the_fractional_bound() {
     let mut gaps = Vec::new();
     for seed in 0..20 {
-        let mut network = TestNetwork::new(K4);
-        let mut driven = DrivenBalancer::new("ofpt", seed, &network);
-        let flows = network.bijection(&mut RandomStream::new(seed, "traffic"));
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        let inside = flows.len() - between_switches(&network, &flows);
-        let whole: f64 = network.rates(&flows, &driven.placements, seed).iter().sum::<f64>() - inside as f64;
-        let mut demands: BTreeMap<Ends, f64> = BTreeMap::new();
-        for info in flows.iter().filter_map(|flow| network.flows.get(*flow)) {
-            let class = |host| network.routes.class_of(host);
-            if class(info.src) != class(info.dst) {
-                let from = network.routes.class_node(class(info.src));
-                *demands.entry(Ends { from, to: class(info.dst) }).or_default() += 1.0;
-            }
-        }
-        let commodities: Vec<Commodity> =
-            demands.into_iter().map(|(ends, demand)| Commodity { ends, demand }).collect();
-        let bound = optimum(&network, &vec![1.0; network.topology.links().len()], &commodities);
+        let mut driven = DrivenBalancer::new("ofpt", seed, K4);
+        let flows = BIJECTION(&mut driven.network, &mut RandomStream::new(seed, "traffic"));
+        driven.period();
+        let between = between_switches(&driven.network, &flows);
+        let inside = flows.len() - between.len();
+        let whole: f64 = driven.rates(&flows, seed).iter().sum::<f64>() - inside as f64;
+        let commodities = commodities(between.into_iter().map(|ends| (ends, 1.0)));
+        let bound = optimum(&driven.network, &vec![1.0; driven.network.topology.links().len()], &commodities);
         assert!(whole <= bound + 1e-6);
         gaps.push(whole / bound);
     }
@@ -209,14 +194,13 @@ fn the_motivating_example() {
     assert_eq!(makespan(&[0, 0, 1, 1], &sizes), 1.0);
     let mut spans = Vec::new();
     for seed in 0..40 {
-        let mut network = TestNetwork::new("diamond");
-        let mut driven = DrivenBalancer::new("ofpt", seed, &network);
-        let flows: Vec<FlowId> = sizes.iter().map(|_| network.flow(0, 1, None)).collect();
+        let mut driven = DrivenBalancer::new("ofpt", seed, "diamond");
+        let flows = sizes.map(|_| driven.network.flow(0, 1, None));
         for (flow, size) in flows.iter().zip(sizes) {
-            network.flows.get_mut(*flow).unwrap().size = Some((size * 1e6 / 8.0) as u64);
+            driven.network.flows.get_mut(*flow).unwrap().size = Some((size * 1e6 / 8.0) as u64);
         }
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
-        let first = |flow: &FlowId| driven.placements.pin_of(*flow).unwrap().path[0];
+        driven.period();
+        let first = |flow: &FlowId| driven.pinned(*flow)[0];
         let on_path: Vec<usize> = flows.iter().map(|flow| usize::from(first(flow) != first(&flows[0]))).collect();
         assert_eq!(on_path.iter().sum::<usize>(), 2, "two flows on each path");
         assert_ne!(on_path[0], on_path[3], "the two shortest come first, and go apart");
@@ -228,54 +212,45 @@ fn the_motivating_example() {
 
 #[test]
 fn flows_are_placed_as_they_start_and_leave_room_as_they_end() {
-    let mut network = TestNetwork::new(K4);
-    let mut driven = DrivenBalancer::new("ofpt", 1, &network);
-    let mut flows = Vec::new();
-    for host in 0..16 {
-        flows.push(network.flow(host, (host + 8) % 16, None));
-        driven.decide(&network, DecisionTrigger::FlowStarted(flows[host as usize]));
-    }
-    let rates = network.rates(&flows, &driven.placements, 1);
+    let mut driven = DrivenBalancer::new("ofpt", 1, K4);
+    let mut flows: Vec<FlowId> = (0..16).map(|host| driven.start(host, (host + 8) % 16, 0)).collect();
+    let rates = driven.rates(&flows, 1);
     assert!(least(&rates) > 0.999, "{rates:?}");
     // The same pairs again use the room of those that end.
-    for flow in std::mem::take(&mut flows) {
-        let info = *network.flows.get(flow).unwrap();
-        driven.decide(&network, DecisionTrigger::FlowEnded(flow));
-        network.flows.remove(flow);
-        flows.push(network.flow(info.src.0, info.dst.0, None));
-        driven.decide(&network, DecisionTrigger::FlowStarted(flows[flows.len() - 1]));
+    for flow in &mut flows {
+        let info = *driven.network.flows.get(*flow).unwrap();
+        driven.end(*flow);
+        *flow = driven.start(info.src.0, info.dst.0, 0);
     }
     assert_eq!(driven.placements.pins().len(), 16);
-    assert!(least(&network.rates(&flows, &driven.placements, 1)) > 0.999);
+    assert!(least(&driven.rates(&flows, 1)) > 0.999);
     let pins = driven.placements.pins().clone();
     driven.placements.take_changes();
-    driven.decide(&network, DecisionTrigger::PeriodElapsed);
+    driven.period();
     assert_eq!(driven.placements.pins(), &pins, "nothing is too full, so nothing moves");
     assert!(driven.placements.take_changes().pins.is_empty());
 }
 
 #[test]
 fn background_traffic_is_avoided() {
-    let mut network = TestNetwork::new("diamond");
-    let mut driven = DrivenBalancer::new("ofpt", 1, &network);
-    let flow = network.flow(0, 1, None);
-    let ends = Ends { from: edges(&network.view()).next().unwrap().0, to: network.routes.class_of(net::HostIx(1)) };
-    let busy = network.routes.path(&network.topology, ends.from, ends.to, 0);
+    let mut driven = DrivenBalancer::new("ofpt", 1, "diamond");
+    let flow = driven.network.flow(0, 1, None);
+    let ends = between_switches(&driven.network, &[flow])[0];
+    let busy = driven.network.routes.path(&driven.network.topology, ends.from, ends.to, 0);
     for link in &busy {
-        network.load[link.ix()].rate = Some(net::Bandwidth::from_mbps(50));
+        driven.network.load[link.ix()].rate = Some(net::Bandwidth::from_mbps(50));
     }
-    driven.decide(&network, DecisionTrigger::PeriodElapsed);
-    assert_ne!(driven.placements.pin_of(flow).unwrap().path[..], busy[..]);
+    driven.period();
+    assert_ne!(driven.pinned(flow)[..], busy[..]);
 }
 
 #[test]
 fn rates_are_set_with_provision() {
     for provision in ["fair", "fractional"] {
-        let mut network =
-            TestNetwork::new("leaf-spine:leaves=2,spines=1,hosts_per_leaf=2,host_rate=1Gbps,fabric_rate=1Gbps");
-        let mut driven = DrivenBalancer::new(&format!("ofpt:provision={provision}"), 1, &network);
-        let flows = [network.flow(0, 2, None), network.flow(1, 3, None)];
-        driven.decide(&network, DecisionTrigger::PeriodElapsed);
+        let family = "leaf-spine:leaves=2,spines=1,hosts_per_leaf=2,host_rate=1Gbps,fabric_rate=1Gbps";
+        let mut driven = DrivenBalancer::new(&format!("ofpt:provision={provision}"), 1, family);
+        let flows = [(0, 2), (1, 3)].map(|(src, dst)| driven.network.flow(src, dst, None));
+        driven.period();
         for flow in flows {
             let rate = driven.placements.pin_of(flow).unwrap().rate.unwrap().as_bps_f64();
             let bounds = if provision == "fair" { 0.499e9..0.501e9 } else { 0.35e9..0.501e9 };
@@ -286,17 +261,16 @@ fn rates_are_set_with_provision() {
 
 #[test]
 fn short_flows_have_one_path_per_pair() {
-    let network = TestNetwork::new("fat-tree:k=4");
-    let driven = DrivenBalancer::new("ofpt", 1, &network);
+    let driven = DrivenBalancer::new("ofpt", 1, "fat-tree:k=4");
     assert_eq!(driven.placements.report_threshold_bytes(), 100_000);
-    let view = network.view();
+    let TestNetwork { topology, routes, .. } = &driven.network;
+    let view = driven.network.view();
     for (from, own) in edges(&view) {
         for (node, to) in edges(&view).filter(|(_, to)| *to != own) {
             let paths = &driven.placements.splits()[&(from, node)];
-            let count = network.routes.path_count(from, to);
-            let rank = (own.0 + to.0) % count;
+            let rank = (own.0 + to.0) % routes.path_count(from, to);
             assert_eq!(paths.len(), 1);
-            assert_eq!(paths[0].path[..], network.routes.path(&network.topology, from, ClassIx(to.0), rank)[..]);
+            assert_eq!(paths[0].path[..], routes.path(topology, from, to, rank)[..]);
         }
     }
 }
@@ -304,19 +278,17 @@ fn short_flows_have_one_path_per_pair() {
 #[test]
 fn repair_skips_overload_it_cannot_reduce() {
     // Ten flows per host, each with the demand of the whole host link: all links are overloaded.
-    let mut network = TestNetwork::new(K4);
-    let mut rng = RandomStream::new(1, "traffic");
-    for host in (0..16).flat_map(|host| [host; 10]) {
-        network.flow(host, (host + 1 + rng.next_below(15) as u32) % 16, None);
-    }
-    let pins = |network: &TestNetwork, repair: &str| {
-        let mut driven = DrivenBalancer::new(&format!("ofpt:repair={repair}"), 1, network);
-        driven.decide(network, DecisionTrigger::PeriodElapsed);
+    let overload: Traffic = |network, rng| {
+        let hosts = (0..16).flat_map(|host| [host; 10]);
+        hosts.map(|host| network.flow(host, (host + 1 + rng.next_below(15) as u32) % 16, None)).collect()
+    };
+    let pins = |traffic: Traffic, repair: &str| {
+        let mut driven = DrivenBalancer::new(&format!("ofpt:repair={repair}"), 1, K4);
+        traffic(&mut driven.network, &mut RandomStream::new(1, "traffic"));
+        driven.period();
         driven.placements.pins().clone()
     };
-    assert_eq!(pins(&network, "5"), pins(&network, "0"));
+    assert_eq!(pins(overload, "5"), pins(overload, "0"));
     // One flow per host leaves room on links for others.
-    let mut network = TestNetwork::new(K4);
-    network.bijection(&mut RandomStream::new(1, "traffic"));
-    assert_ne!(pins(&network, "5"), pins(&network, "0"));
+    assert_ne!(pins(BIJECTION, "5"), pins(BIJECTION, "0"));
 }

@@ -36,11 +36,11 @@
 use net::Time;
 use net::routes::ClassIx;
 
-use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::common::flowlets::{self, FlowletEdge, Signal};
 use crate::dataplane::common::{
-    ALPHA, CongestionFromLeaf, KnownLive, PathIndex, PathSets, SmoothWrr, T_DRE, is_live, pack, power, sensing, unpack,
+    ALPHA, KnownLive, PathIndex, PathSets, SmoothWrr, T_DRE, Utilisations, least, pack, power, sensing, unpack,
 };
-use crate::dataplane::{Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths};
+use crate::dataplane::{Arrival, Cx, Delivery, EdgeEnv, Needs, PacketView};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -87,60 +87,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("clove", "CLOVE")
         _ => Needs::default(),
     })
     .edge(|env, params| match params.text("signal") {
-        "int" => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Int::new(env, params) }),
-        "ecn" => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Ecn::new(env, params) }),
-        _ => Box::new(Clove { flowlets: Flowlets::from_params(params, &env.scale), signal: Oblivious }),
+        "int" => FlowletEdge::boxed(env, params, Int(Utilisations::new(env, params.scaled("ageing", &env.scale)))),
+        "ecn" => FlowletEdge::boxed(env, params, Ecn::new(env, params)),
+        _ => FlowletEdge::boxed(env, params, Oblivious),
     });
-
-/// The part of CLOVE that depends on `signal`.
-trait Signal: Send {
-    /// Returns the path of a flowlet that starts now.
-    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16]) -> u16;
-    fn has_overlay(&self) -> bool {
-        true
-    }
-    fn header(&mut self, _now: Time, _to: ClassIx) -> u32 {
-        0
-    }
-    /// Handles a packet with a header.
-    fn arrived(&mut self, _now: Time, _arrival: &Arrival) -> Delivery {
-        Delivery::Pass
-    }
-}
-
-struct Clove<S> {
-    flowlets: Flowlets<u16>,
-    signal: S,
-}
-
-impl<S: Signal> EdgeBalancer for Clove<S> {
-    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let slot = self.flowlets.slot(packet);
-        let path = match self.flowlets.look_up(slot, cx.now) {
-            Flowlet::Ongoing(path) if is_live(paths.live, path) => path,
-            _ => self.signal.pick(cx, packet, paths.live),
-        };
-        self.flowlets.record(slot, cx.now, path);
-        path
-    }
-
-    fn hooks(&self) -> EdgeHooks {
-        EdgeHooks { overlay: self.signal.has_overlay(), ..EdgeHooks::default() }
-    }
-
-    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
-        self.signal.header(cx.now, packet.to)
-    }
-
-    fn decapsulate(&mut self, cx: &mut Cx<'_>, _: &PacketView, arrival: &Arrival) -> Delivery {
-        self.signal.arrived(cx.now, arrival)
-    }
-}
 
 struct Oblivious;
 
 impl Signal for Oblivious {
-    fn pick(&mut self, cx: &mut Cx<'_>, _: &PacketView, live: &[u16]) -> u16 {
+    fn pick(&mut self, cx: &mut Cx<'_>, _: &PacketView, live: &[u16], _: Option<u16>) -> u16 {
         live[cx.rng.next_below(live.len() as u64) as usize]
     }
     fn has_overlay(&self) -> bool {
@@ -149,62 +104,16 @@ impl Signal for Oblivious {
 }
 
 /// Flowlet picker by the reported utilisation of each path.
-struct Int {
-    age_ps: u64,
-    index: PathIndex,
-    reported: Vec<u8>,
-    reported_ps: Vec<u64>,
-    relay: CongestionFromLeaf,
-}
-
-impl Int {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> Int {
-        let index = PathIndex::outward(env);
-        let age = params.scaled("ageing", &env.scale);
-        Int {
-            age_ps: age.as_ps(),
-            reported: vec![0; index.total()],
-            reported_ps: vec![0; index.total()],
-            relay: CongestionFromLeaf::new(env, age),
-            index,
-        }
-    }
-}
+struct Int(Utilisations);
 
 impl Signal for Int {
-    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16]) -> u16 {
-        let base = self.index.range(packet.to).start;
-        let (mut best, mut least, mut ties) = (live[0], u16::MAX, 0);
-        for path in live {
-            let at = base + usize::from(*path);
-            let is_fresh = cx.now.as_ps().saturating_sub(self.reported_ps[at]) <= self.age_ps;
-            let utilisation = if is_fresh { u16::from(self.reported[at]) } else { 0 };
-            if utilisation < least {
-                (best, least, ties) = (*path, utilisation, 1);
-            } else if utilisation == least {
-                // The n-th of equals replaces the current one with probability 1/n: all are equal.
-                ties += 1;
-                if cx.rng.next_below(ties) == 0 {
-                    best = *path;
-                }
-            }
-        }
-        best
+    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], _: Option<u16>) -> u16 {
+        let utilisation = self.0.of(cx.now, packet.to);
+        least(cx.rng, live.iter().map(|path| (utilisation(*path), *path))).unwrap_or(live[0])
     }
 
-    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
-        self.relay.tell(to, now).map_or(0, |(path, utilisation)| pack(path, utilisation as u8))
-    }
-
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
-        self.relay.note(arrival.from, arrival.path, u16::from(arrival.utilisation), now);
-        if let Some((path, utilisation)) = unpack(arrival.tag)
-            && let Some(at) = self.index.get(arrival.from, path)
-        {
-            self.reported[at] = utilisation;
-            self.reported_ps[at] = now.as_ps();
-        }
-        Delivery::Pass
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        Some(&mut self.0)
     }
 }
 
@@ -323,7 +232,7 @@ impl Ecn {
 }
 
 impl Signal for Ecn {
-    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16]) -> u16 {
+    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], _: Option<u16>) -> u16 {
         let range = self.index.range(packet.to);
         if self.live.note(packet.to, live, range.len()) {
             self.note_all_congested(packet.to);

@@ -4,16 +4,15 @@ use net::Time;
 use net::routes::ClassIx;
 
 use super::*;
-use crate::dataplane::testing::{BASE_RTT, Bench, SCALE, packet};
+use crate::dataplane::testing::{self, BASE_RTT, Bench, needs, packet};
 use crate::hash::mix;
-use crate::registry::Spec;
 
 /// Gaps of exactly 100 us; no recovery unless the test waits for it.
 const ECN: &str = "clove:gap=100us,decrease=0.5,recovery=1000s";
 const FROM: ClassIx = ClassIx(1);
 
 fn arrival(path: u16, tag: u32, marked: bool) -> Arrival {
-    Arrival { from: FROM, path, tag, utilisation: 0, marked, one_way: Time::from_us(50) }
+    Arrival { marked, ..testing::arrival(FROM, path, tag) }
 }
 
 fn report(bench: &mut Bench, path: u16) {
@@ -82,13 +81,9 @@ fn weights_recover_by_half_a_period() {
     report(&mut bench, 0);
     bench.wait(Time::from_ms(20));
     // A quarter of the half that was lost is still missing.
-    let mut hits = [0.0; 4];
-    (0..3200).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / 3200.0);
-    assert_near(&hits, [0.875 / 4.0, 3.125 / 12.0, 3.125 / 12.0, 3.125 / 12.0], 1e-3);
+    assert_near(&bench.shares::<4>(0..3200), [0.875 / 4.0, 3.125 / 12.0, 3.125 / 12.0, 3.125 / 12.0], 1e-3);
     bench.wait(Time::from_s(10));
-    let mut hits = [0.0; 4];
-    (4000..7200).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / 3200.0);
-    assert_near(&hits, [0.25; 4], 1e-3);
+    assert_near(&bench.shares::<4>(4000..7200), [0.25; 4], 1e-3);
 }
 
 #[test]
@@ -163,8 +158,7 @@ fn no_signal_spreads_flowlets_evenly_without_header() {
     let mut bench = Bench::edge("clove:signal=flowlet,gap=100us", 4);
     // Random picks: five standard deviations of a share of a quarter.
     assert_near(&shares(&mut bench, 10_000), [0.25; 4], 0.022);
-    let spec = Spec::parse("clove:signal=flowlet").unwrap();
-    assert_eq!((spec.entry.needs)(&SCALE, &spec.params), Needs::default());
+    assert_eq!(needs("clove:signal=flowlet"), Needs::default());
     let first = bench.choose_path(&packet(3), None);
     let successors = (0..40).map(|n| PacketView { hash: mix(n), ..packet(3) });
     assert!(successors.into_iter().any(|new| bench.choose_path(&new, None) != first), "new flows under an old number");
@@ -177,13 +171,9 @@ fn with_int_flowlets_take_the_least_utilised_path_reported() {
         bench.decapsulate(&packet(9), &arrival(0, pack(path, utilisation), false));
     }
     // Paths 1 and 3 tie; 2000 random picks: five standard deviations.
-    let mut hits = [0.0; 4];
-    (0..2000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / 2000.0);
-    assert_near(&hits, [0.0, 0.5, 0.0, 0.5], 0.056);
+    assert_near(&bench.shares::<4>(0..2000), [0.0, 0.5, 0.0, 0.5], 0.056);
     bench.wait(Time::from_us(1001));
-    let mut hits = [0.0; 4];
-    (0..2000).for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1.0 / 2000.0);
-    assert_near(&hits, [0.25; 4], 0.049);
+    assert_near(&bench.shares::<4>(0..2000), [0.25; 4], 0.049);
     // The measured utilisation is returned.
     let met = Arrival { utilisation: 200, ..arrival(3, 0, false) };
     bench.decapsulate(&packet(9), &met);

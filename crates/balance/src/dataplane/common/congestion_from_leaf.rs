@@ -9,7 +9,7 @@ use net::Time;
 use net::routes::ClassIx;
 
 use super::paths::{PathIndex, PathSets};
-use crate::dataplane::EdgeEnv;
+use crate::dataplane::{Arrival, EdgeEnv};
 
 /// Packs an entry into the 24 bits of an overlay header; 0 is the header without one.
 #[inline]
@@ -80,6 +80,61 @@ impl CongestionFromLeaf {
             }
             self.next[to.0 as usize] = path + 1;
             return Some((path, self.values[at]));
+        }
+    }
+}
+
+/// Utilisations of paths as CONGA exchanges them: this edge returns those that packets from other
+/// edges met, and stores those of its own paths that far edges return (To-Leaf).
+pub struct Utilisations {
+    age_ps: u64,
+    index: PathIndex,
+    /// The last utilisation returned for each own path, and its time.
+    returned: Vec<u8>,
+    returned_ps: Vec<u64>,
+    relay: CongestionFromLeaf,
+}
+
+impl Utilisations {
+    /// Makes empty tables; entries older than `age` are not sent, and count as 0.
+    pub fn new(env: &EdgeEnv<'_>, age: Time) -> Utilisations {
+        let index = PathIndex::outward(env);
+        Utilisations {
+            age_ps: age.as_ps(),
+            returned: vec![0; index.total()],
+            returned_ps: vec![0; index.total()],
+            relay: CongestionFromLeaf::new(env, age),
+            index,
+        }
+    }
+
+    /// Returns the utilisations of the own paths to `to`, by path.
+    #[inline]
+    pub fn of(&self, now: Time, to: ClassIx) -> impl Fn(u16) -> u8 {
+        let range = self.index.range(to);
+        let (returned, returned_ps) = (&self.returned[range.clone()], &self.returned_ps[range]);
+        move |path| {
+            let path = usize::from(path);
+            let is_fresh = now.as_ps().saturating_sub(returned_ps[path]) <= self.age_ps;
+            if is_fresh { returned[path] } else { 0 }
+        }
+    }
+
+    /// Returns the overlay header of a packet to `to`.
+    #[inline]
+    pub fn header(&mut self, now: Time, to: ClassIx) -> u32 {
+        self.relay.tell(to, now).map_or(0, |(path, utilisation)| pack(path, utilisation as u8))
+    }
+
+    /// Reads a packet that leaves the fabric.
+    #[inline]
+    pub fn arrived(&mut self, now: Time, arrival: &Arrival) {
+        self.relay.note(arrival.from, arrival.path, u16::from(arrival.utilisation), now);
+        if let Some((path, utilisation)) = unpack(arrival.tag)
+            && let Some(at) = self.index.get(arrival.from, path)
+        {
+            self.returned[at] = utilisation;
+            self.returned_ps[at] = now.as_ps();
         }
     }
 }

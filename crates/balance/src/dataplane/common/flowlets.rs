@@ -11,8 +11,11 @@
 //! therefore valid while the epoch of the last packet is this one or the one before.
 
 use net::Time;
+use net::routes::ClassIx;
 
-use crate::dataplane::{PacketView, Scale};
+use super::Utilisations;
+use super::paths::is_live;
+use crate::dataplane::{Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths, Scale};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
@@ -161,6 +164,69 @@ const IN_USE: u32 = 1 << 31;
 fn epoch(now: Time, gap_ps: u64) -> u32 {
     // A gap of zero makes every packet a flowlet: sweeps at every instant.
     (now.as_ps() / gap_ps.max(1)) as u32 | IN_USE
+}
+
+/// The signal by which an edge picks the paths of flowlets.
+pub trait Signal: Send {
+    /// Returns the path of a flowlet that starts now; `last` is that of the flow's previous one.
+    fn pick(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], last: Option<u16>) -> u16;
+    /// Returns whether packets carry headers.
+    fn has_overlay(&self) -> bool {
+        true
+    }
+    /// Returns the utilisations that headers carry, if they carry nothing else.
+    fn utilisations(&mut self) -> Option<&mut Utilisations> {
+        None
+    }
+    /// Returns the header of a packet to `to`.
+    fn header(&mut self, now: Time, to: ClassIx) -> u32 {
+        self.utilisations().map_or(0, |utilisations| utilisations.header(now, to))
+    }
+    /// Handles a packet with a header.
+    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
+        if let Some(utilisations) = self.utilisations() {
+            utilisations.arrived(now, arrival);
+        }
+        Delivery::Pass
+    }
+}
+
+/// An edge that picks a path for each flowlet.
+pub struct FlowletEdge<S> {
+    flowlets: Flowlets<u16>,
+    signal: S,
+}
+
+impl<S: Signal + 'static> FlowletEdge<S> {
+    /// Makes an edge with the flowlet table of the parameters.
+    pub fn boxed(env: &EdgeEnv<'_>, params: &Params, signal: S) -> Box<dyn EdgeBalancer> {
+        Box::new(FlowletEdge { flowlets: Flowlets::from_params(params, &env.scale), signal })
+    }
+}
+
+impl<S: Signal> EdgeBalancer for FlowletEdge<S> {
+    fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
+        let slot = self.flowlets.slot(packet);
+        let path = match self.flowlets.look_up(slot, cx.now) {
+            Flowlet::Ongoing(path) if is_live(paths.live, path) => path,
+            Flowlet::Ongoing(last) | Flowlet::Expired(last) => self.signal.pick(cx, packet, paths.live, Some(last)),
+            Flowlet::New => self.signal.pick(cx, packet, paths.live, None),
+        };
+        self.flowlets.record(slot, cx.now, path);
+        path
+    }
+
+    fn hooks(&self) -> EdgeHooks {
+        EdgeHooks { overlay: self.signal.has_overlay(), ..EdgeHooks::default() }
+    }
+
+    fn encapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, _: u16) -> u32 {
+        self.signal.header(cx.now, packet.to)
+    }
+
+    fn decapsulate(&mut self, cx: &mut Cx<'_>, _: &PacketView, arrival: &Arrival) -> Delivery {
+        self.signal.arrived(cx.now, arrival)
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 use net::routes::ClassIx;
 use net::{NodeIx, Routes, Topology};
 
+use super::paths::distinct;
 use crate::dataplane::{EdgeEnv, Paths};
 
 /// Irregular path sets up to this size are listed; larger lists (tori) would exhaust memory.
@@ -141,7 +142,7 @@ fn golden_step(count: u32) -> u32 {
 /// Rounds over the paths of one edge to every class.
 pub(crate) struct PathCycles {
     counts: Box<[u16]>,
-    order_of_class: Box<[u32]>,
+    order_of_class: Vec<u32>,
     orders: Vec<PathOrder>,
     /// Weighted rounds of classes whose live paths have unequal rates.
     weighted: Vec<Option<Box<WeightedRound>>>,
@@ -156,16 +157,10 @@ struct WeightedRound {
 impl PathCycles {
     /// Makes the rounds for the edge of `env`. Equal orders are stored once.
     pub(crate) fn new(env: &EdgeEnv<'_>) -> PathCycles {
-        let mut known = std::collections::BTreeMap::new();
-        let mut orders = Vec::new();
-        let order_of_class = env.path_counts.iter().zip(0u32..).map(|(count, to)| {
-            let order = PathOrder::new(env.topology, env.routes, env.edge, ClassIx(to), u32::from(*count));
-            *known.entry(order).or_insert_with_key(|order| {
-                orders.push(order.clone());
-                orders.len() as u32 - 1
-            })
-        });
-        let order_of_class = order_of_class.collect();
+        let order = |(count, to): (&u16, u32)| {
+            PathOrder::new(env.topology, env.routes, env.edge, ClassIx(to), u32::from(*count))
+        };
+        let (order_of_class, orders) = distinct(env.path_counts.iter().zip(0..).map(order));
         let weighted = (0..env.path_counts.len()).map(|_| None).collect();
         PathCycles { counts: env.path_counts.into(), order_of_class, orders, weighted }
     }

@@ -1,7 +1,9 @@
 //! State per path in arrays, and the links of every path.
 
-use net::LinkIx;
+use std::collections::BTreeMap;
+
 use net::routes::ClassIx;
+use net::{LinkIx, NodeIx, Routes, Time, Topology};
 
 use crate::dataplane::EdgeEnv;
 
@@ -9,6 +11,39 @@ use crate::dataplane::EdgeEnv;
 #[inline]
 pub fn is_live(live: &[u16], path: u16) -> bool {
     live.get(usize::from(path)) == Some(&path) || live.binary_search(&path).is_ok()
+}
+
+/// Returns the number of a path among the shortest ones, as [`Routes::path`] counts, saturating;
+/// `None` if it is not one of them any more.
+pub fn rank_of(topology: &Topology, routes: &Routes, from: NodeIx, to: ClassIx, path: &[LinkIx]) -> Option<u32> {
+    let (mut at, mut rank) = (from, 0u32);
+    for link in path {
+        let hops = routes.next_hops(at, to);
+        let position = hops.iter().position(|hop| hop == link)?;
+        for hop in &hops[..position] {
+            rank = rank.saturating_add(routes.path_count(topology.link(*hop).to, to));
+        }
+        at = topology.link(*link).to;
+    }
+    (at == routes.class_node(to)).then_some(rank)
+}
+
+/// Stores equal values once: returns the number of each value, and the values by number.
+pub fn distinct<T: Ord + Clone>(values: impl Iterator<Item = T>) -> (Vec<u32>, Vec<T>) {
+    let (mut known, mut distinct) = (BTreeMap::new(), Vec::new());
+    let number = |value: T| {
+        *known.entry(value).or_insert_with_key(|value| {
+            distinct.push(value.clone());
+            distinct.len() as u32 - 1
+        })
+    };
+    (values.map(number).collect(), distinct)
+}
+
+/// Returns the time that `bytes` bytes take over an empty link: delay and transmission.
+pub fn crossing(topology: &Topology, link: LinkIx, bytes: u32) -> Time {
+    let link = topology.link(link);
+    link.delay.saturating_add(link.rate.time_for(u64::from(bytes)))
 }
 
 /// Consecutive numbers for the paths of all classes, so that an array can hold a value for each.

@@ -7,6 +7,7 @@ use net::routes::ClassIx;
 use net::{LinkIx, NodeIx, RandomStream, Routes, Topology};
 
 use crate::dataplane::common::forest::{Cables, Forest};
+use crate::dataplane::common::rank_of;
 use crate::params::{Param, Params};
 
 /// Limits of the computation of [`Vlans`].
@@ -173,7 +174,7 @@ impl<'a> Finder<'a> {
                 break;
             }
             links.iter().for_each(|link| self.used[link.ix()] += 1);
-            let rank = rank_of(self.topology, self.routes, to, &links);
+            let rank = rank_of(self.topology, self.routes, origin, to, &links).expect("a shortest path");
             chosen.push(Chosen { from, rank, links });
         }
         for path in &chosen[begin..] {
@@ -216,15 +217,6 @@ impl<'a> Finder<'a> {
         }
         links
     }
-}
-
-/// Returns the number of a path among the shortest ones, as [`Routes::path`] counts; saturating.
-fn rank_of(topology: &Topology, routes: &Routes, to: ClassIx, links: &[LinkIx]) -> u32 {
-    links.iter().fold(0u32, |rank, link| {
-        let hops = routes.next_hops(topology.link(*link).from, to).iter();
-        let before = hops.take_while(|hop| *hop != link).map(|hop| routes.path_count(topology.link(*hop).to, to));
-        before.fold(rank, u32::saturating_add)
-    })
 }
 
 /// Packs the paths to one destination into few trees; the best of several orders is kept. The first

@@ -17,7 +17,7 @@ pub(super) struct Destination {
     pub(super) flows: FlowTable<Flow>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Flow {
     hash: u64,
     last_seen: Time,
@@ -25,29 +25,15 @@ pub(super) struct Flow {
     phase0: Option<(u32, Time)>,
     /// Departure time of the TAIL, from phase-1 packets.
     tail_time: u32,
+    /// Time of the release, if packets are held.
     flush_at: Time,
-    armed: Time,
+    /// Earliest pending timer.
+    armed: Option<Time>,
     epoch: Epoch,
     /// Whether the TAIL came or its wait timed out: phase-1 packets pass.
     is_tail_past: bool,
     /// Whether the queue of held packets is in use.
     is_holding: bool,
-}
-
-impl Default for Flow {
-    fn default() -> Flow {
-        Flow {
-            hash: 0,
-            last_seen: Time::ZERO,
-            phase0: None,
-            tail_time: 0,
-            flush_at: Time::MAX,
-            armed: Time::MAX,
-            epoch: Epoch::default(),
-            is_tail_past: false,
-            is_holding: false,
-        }
-    }
 }
 
 impl Flow {
@@ -65,8 +51,8 @@ impl Flow {
 
     fn arm(&mut self, cx: &mut Cx<'_>, number: u32) {
         // Timers cannot be cancelled: one set for a later time has no effect.
-        if self.flush_at < self.armed {
-            self.armed = self.flush_at;
+        if self.flush_at < self.armed.unwrap_or(Time::MAX) {
+            self.armed = Some(self.flush_at);
             cx.set_timer(self.flush_at, u64::from(number));
         }
     }
@@ -151,9 +137,7 @@ impl Destination {
 
     pub(super) fn on_timer(&mut self, cx: &mut Cx<'_>, number: u32) {
         let flow = self.flows.slot(number);
-        if flow.armed <= cx.now {
-            flow.armed = Time::MAX;
-        }
+        flow.armed = flow.armed.filter(|armed| *armed > cx.now);
         if !flow.is_holding {
             return;
         }

@@ -39,7 +39,7 @@
 //! - Hurts: where requests queue behind the flow's own burst and cause needless reroutes; where its
 //!   control packets are lost.
 
-use crate::dataplane::common::FlowTable;
+use crate::dataplane::common::{FlowTable, PathIndex, crossing};
 use crate::dataplane::{
     Arrival, Control, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths,
 };
@@ -90,10 +90,7 @@ const CONTROL_BYTES: u16 = 64;
 
 /// Returns the round trip of a request to the edge of `to` in an empty network, first path.
 fn request_rtt(env: &EdgeEnv<'_>, to: ClassIx) -> Time {
-    let one_way = |link: LinkIx, bytes: u32| {
-        let link = env.topology.link(link);
-        link.delay.saturating_add(link.rate.time_for(u64::from(bytes)))
-    };
+    let one_way = |link, bytes| crossing(env.topology, link, bytes);
     let there_and_back = |link: LinkIx| {
         one_way(link, env.scale.packet_bytes).saturating_add(one_way(link.reverse(), u32::from(CONTROL_BYTES)))
     };
@@ -125,7 +122,7 @@ impl ConWeave {
                 patience: classes.map(|to| request_rtt(env, to).saturating_add(extra)).collect(),
                 expiry,
                 pause: time("pause"),
-                pauses: Pauses::new(env.path_counts),
+                pauses: Pauses::new(PathIndex::outward(env)),
                 flows: FlowTable::new(),
             },
             destination: Destination {
@@ -188,7 +185,7 @@ impl EdgeBalancer for ConWeave {
         match Message::unpack(control.word, control.tag) {
             Some(Message::RttReply(of)) => self.source.on_reply(cx.now, of),
             Some(Message::Clear(of)) => self.source.on_clear(of),
-            Some(Message::Notify(path)) => self.source.on_notify(cx.now, control.from.0 as usize, path),
+            Some(Message::Notify(path)) => self.source.on_notify(cx.now, control.from, path),
             None => (),
         }
     }

@@ -1,9 +1,10 @@
 //! The source edge: it decides when a flow is rerouted, and to which path.
 
+use net::routes::ClassIx;
 use net::{RandomStream, Time};
 
 use super::tag::{Epoch, FlowEpoch, Kind, Tag, Ticks, identity};
-use crate::dataplane::common::FlowTable;
+use crate::dataplane::common::{FlowTable, PathIndex};
 use crate::dataplane::{PacketView, Paths};
 
 pub(super) struct Source {
@@ -35,42 +36,28 @@ pub(super) struct Flow {
 
 /// Paths that are not picked for a while.
 pub(super) struct Pauses {
-    /// Start index of the paths to each class in `until`.
-    first: Vec<u32>,
+    index: PathIndex,
     until: Vec<Time>,
 }
 
 impl Pauses {
-    pub(super) fn new(path_counts: &[u16]) -> Pauses {
-        let mut first = Vec::with_capacity(path_counts.len() + 1);
-        let mut total = 0;
-        for count in path_counts {
-            first.push(total);
-            total += u32::from(*count);
-        }
-        first.push(total);
-        Pauses { first, until: vec![Time::ZERO; total as usize] }
-    }
-
-    fn slot(&mut self, class: usize, path: u16) -> Option<&mut Time> {
-        let (first, end) = (*self.first.get(class)?, *self.first.get(class + 1)?);
-        let slot = first + u32::from(path);
-        if slot < end { self.until.get_mut(slot as usize) } else { None }
+    pub(super) fn new(index: PathIndex) -> Pauses {
+        Pauses { until: vec![Time::ZERO; index.total()], index }
     }
 
     /// Pauses a path; invalid path numbers are ignored.
-    fn pause(&mut self, class: usize, path: u16, until: Time) {
-        if let Some(slot) = self.slot(class, path) {
-            *slot = until;
+    fn pause(&mut self, class: ClassIx, path: u16, until: Time) {
+        if let Some(at) = self.index.get(class, path) {
+            self.until[at] = until;
         }
     }
 
-    fn is_paused(&mut self, class: usize, path: u16, now: Time) -> bool {
-        self.slot(class, path).is_some_and(|until| now < *until)
+    fn is_paused(&self, class: ClassIx, path: u16, now: Time) -> bool {
+        self.index.get(class, path).is_some_and(|at| now < self.until[at])
     }
 
     /// Draws two random paths; returns the first not paused, else `current`, else the first.
-    fn pick(&mut self, class: usize, live: &[u16], current: Option<u16>, now: Time, rng: &mut RandomStream) -> u16 {
+    fn pick(&self, class: ClassIx, live: &[u16], current: Option<u16>, now: Time, rng: &mut RandomStream) -> u16 {
         let mut draw = || live[rng.next_below(live.len() as u64) as usize];
         let drawn = [draw(), draw()];
         let good = drawn.into_iter().find(|path| !self.is_paused(class, *path, now));
@@ -87,7 +74,7 @@ impl Source {
         packet: &PacketView,
         paths: Paths<'_>,
     ) -> (u16, Tag) {
-        let class = packet.to.0 as usize;
+        let class = packet.to;
         let flow = self.flows.slot(packet.flow);
         // A flow whose path died has no order left to keep, so it starts again like an idle one.
         let is_expired =
@@ -100,7 +87,7 @@ impl Source {
             flow.is_stable = false;
             flow.is_rerouted = false;
             flow.epoch = flow.epoch.next();
-            flow.deadline = now.saturating_add(self.patience[class]);
+            flow.deadline = now.saturating_add(self.patience[class.0 as usize]);
             kind = Kind::Request;
             if is_expired {
                 path = self.pauses.pick(class, paths.live, paths.current, now, rng);
@@ -134,7 +121,7 @@ impl Source {
         }
     }
 
-    pub(super) fn on_notify(&mut self, now: Time, class: usize, path: u16) {
+    pub(super) fn on_notify(&mut self, now: Time, class: ClassIx, path: u16) {
         self.pauses.pause(class, path, now.saturating_add(self.pause));
     }
 

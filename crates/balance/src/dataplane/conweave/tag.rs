@@ -51,7 +51,7 @@ impl Epoch {
     }
 }
 
-/// The function of a data packet for the far end.
+/// The function of a data packet for the far end; a header holds its number plus 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
@@ -72,23 +72,14 @@ pub(super) struct Tag {
 
 impl Tag {
     pub(super) fn pack(self) -> u32 {
-        let kind = match self.kind {
-            Kind::Data => 1,
-            Kind::Request => 2,
-            Kind::Tail => 3,
-        };
+        let kind = self.kind as u32 + 1;
         let phase = if self.is_rerouted { PHASE } else { 0 };
         (kind << KIND_SHIFT) | phase | (u32::from(self.epoch.0) << TIME_BITS) | (self.time & TIME_MASK)
     }
 
     /// Unpacks a header; returns `None` for packets without one.
     pub(super) fn unpack(word: u32) -> Option<Tag> {
-        let kind = match word >> KIND_SHIFT {
-            0 => return None,
-            1 => Kind::Data,
-            2 => Kind::Request,
-            _ => Kind::Tail,
-        };
+        let kind = [Kind::Data, Kind::Request, Kind::Tail][(word >> KIND_SHIFT).checked_sub(1)? as usize];
         let epoch = Epoch(((word >> TIME_BITS) & EPOCH_MASK) as u8);
         Some(Tag { kind, is_rerouted: word & PHASE != 0, epoch, time: word & TIME_MASK })
     }

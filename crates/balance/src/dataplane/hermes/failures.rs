@@ -4,73 +4,52 @@ use net::{HostIx, Time};
 
 use crate::dataplane::EdgeEnv;
 
-/// Suspicions by pair of a host here and any host. A pair without any takes one lookup.
+/// A host here and the host it sends to.
+pub(super) type Pair = (HostIx, HostIx);
+
+/// Suspicions by pair and path.
 pub(super) struct Holes {
-    /// Number of each host among those of this edge; [`ELSEWHERE`] for others.
-    local: Vec<u16>,
-    /// First suspicion of a pair, by local number × number of hosts + destination, or [`NONE`].
-    first: Vec<u32>,
+    /// Whether each host is one of this edge.
+    is_here: Vec<bool>,
+    /// Ordered by pair and path.
     suspicions: Vec<Suspicion>,
-    /// First entry of the list of unused suspicions.
-    free: u32,
-    in_use: u32,
     timeouts: u64,
     failed_for_ps: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
+    pair: Pair,
     path: u16,
     timeouts: u64,
     /// Time until which this pair avoids the path, ps.
     hole_until: u64,
-    next: u32,
 }
-
-const ELSEWHERE: u16 = u16::MAX;
-/// Zero, so that pairs without suspicions use no memory; suspicions are numbered from 1.
-const NONE: u32 = 0;
 
 impl Holes {
     /// Makes an empty table. More than `timeouts` in a row make a hole for `failed_for_ps`.
     pub(super) fn new(env: &EdgeEnv<'_>, timeouts: u64, failed_for_ps: u64) -> Holes {
-        let host_count = env.topology.hosts().len();
-        let mut count = 0u16;
-        let local: Vec<u16> = (0..host_count as u32)
-            .map(|host| {
-                if env.routes.class_of(HostIx(host)) != env.class || count == ELSEWHERE {
-                    return ELSEWHERE;
-                }
-                count += 1;
-                count - 1
-            })
-            .collect();
-        Holes {
-            first: vec![NONE; usize::from(count) * host_count],
-            local,
-            suspicions: Vec::new(),
-            free: NONE,
-            in_use: 0,
-            timeouts,
-            failed_for_ps,
-        }
+        let hosts = (0..env.topology.hosts().len() as u32).map(HostIx);
+        let is_here = hosts.map(|host| env.routes.class_of(host) == env.class).collect();
+        Holes { is_here, suspicions: Vec::new(), timeouts, failed_for_ps }
     }
 
-    /// Returns the number of a pair, or `None` if the source is not a host of this edge.
-    pub(super) fn pair(&self, src: HostIx, dst: HostIx) -> Option<u32> {
-        let local = *self.local.get(src.ix()).filter(|local| **local != ELSEWHERE)?;
-        Some((usize::from(local) * self.local.len() + dst.ix()) as u32)
+    /// Returns the pair of two hosts, or `None` if the source is not a host of this edge.
+    pub(super) fn pair(&self, src: HostIx, dst: HostIx) -> Option<Pair> {
+        self.is_here.get(src.ix())?.then_some((src, dst))
     }
 
     #[inline]
-    pub(super) fn is_hole(&self, pair: u32, path: u16, now: Time) -> bool {
-        self.in_use > 0
-            && self.find(pair, path).is_some_and(|(_, at)| now.as_ps() < self.suspicions[at as usize - 1].hole_until)
+    pub(super) fn is_hole(&self, pair: Pair, path: u16, now: Time) -> bool {
+        self.find(pair, path).is_ok_and(|at| now.as_ps() < self.suspicions[at].hole_until)
     }
 
-    pub(super) fn timed_out(&mut self, pair: u32, path: u16, now: Time) {
-        let at = self.find(pair, path).map_or_else(|| self.add(pair, path), |(_, at)| at);
-        let suspicion = &mut self.suspicions[at as usize - 1];
+    pub(super) fn timed_out(&mut self, pair: Pair, path: u16, now: Time) {
+        let at = self.find(pair, path).unwrap_or_else(|at| {
+            self.suspicions.insert(at, Suspicion { pair, path, timeouts: 0, hole_until: 0 });
+            at
+        });
+        let suspicion = &mut self.suspicions[at];
         suspicion.timeouts += 1;
         if suspicion.timeouts > self.timeouts {
             suspicion.hole_until = now.as_ps().saturating_add(self.failed_for_ps);
@@ -78,44 +57,15 @@ impl Holes {
     }
 
     #[inline]
-    pub(super) fn acknowledged(&mut self, pair: u32, path: u16) {
-        if self.in_use == 0 {
-            return;
+    pub(super) fn acknowledged(&mut self, pair: Pair, path: u16) {
+        if let Ok(at) = self.find(pair, path) {
+            self.suspicions.remove(at);
         }
-        let Some((before, at)) = self.find(pair, path) else { return };
-        let next = std::mem::replace(&mut self.suspicions[at as usize - 1].next, self.free);
-        match before {
-            NONE => self.first[pair as usize] = next,
-            before => self.suspicions[before as usize - 1].next = next,
-        }
-        self.free = at;
-        self.in_use -= 1;
     }
 
-    fn add(&mut self, pair: u32, path: u16) -> u32 {
-        let first = &mut self.first[pair as usize];
-        let suspicion = Suspicion { path, timeouts: 0, hole_until: 0, next: *first };
-        self.in_use += 1;
-        if self.free == NONE {
-            self.suspicions.push(suspicion);
-            *first = self.suspicions.len() as u32;
-        } else {
-            *first = self.free;
-            self.free = std::mem::replace(&mut self.suspicions[*first as usize - 1], suspicion).next;
-        }
-        *first
-    }
-
-    fn find(&self, pair: u32, path: u16) -> Option<(u32, u32)> {
-        let (mut before, mut at) = (NONE, self.first[pair as usize]);
-        while at != NONE {
-            let suspicion = &self.suspicions[at as usize - 1];
-            if suspicion.path == path {
-                return Some((before, at));
-            }
-            (before, at) = (at, suspicion.next);
-        }
-        None
+    /// Returns the position of a suspicion, or where it belongs.
+    fn find(&self, pair: Pair, path: u16) -> Result<usize, usize> {
+        self.suspicions.binary_search_by_key(&(pair, path), |suspicion| (suspicion.pair, suspicion.path))
     }
 }
 
@@ -136,7 +86,7 @@ mod tests {
             assert!(!holes.is_hole(pairs[0], path, now), "one timeout is allowed");
             holes.timed_out(pairs[0], path, now);
         }
-        let seen = |holes: &Holes, pair: u32| [0, 1, 2, 3].map(|path| holes.is_hole(pair, path, now));
+        let seen = |holes: &Holes, pair: Pair| [0, 1, 2, 3].map(|path| holes.is_hole(pair, path, now));
         assert_eq!(seen(&holes, pairs[0]), [true, true, true, false]);
         assert_eq!([seen(&holes, pairs[1]), seen(&holes, pairs[2])], [[false; 4]; 2], "other pairs know nothing of it");
         holes.acknowledged(pairs[0], 1);
@@ -152,6 +102,6 @@ mod tests {
             holes.acknowledged(pairs[0], path);
             holes.acknowledged(pairs[2], path);
         }
-        assert_eq!((holes.in_use, holes.suspicions.len()), (0, 4));
+        assert!(holes.suspicions.is_empty());
     }
 }

@@ -52,11 +52,11 @@ mod probes;
 use net::Time;
 use net::routes::ClassIx;
 
-use self::failures::Holes;
+use self::failures::{Holes, Pair};
 use self::one_way::OneWay;
 use self::path::{Condition, PathState, Rules};
 use self::probes::{Agent, Answer};
-use crate::dataplane::common::{Dre, DreRule, KnownLive, PathIndex};
+use crate::dataplane::common::{Dre, DreRule, FlowTable, KnownLive, PathIndex, least};
 use crate::dataplane::{
     Arrival, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, PacketView, PathFeedback,
     PathLoss, Paths,
@@ -75,8 +75,8 @@ pub(crate) static ENTRY: Entry = Entry::declare("hermes", "Hermes")
 
 #[derive(Clone, Copy, Default)]
 struct FlowState {
-    /// Number of its (source, destination) pair in [`Holes`]; `None` if it starts elsewhere.
-    pair: Option<u32>,
+    /// Its source and destination; `None` if it starts elsewhere.
+    pair: Option<Pair>,
     sent_bytes: u64,
     rate: Dre,
     has_timed_out: bool,
@@ -96,7 +96,7 @@ struct Hermes {
     dre: DreRule,
     index: PathIndex,
     paths: Vec<PathState>,
-    flows: Vec<FlowState>,
+    flows: FlowTable<FlowState>,
     holes: Holes,
     agent: Agent,
     live: KnownLive,
@@ -116,7 +116,7 @@ impl Hermes {
             counts_duplicates: params.text("duplicates") == "count",
             dre: DreRule::new(params.scaled("t_dre", &env.scale), params.number("alpha")),
             paths: vec![PathState::default(); index.total()],
-            flows: Vec::new(),
+            flows: FlowTable::new(),
             holes: Holes::new(env, params.count("timeouts"), ps("failed_for")),
             agent: Agent::new(env, params),
             live: KnownLive::new(&index),
@@ -126,7 +126,7 @@ impl Hermes {
     }
 
     #[inline]
-    fn condition(&self, now: Time, to: ClassIx, path: u16, pair: Option<u32>) -> Condition {
+    fn condition(&self, now: Time, to: ClassIx, path: u16, pair: Option<Pair>) -> Condition {
         if pair.is_some_and(|pair| self.holes.is_hole(pair, path, now)) {
             return Condition::Failed;
         }
@@ -134,19 +134,19 @@ impl Hermes {
     }
 
     /// Picks a path for a flow without a usable one.
-    fn place(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], pair: Option<u32>) -> u16 {
+    fn place(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], pair: Option<Pair>) -> u16 {
         let now = cx.now;
         let ranked = live.iter().map(|path| {
             let condition = self.condition(now, to, *path, pair);
             // Good and gray paths are ranked by use; failed ones are all alike.
             let rate = if condition <= Condition::Gray { self.sending_rate(now, to, *path) } else { 0.0 };
-            (condition as u8, rate, *path)
+            ((condition as u8, rate), *path)
         });
-        least(cx, ranked).unwrap_or(live[0])
+        least(cx.rng, ranked).unwrap_or(live[0])
     }
 
     /// Returns a path notably better than the congested path `from`.
-    fn escape(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], from: u16, pair: Option<u32>) -> Option<u16> {
+    fn escape(&self, cx: &mut Cx<'_>, to: ClassIx, live: &[u16], from: u16, pair: Option<Pair>) -> Option<u16> {
         let now = cx.now;
         let base = self.index.range(to).start;
         let current = &self.paths[base + usize::from(from)];
@@ -154,9 +154,9 @@ impl Hermes {
             let condition = self.condition(now, to, *path, pair);
             let state = &self.paths[base + usize::from(*path)];
             let is_wanted = condition <= Condition::Gray && self.rules.is_better(state, current, to, now);
-            is_wanted.then(|| (condition as u8, self.sending_rate(now, to, *path), *path))
+            is_wanted.then(|| ((condition as u8, self.sending_rate(now, to, *path)), *path))
         });
-        least(cx, ranked)
+        least(cx.rng, ranked)
     }
 
     fn sending_rate(&self, now: Time, to: ClassIx, path: u16) -> f64 {
@@ -165,11 +165,11 @@ impl Hermes {
     }
 
     fn reconsider(&mut self, cx: &mut Cx<'_>, packet: &PacketView, live: &[u16], current: u16) -> u16 {
-        let flow = self.flows[packet.flow as usize];
+        let flow = *self.flows.slot(packet.flow);
         let (to, pair, now_ps) = (packet.to, flow.pair, cx.now.as_ps());
         let condition = self.condition(cx.now, to, current, pair);
         if flow.has_timed_out || condition == Condition::Failed {
-            self.flows[packet.flow as usize].has_timed_out = false;
+            self.flows.slot(packet.flow).has_timed_out = false;
             return self.place(cx, to, live, pair);
         }
         let may_move = flow.sent_bytes > self.min_sent
@@ -181,7 +181,7 @@ impl Hermes {
         let is_lucky = self.probability >= 1.0 || cx.rng.next_f64() < self.probability;
         let better = if is_lucky { self.escape(cx, to, live, current, pair) } else { None };
         if better.is_none() {
-            self.flows[packet.flow as usize].wait_until = now_ps.saturating_add(self.wait_ps);
+            self.flows.slot(packet.flow).wait_until = now_ps.saturating_add(self.wait_ps);
         }
         better.unwrap_or(current)
     }
@@ -189,7 +189,7 @@ impl Hermes {
     /// Counts a packet that leaves on `path`; `before` is the previous path of its flow.
     fn account(&mut self, now: Time, packet: &PacketView, path: u16, before: Option<u16>) {
         let tick = self.dre.tick(now);
-        let flow = &mut self.flows[packet.flow as usize];
+        let flow = self.flows.slot(packet.flow);
         flow.sent_bytes += u64::from(packet.bytes);
         self.dre.add(&mut flow.rate, tick, packet.bytes);
         let base = self.index.range(packet.to).start;
@@ -204,6 +204,14 @@ impl Hermes {
         {
             // A retransmission counts as a loss on the previous path.
             self.rules.note_resent(&mut self.paths[base + usize::from(before)]);
+        }
+    }
+
+    fn timed_out(&mut self, now: Time, flow: u32, path: u16) {
+        let flow = self.flows.slot(flow);
+        flow.has_timed_out = true;
+        if let Some(pair) = flow.pair {
+            self.holes.timed_out(pair, path, now);
         }
     }
 
@@ -226,39 +234,15 @@ impl Hermes {
     }
 }
 
-/// Returns a candidate of the lowest rank, then of the lowest rate; ties are broken at random.
-fn least(cx: &mut Cx<'_>, candidates: impl Iterator<Item = (u8, f64, u16)>) -> Option<u16> {
-    let (mut best, mut ties) = (None, 0);
-    for (rank, rate, path) in candidates {
-        let order = best.map_or(std::cmp::Ordering::Less, |(least_rank, least_rate, _)| {
-            rank.cmp(&least_rank).then(rate.total_cmp(&least_rate))
-        });
-        if order.is_lt() {
-            (best, ties) = (Some((rank, rate, path)), 1);
-        } else if order.is_eq() {
-            // The n-th of equals replaces the current one with probability 1/n: all are equal.
-            ties += 1;
-            if cx.rng.next_below(ties) == 0 {
-                best = Some((rank, rate, path));
-            }
-        }
-    }
-    best.map(|(_, _, path)| path)
-}
-
 impl EdgeBalancer for Hermes {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let flow = packet.flow as usize;
-        if flow >= self.flows.len() {
-            self.flows.resize(flow + 1, FlowState::default());
-        }
         self.live.note(packet.to, paths.live, self.index.count(packet.to));
         let path = match paths.current {
             Some(current) => self.reconsider(cx, packet, paths.live, current),
             None => {
                 // A new flow, perhaps with a reused number, or a flow whose path is down.
                 let pair = self.holes.pair(packet.src, packet.dst);
-                self.flows[flow] = FlowState { pair, ..FlowState::default() };
+                self.flows.renew(packet.flow).pair = pair;
                 self.place(cx, packet.to, paths.live, pair)
             }
         };
@@ -269,7 +253,7 @@ impl EdgeBalancer for Hermes {
     fn on_feedback(&mut self, cx: &mut Cx<'_>, feedback: &PathFeedback) {
         let Some(at) = self.index.get(feedback.to, feedback.path) else { return };
         self.paths[at].is_probe_lost = false;
-        if let Some(pair) = self.flows.get(feedback.flow as usize).and_then(|flow| flow.pair) {
+        if let Some(pair) = self.flows.slot(feedback.flow).pair {
             self.holes.acknowledged(pair, feedback.path);
         }
         self.rules.note_mark(&mut self.paths[at], feedback.to, feedback.marked, cx.now);
@@ -280,29 +264,17 @@ impl EdgeBalancer for Hermes {
 
     fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
         // Retransmissions after duplicate acknowledgements are counted when they leave.
-        if loss.loss == Loss::Timeout
-            && let Some(flow) = self.flows.get_mut(loss.flow as usize)
-        {
-            flow.has_timed_out = true;
-            if let Some(pair) = flow.pair {
-                self.holes.timed_out(pair, loss.path, cx.now);
-            }
+        if loss.loss == Loss::Timeout {
+            self.timed_out(cx.now, loss.flow, loss.path);
         }
     }
 
     fn on_duplicate(&mut self, cx: &mut Cx<'_>, duplicate: &Duplicate) {
         let now_ps = cx.now.as_ps();
-        if !self.counts_duplicates {
-            return;
-        }
-        let Some(flow) = self.flows.get_mut(duplicate.flow as usize) else { return };
-        if now_ps < flow.duplicates_from {
-            return;
-        }
-        flow.duplicates_from = now_ps + self.rules.base_rtt(duplicate.to);
-        flow.has_timed_out = true;
-        if let Some(pair) = flow.pair {
-            self.holes.timed_out(pair, duplicate.path, cx.now);
+        let flow = self.flows.slot(duplicate.flow);
+        if self.counts_duplicates && now_ps >= flow.duplicates_from {
+            flow.duplicates_from = now_ps + self.rules.base_rtt(duplicate.to);
+            self.timed_out(cx.now, duplicate.flow, duplicate.path);
         }
     }
 

@@ -3,7 +3,7 @@
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
-use crate::dataplane::common::{KnownLive, PathIndex};
+use crate::dataplane::common::{KnownLive, PathIndex, crossing, rank_of};
 use crate::dataplane::{Control, ControlArrival, Cx, EdgeEnv};
 use crate::params::Params;
 
@@ -85,7 +85,7 @@ impl Agent {
             rounds,
             probes: vec![Probe::default(); if is_used { table } else { 0 }],
             memories: vec![Memory::default(); env.path_counts.len()],
-            longer_ps: (0..env.path_counts.len()).map(|class| longer_ps(env, class, u64::from(bytes))).collect(),
+            longer_ps: (0..env.path_counts.len()).map(|class| longer_ps(env, class, u32::from(bytes))).collect(),
             back: if is_used { ways_back(env, &inward) } else { Vec::new() },
             inward,
             classes,
@@ -203,12 +203,9 @@ impl Agent {
 
 /// Returns the additional time of a full-size packet to a host of a class and its ACK, on an empty
 /// network, compared with a probe to its edge and the reply.
-fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u64) -> u64 {
+fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u32) -> u64 {
     let links = env.routes.path(env.topology, env.edge, ClassIx(class as u32), 0);
-    let crossing = |link: LinkIx| {
-        let link = env.topology.link(link);
-        link.rate.time_for(bytes).saturating_add(link.delay).as_ps()
-    };
+    let crossing = |link: LinkIx| crossing(env.topology, link, bytes).as_ps();
     let probe_ps: u64 = links.iter().map(|link| crossing(*link) + crossing(link.reverse())).sum();
     env.base_rtt[class].as_ps().saturating_sub(probe_ps)
 }
@@ -229,14 +226,7 @@ fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
 }
 
 fn rank(env: &EdgeEnv<'_>, to: ClassIx, links: &[LinkIx]) -> Option<u16> {
-    let (mut at, mut rank) = (env.edge, 0u32);
-    for link in links {
-        let hops = env.routes.next_hops(at, to);
-        let position = hops.iter().position(|hop| hop == link)?;
-        let beyond = |hop: &LinkIx| env.routes.path_count(env.topology.link(*hop).to, to);
-        rank = hops[..position].iter().map(beyond).fold(rank, u32::saturating_add);
-        at = env.topology.link(*link).to;
-    }
+    let rank = rank_of(env.topology, env.routes, env.edge, to, links)?;
     u16::try_from(rank).ok().filter(|rank| *rank < env.path_counts[to.0 as usize])
 }
 

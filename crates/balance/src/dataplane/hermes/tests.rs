@@ -1,10 +1,13 @@
 //! Tests of the decisions of Hermes. On the bench the base RTT is 100 us and a hop delay 80 us:
 //! paths are good below 140 us and congested above 220 us, and notably better from 80 us on.
 
+use std::collections::BTreeSet;
+
 use net::{HostIx, Time};
 
 use super::*;
-use crate::dataplane::testing::{BASE_RTT, Bench, packet, with_edge_env};
+use crate::dataplane::common::crossing;
+use crate::dataplane::testing::{BASE_RTT, Bench, arrival, control_arrival, packet, with_edge_env};
 use crate::registry::Spec;
 
 /// No probes, no chance, no delay: only the rule of moves.
@@ -31,9 +34,7 @@ fn measure(bench: &mut Bench, rtts: [f64; 4]) {
 
 /// Paths that new flows take, each flow sending one packet.
 fn placed(bench: &mut Bench, flows: std::ops::Range<u32>) -> [u32; 4] {
-    let mut hits = [0; 4];
-    flows.for_each(|flow| hits[usize::from(bench.choose_path(&packet(flow), None))] += 1);
-    hits
+    bench.hits(flows.map(packet))
 }
 
 /// A flow that has sent `packets` packets on path 0, wherever it was placed first.
@@ -42,6 +43,14 @@ fn settled(bench: &mut Bench, flow: u32, packets: u32) {
     for _ in 1..packets {
         bench.choose_path(&packet(flow), Some(0));
     }
+}
+
+/// A bench with flow 1, which has sent `packets` packets on path 0 before paths were measured.
+fn settled_bench(spec: &str, packets: u32, rtts: [f64; 4]) -> Bench {
+    let mut bench = Bench::edge(spec, 4);
+    settled(&mut bench, 1, packets);
+    measure(&mut bench, rtts);
+    bench
 }
 
 fn next(bench: &mut Bench, flow: u32) -> u16 {
@@ -97,9 +106,7 @@ fn without_good_paths_gray_ones_and_then_any_are_taken() {
 
 #[test]
 fn a_flow_leaves_a_congested_path_only_after_it_has_sent_enough() {
-    let mut bench = Bench::edge(RULE, 4);
-    settled(&mut bench, 1, 1);
-    measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
+    let mut bench = settled_bench(RULE, 1, [2.5, 1.2, 2.5, 2.5]);
     assert_eq!([next(&mut bench, 1), next(&mut bench, 1)], [0, 0], "1500 and 3000 bytes are not more than 3000");
     assert_eq!(next(&mut bench, 1), 1);
     // The number goes to a new flow, which must send enough itself; its path is congested too.
@@ -111,9 +118,7 @@ fn a_flow_leaves_a_congested_path_only_after_it_has_sent_enough() {
 
 #[test]
 fn a_fast_flow_stays() {
-    let mut bench = Bench::edge(RULE, 4);
-    settled(&mut bench, 1, 100);
-    measure(&mut bench, [2.5, 1.2, 2.5, 2.5]);
+    let mut bench = settled_bench(RULE, 100, [2.5, 1.2, 2.5, 2.5]);
     // 100 packets at once look like 6.4 Gb/s (time constant 187.5 us); 3 Gb/s are the limit.
     assert_eq!(next(&mut bench, 1), 0);
     bench.wait(Time::from_us(200));
@@ -130,9 +135,7 @@ fn a_flow_moves_only_to_a_notably_better_path() {
         ([2.25, 1.39, 1.41, 2.0], 1), // 86 us faster
         ([2.5, 0.0, 0.0, 0.0], 0),    // never measured is not better
     ] {
-        let mut bench = Bench::edge(&format!("{RULE},ecn=off"), 4);
-        settled(&mut bench, 1, 3);
-        measure(&mut bench, rtts);
+        let mut bench = settled_bench(&format!("{RULE},ecn=off"), 3, rtts);
         assert_eq!(next(&mut bench, 1), expected, "{rtts:?}");
     }
 }
@@ -141,9 +144,7 @@ fn a_flow_moves_only_to_a_notably_better_path() {
 fn with_marks_both_signals_must_agree() {
     let spec = format!("{RULE},ecn=on");
     for (marks, other_marks, expected) in [(16, 0, 1), (0, 0, 0), (16, 16, 0)] {
-        let mut bench = Bench::edge(&spec, 4);
-        settled(&mut bench, 1, 3);
-        measure(&mut bench, [2.5, 1.65, 2.5, 2.5]);
+        let mut bench = settled_bench(&spec, 3, [2.5, 1.65, 2.5, 2.5]);
         (0..marks).for_each(|_| bench.feedback_marked(900, 0, 2.5, true));
         (0..other_marks).for_each(|_| bench.feedback_marked(900, 1, 1.65, true));
         assert_eq!(next(&mut bench, 1), expected, "{marks} marks here, {other_marks} there");
@@ -163,9 +164,8 @@ fn the_first_mark_makes_marks_count() {
 
 #[test]
 fn rejected_moves_wait() {
-    let mut bench = Bench::edge("hermes:probes=0,probability=1,wait=100us,drift=0,min_sent=3000", 4);
-    settled(&mut bench, 1, 3);
-    measure(&mut bench, [2.5, 2.5, 2.5, 2.5]);
+    let mut bench =
+        settled_bench("hermes:probes=0,probability=1,wait=100us,drift=0,min_sent=3000", 3, [2.5, 2.5, 2.5, 2.5]);
     assert_eq!(next(&mut bench, 1), 0, "nothing is better");
     (0..60).for_each(|_| measure(&mut bench, [0.0, 1.2, 0.0, 0.0]));
     bench.wait(Time::from_us(99));
@@ -277,18 +277,18 @@ fn probes(bench: &mut Bench) -> Vec<crate::dataplane::Control> {
     bench.commands.controls.clone()
 }
 
+/// Returns the time of a packet over an empty path from class 0 to class 1.
+fn crossing_time(bench: &Bench, path: u32, bytes: u32) -> Time {
+    let times = bench.path(1, path).into_iter().map(|link| crossing(bench.topology(), link, bytes));
+    times.fold(Time::ZERO, Time::saturating_add)
+}
+
 /// Delivers the reply to a probe, `queueing` late on an otherwise empty network.
 fn answer(bench: &mut Bench, probe: &crate::dataplane::Control, queueing: Time, is_marked: bool) {
-    let way = with_edge_env(FABRIC, 0, |env| {
-        let links = env.routes.path(env.topology, env.edge, TO, 0);
-        links.iter().map(|link| env.topology.link(*link)).fold(Time::ZERO, |sum, link| {
-            sum.saturating_add(link.delay).saturating_add(link.rate.time_for(u64::from(probe.bytes)))
-        })
-    });
+    let way = crossing_time(bench, 0, u32::from(probe.bytes));
     bench.wait(way.saturating_add(way).saturating_add(queueing));
     let word = probe.word | 1 << 31 | u32::from(is_marked) << 30;
-    let arrival = ControlArrival { from: probe.to, path: 0, word, tag: 0, utilisation: 0, marked: false, one_way: way };
-    bench.control(&arrival);
+    bench.control(&ControlArrival { one_way: way, ..control_arrival(probe.to, 0, word, 0) });
 }
 
 #[test]
@@ -305,9 +305,7 @@ fn the_agent_probes_two_random_paths_to_each_edge_and_the_best_one_before() {
         assert!(
             sent.iter().all(|probe| probe.to == ClassIx(1 + turn % 3) && probe.bytes == 64 && probe.is_ecn_capable)
         );
-        let mut paths: Vec<u16> = sent.iter().map(|probe| probe.path).collect();
-        paths.sort_unstable();
-        paths.dedup();
+        let paths: BTreeSet<u16> = sent.iter().map(|probe| probe.path).collect();
         assert_eq!(paths.len(), sent.len(), "all different");
         if turn % 3 == 0 {
             let remembered = best.is_none_or(|best| paths.contains(&best));
@@ -338,10 +336,7 @@ fn lost_probe_fails_path_until_next_delivery() {
     let mut bench = Bench::edge_on("hermes:drift=0", family, 0);
     let first = probes(&mut bench);
     let lost: Vec<u16> = first.iter().map(|probe| probe.path).collect();
-    let placed = |bench: &mut Bench| {
-        let hits: [u32; 8] = bench.hits((0..200).map(packet));
-        hits
-    };
+    let placed = |bench: &mut Bench| bench.hits::<8>((0..200).map(packet));
     // The timeout is 25 base RTTs, four intervals.
     for _ in 0..3 {
         bench.wait(Time::from_us(625));
@@ -365,11 +360,9 @@ fn late_and_invalid_replies_are_ignored() {
     answer(&mut bench, &sent[0], Time::from_us(200), false);
     answer(&mut bench, &sent[0], Time::ZERO, false); // a second time
     for word in [u32::MAX, 1 << 31 | 0xff, 1 << 31 | 0xffff << 8] {
-        let way = Time::from_us(10);
         for from in [TO, ClassIx(2), ClassIx(99)] {
-            let (tag, utilisation, marked) = (u32::MAX, 0, true);
-            bench.control(&ControlArrival { from, path: 60_000, word, tag, utilisation, marked, one_way: way });
-            bench.control(&ControlArrival { from, path: 60_000, word: 0, tag, utilisation, marked, one_way: way });
+            bench.control(&ControlArrival { marked: true, ..control_arrival(from, 60_000, word, u32::MAX) });
+            bench.control(&ControlArrival { marked: true, ..control_arrival(from, 60_000, 0, u32::MAX) });
         }
     }
     assert_eq!(placed(&mut bench, 0..40)[usize::from(sent[0].path)], 0, "congested, as the first answer said");
@@ -380,9 +373,7 @@ fn probe_replies_contain_measurements() {
     let mut bench = Bench::edge("hermes", 4);
     for (marked, expected) in [(false, 1 << 31 | 5), (true, 3 << 30 | 5)] {
         bench.commands = Default::default();
-        let probe =
-            ControlArrival { from: TO, path: 2, word: 5, tag: 0, utilisation: 0, marked, one_way: Time::from_us(9) };
-        bench.control(&probe);
+        bench.control(&ControlArrival { marked, ..control_arrival(TO, 2, 5, 0) });
         let sent = &bench.commands.controls;
         assert_eq!((sent.len(), sent[0].to, sent[0].path, sent[0].word), (1, TO, 2, expected));
     }
@@ -391,19 +382,11 @@ fn probe_replies_contain_measurements() {
 #[test]
 fn one_way_delays_are_measured_at_far_edge_and_reported_back() {
     let spec = "hermes:signal=one-way,probes=0,drift=0";
-    let way = with_edge_env(FABRIC, 1, |env| {
-        let links = env.routes.path(env.topology, env.routes.class_node(ClassIx(0)), TO, 2);
-        let crossing = |link: &net::LinkIx| {
-            let link = env.topology.link(*link);
-            link.delay.saturating_add(link.rate.time_for(1500))
-        };
-        links.iter().map(crossing).fold(Time::ZERO, Time::saturating_add)
-    });
-    let arrival = |one_way, tag, from| Arrival { from, path: 2, tag, utilisation: 0, marked: false, one_way };
+    let arrival = |one_way, tag, from| Arrival { one_way, ..arrival(from, 2, tag) };
     for (queueing, is_good) in [(0, true), (39, true), (41, false)] {
         // The far edge has class 1, this one 0.
         let mut far = Bench::edge_on(spec, FABRIC, 1);
-        let late = way.saturating_add(Time::from_us(queueing));
+        let late = crossing_time(&far, 2, 1500).saturating_add(Time::from_us(queueing));
         far.decapsulate(&packet(1), &arrival(late, 0, ClassIx(0)));
         let ack = PacketView { is_data: false, to: ClassIx(0), bytes: 64, ..packet(1) };
         far.decapsulate(&ack, &arrival(Time::ZERO, 0, ClassIx(0)));

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::server_first::{Picker, ServerFirst};
-use crate::params::Params;
-use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
+use crate::server::{Member, MemberId, Pool};
 
 #[derive(Clone, Debug, Default)]
 pub struct Connections(BTreeMap<MemberId, u32>);
@@ -46,46 +44,5 @@ impl Connections {
         for member in pool.members() {
             self.0.entry(member.id).or_insert(member.stats.connections.unwrap_or(0));
         }
-    }
-}
-
-/// A rule that picks by connections and reported statistics, without other state.
-pub trait ByConnections: Send {
-    /// Returns the position in `candidates` of the member, as in [`Picker::choose`].
-    fn choose(&self, cx: &mut ServerCx<'_>, candidates: &[&Member], connections: &Connections) -> usize;
-}
-
-pub struct Counting<R> {
-    rule: R,
-    connections: Connections,
-}
-
-impl<R: ByConnections + 'static> Counting<R> {
-    pub fn boxed(rule: R, params: &Params) -> Box<dyn ServerBalancer> {
-        ServerFirst::boxed(Counting { rule, connections: Connections::default() }, params)
-    }
-}
-
-impl<R: ByConnections> Picker for Counting<R> {
-    const NEEDS: ServerNeeds = ServerNeeds { reports: true, bytes: false, link_load: false, latency: false };
-
-    fn choose(&mut self, cx: &mut ServerCx<'_>, _: &Request, _: &Pool, candidates: &[&Member]) -> usize {
-        self.rule.choose(cx, candidates, &self.connections)
-    }
-
-    fn placed(&mut self, _: &Request, choice: &Choice) {
-        self.connections.placed(choice.member);
-    }
-
-    fn ended(&mut self, _: &Request, ended: &Ended) {
-        self.connections.ended(ended.member);
-    }
-
-    fn reported(&mut self, member: &Member) {
-        self.connections.reported(member);
-    }
-
-    fn pool_changed(&mut self, pool: &Pool) {
-        self.connections.pool_changed(pool);
     }
 }

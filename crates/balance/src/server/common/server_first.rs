@@ -1,25 +1,32 @@
 //! Balancers that pick the server first and then a path to it: all except the joint ones.
 
+use super::connections::Connections;
 use super::path::PathPicker;
 use crate::central::{NetworkView, Path};
 use crate::params::Params;
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerBalancer, ServerCx, ServerNeeds};
 
-pub trait Picker: Send {
-    /// Returns the data the rule reads.
-    const NEEDS: ServerNeeds;
+/// A request and the members that may get it.
+pub struct Pending<'a> {
+    pub request: &'a Request,
+    pub pool: &'a Pool,
+    /// The members of `pool` that may get the request: at least one, in the order of their numbers.
+    pub candidates: &'a [&'a Member],
+    pub connections: &'a Connections,
+}
 
-    /// Returns the position in `candidates` of the member. Candidates are the members of `pool`
-    /// that may get the request: at least one, in the order of their numbers.
-    fn choose(&mut self, cx: &mut ServerCx<'_>, request: &Request, pool: &Pool, candidates: &[&Member]) -> usize;
+pub trait Picker: Send {
+    /// Returns the position in [`Pending::candidates`] of the member.
+    fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize;
 
     /// Counts a placed connection, picked by this rule or by another component.
     fn placed(&mut self, _request: &Request, _choice: &Choice) {}
 
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
-    /// Handles a new report of a member, or the expiry of its last one.
-    fn reported(&mut self, _member: &Member) {}
+    /// Handles a new report of a member, or the expiry of its last one; `connections` is the number
+    /// of its connections from then on.
+    fn reported(&mut self, _member: &Member, _connections: u32) {}
 
     fn counted(&mut self, _member: &Member) {}
 
@@ -32,21 +39,41 @@ pub trait Picker: Send {
     }
 }
 
-/// A rule with a path picker.
+/// A rule with a path picker and the numbers of connections.
 pub struct ServerFirst<P> {
+    /// The data the rule reads.
+    needs: ServerNeeds,
     picker: P,
     path: PathPicker,
+    connections: Connections,
 }
 
 impl<P: Picker + 'static> ServerFirst<P> {
-    pub fn boxed(picker: P, params: &Params) -> Box<dyn ServerBalancer> {
-        Box::new(ServerFirst { picker, path: PathPicker::new(params) })
+    pub fn boxed(needs: ServerNeeds, params: &Params, picker: P) -> Box<dyn ServerBalancer> {
+        let (path, connections) = (PathPicker::new(params), Connections::default());
+        Box::new(ServerFirst { needs, picker, path, connections })
+    }
+}
+
+/// Makes a balancer of [`Picker::choose`] alone.
+pub fn by_rule<F>(needs: ServerNeeds, params: &Params, choose: F) -> Box<dyn ServerBalancer>
+where
+    F: FnMut(&mut ServerCx<'_>, &Pending<'_>) -> usize + Send + 'static,
+{
+    ServerFirst::boxed(needs, params, Rule(choose))
+}
+
+struct Rule<F>(F);
+
+impl<F: FnMut(&mut ServerCx<'_>, &Pending<'_>) -> usize + Send> Picker for Rule<F> {
+    fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
+        (self.0)(cx, pending)
     }
 }
 
 impl<P: Picker> ServerBalancer for ServerFirst<P> {
     fn needs(&self) -> ServerNeeds {
-        P::NEEDS.and(self.path.needs())
+        self.needs.and(self.path.needs())
     }
 
     fn pick(
@@ -60,9 +87,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
         if candidates.is_empty() {
             return None;
         }
-        let member = candidates[self.picker.choose(cx, request, pool, &candidates)];
+        let pending = Pending { request, pool, candidates: &candidates, connections: &self.connections };
+        let member = candidates[self.picker.choose(cx, &pending)];
         let choice = Choice { member: member.id, path: self.path.pick(request, member, view) };
-        self.picker.placed(request, &choice);
+        self.on_placed(request, &choice);
         Some(choice)
     }
 
@@ -71,15 +99,18 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
     }
 
     fn on_placed(&mut self, request: &Request, choice: &Choice) {
+        self.connections.placed(choice.member);
         self.picker.placed(request, choice);
     }
 
     fn on_ended(&mut self, request: &Request, ended: &Ended) {
+        self.connections.ended(ended.member);
         self.picker.ended(request, ended);
     }
 
     fn on_report(&mut self, member: &Member) {
-        self.picker.reported(member);
+        self.connections.reported(member);
+        self.picker.reported(member, self.connections.of(member.id));
     }
 
     fn on_counters(&mut self, member: &Member) {
@@ -87,6 +118,7 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
     }
 
     fn on_pool_changed(&mut self, pool: &Pool) {
+        self.connections.pool_changed(pool);
         self.picker.pool_changed(pool);
     }
 

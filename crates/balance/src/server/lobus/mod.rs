@@ -26,7 +26,7 @@ use net::{FiveTuple, LinkIx, NodeIx, Time, paths};
 
 use crate::central::{NetworkView, Path};
 use crate::entry::Entry;
-use crate::params::{Param, Params};
+use crate::params::Param;
 use crate::server::common::{Connections, DIRECTION, HTP, Throughput, least};
 use crate::server::{
     Choice, Ended, Member, MemberId, MemberRoute, Pool, Request, ServerBalancer, ServerCx, ServerNeeds,
@@ -54,7 +54,20 @@ pub(crate) static ENTRY: Entry = Entry::declare("lobus", "LOBUS")
     .source("S02; Plug-n-Serve, Aster*x (LOBUS)")
     .senses("latencies, capacities and load of links; reported response times, connections and cores")
     .params(&[PATHS, SIZE, SERVICE, GAIN, CHOOSE, HTP, REPLY])
-    .server(|_, params| Box::new(Lobus::new(params)));
+    .server(|_, params| {
+        Box::new(Lobus {
+            path_count: params.count(PATHS.name) as usize,
+            size: params.count(SIZE.name),
+            first_service: params.duration(SERVICE.name).as_s_f64(),
+            gain: params.number(GAIN.name),
+            is_joint: params.text(CHOOSE.name) == "joint",
+            throughput: Throughput::new(params),
+            connections: Connections::default(),
+            service: BTreeMap::new(),
+            recent: Recent::default(),
+            known: KnownPaths::default(),
+        })
+    });
 
 /// Minimum share of a link's capacity that a new connection is assumed to get.
 const LEAST_SHARE: f64 = 0.01;
@@ -160,22 +173,12 @@ struct Offer {
     path: Path,
 }
 
-impl Lobus {
-    fn new(params: &Params) -> Lobus {
-        Lobus {
-            path_count: params.count(PATHS.name) as usize,
-            size: params.count(SIZE.name),
-            first_service: params.duration(SERVICE.name).as_s_f64(),
-            gain: params.number(GAIN.name),
-            is_joint: params.text(CHOOSE.name) == "joint",
-            throughput: Throughput::new(params),
-            connections: Connections::default(),
-            service: BTreeMap::new(),
-            recent: Recent::default(),
-            known: KnownPaths::default(),
-        }
-    }
+/// Returns the offer of the lowest cost, among equals that of the fewest hops; the first of equals.
+fn best(offers: impl Iterator<Item = Offer>) -> Option<Offer> {
+    offers.min_by(|a, b| a.cost.total_cmp(&b.cost).then(a.path.len().cmp(&b.path.len())))
+}
 
+impl Lobus {
     /// Returns the seconds a request waits for and is served by a member.
     fn wait(&self, member: &Member) -> f64 {
         let service = self.service.get(&member.id).copied().unwrap_or(self.first_service);
@@ -198,15 +201,10 @@ impl Lobus {
         let route = MemberRoute::to(view, request.edge, member.place)?;
         let found = self.known.of(&route, self.path_count);
         let wait = self.wait(member);
-        let mut best: Option<Offer> = None;
-        for path in found.iter() {
+        best(found.iter().map(|path| {
             let cost = wait + self.on_path(request, path, view);
-            let is_better = |best: &Offer| (cost, path.len()) < (best.cost, best.path.len());
-            if best.as_ref().is_none_or(is_better) {
-                best = Some(Offer { cost, member: member.id, path: path.clone() });
-            }
-        }
-        best
+            Offer { cost, member: member.id, path: path.clone() }
+        }))
     }
 }
 
@@ -222,15 +220,7 @@ impl ServerBalancer for Lobus {
         if !self.is_joint && !candidates.is_empty() {
             candidates = vec![candidates[least(&candidates, |member| self.wait(member))]];
         }
-        let mut best: Option<Offer> = None;
-        for member in candidates {
-            let Some(route) = self.best_to(request, member, view) else { continue };
-            let is_better = |best: &Offer| (route.cost, route.path.len()) < (best.cost, best.path.len());
-            if best.as_ref().is_none_or(is_better) {
-                best = Some(route);
-            }
-        }
-        let best = best?;
+        let best = best(candidates.into_iter().filter_map(|member| self.best_to(request, member, view)))?;
         let choice = Choice { member: best.member, path: Some(best.path) };
         self.on_placed(request, &choice);
         Some(choice)

@@ -1,21 +1,14 @@
-use net::{Bandwidth, NodeIx, Time, TopologyBuilder};
+use net::{Bandwidth, Time, TopologyBuilder};
 
 use crate::central::LinkLoad;
 use crate::central::testing::TestNetwork;
-use crate::server::testing::{Bench, server};
+use crate::server::testing::{Bench, add_racks, server};
 use crate::server::{Choice, MemberId, Pool};
 
 /// A client and two servers, each behind a separate switch; rates in Mb/s, latencies in ms.
 fn two_servers(spec: &str, cables: &[(usize, usize, u64, u64)]) -> Bench {
     let mut builder = TopologyBuilder::new("two servers");
-    let switches: Vec<NodeIx> = (0..4)
-        .map(|rack| {
-            let switch = builder.switch(format!("s{rack}"), 1, None);
-            let host = builder.host(format!("h{rack}"), rack, None);
-            builder.connect(host, switch, Bandwidth::from_gbps(100), Time::ZERO);
-            switch
-        })
-        .collect();
+    let switches = add_racks(&mut builder, ["s0", "s1", "s2", "s3"]);
     for (a, b, mbps, ms) in cables {
         builder.connect(switches[*a], switches[*b], Bandwidth::from_mbps(*mbps), Time::from_ms(*ms));
     }
@@ -25,6 +18,14 @@ fn two_servers(spec: &str, cables: &[(usize, usize, u64, u64)]) -> Bench {
 }
 
 const NEAR_AND_WIDE: [(usize, usize, u64, u64); 2] = [(0, 1, 10, 7), (0, 2, 60, 14)];
+
+/// Two equal paths to the only server.
+fn two_equal_paths() -> Bench {
+    let cables = [(0, 3, 10, 1), (3, 1, 10, 1), (0, 2, 10, 1), (2, 1, 10, 1)];
+    let mut bench = two_servers("lobus:size=100000", &cables);
+    bench.change(2, |member| member.is_accepting = false);
+    bench
+}
 
 /// Picks for a request that ends immediately.
 fn alone(bench: &mut Bench, size: u64) -> u32 {
@@ -68,10 +69,7 @@ fn waiting_counts_cores_connections_and_reported_times() {
 
 #[test]
 fn a_burst_spreads_over_paths_until_counters_show_it() {
-    // Two equal paths to the only server.
-    let cables = [(0, 3, 10, 1), (3, 1, 10, 1), (0, 2, 10, 1), (2, 1, 10, 1)];
-    let mut bench = two_servers("lobus:size=100000", &cables);
-    bench.change(2, |member| member.is_accepting = false);
+    let mut bench = two_equal_paths();
     let via = |bench: &mut Bench| {
         let request = bench.request();
         let path = bench.pick_for(&request).and_then(|choice| choice.path).expect("a path");
@@ -120,10 +118,8 @@ fn a_full_link_still_gives_a_hundredth() {
 
 #[test]
 fn path_placed_elsewhere_counts_once_when_reported_repeatedly() {
-    // Two equal paths to the only server; one connection is reported thrice, as after a restart.
-    let cables = [(0, 3, 10, 1), (3, 1, 10, 1), (0, 2, 10, 1), (2, 1, 10, 1)];
-    let mut bench = two_servers("lobus:size=100000", &cables);
-    bench.change(2, |member| member.is_accepting = false);
+    // One connection is reported thrice, as after a restart.
+    let mut bench = two_equal_paths();
     let request = bench.request();
     let choice = bench.pick_for(&request).expect("a server");
     (0..3).for_each(|_| bench.balancer.on_placed(&request, &choice));

@@ -5,7 +5,7 @@ use net::{Bandwidth, HostIx, NodeIx, Time, Topology, TopologyBuilder, paths};
 
 use crate::central::LinkLoad;
 use crate::central::testing::TestNetwork;
-use crate::server::testing::{Bench, server};
+use crate::server::testing::{Bench, add_racks, server};
 use crate::server::{Choice, Pool};
 
 /// F1's main network with its three servers as members 1 to 3.
@@ -105,52 +105,39 @@ fn spl_takes_the_shorter_and_narrower_paths_there() {
 /// Makes sites, each a switch with a host, and cables: kbit/s both ways, latency (ms).
 fn sites(names: &[&str], cables: &[(usize, usize, u64, u64, u64)]) -> TestNetwork {
     let mut builder = TopologyBuilder::new("sites");
-    let switches: Vec<NodeIx> = (0..)
-        .zip(names)
-        .map(|(rack, name)| {
-            let switch = builder.switch(*name, 1, None);
-            let host = builder.host(format!("{name}/host"), rack, None);
-            builder.connect(host, switch, Bandwidth::from_gbps(100), Time::ZERO);
-            switch
-        })
-        .collect();
+    let switches = add_racks(&mut builder, names.iter().copied());
     for (a, b, there, back, ms) in cables {
         builder.connect_asymmetric(switches[*a], switches[*b], kbps(*there), kbps(*back), Time::from_ms(*ms));
     }
     TestNetwork::of(builder.build().expect("a network"))
 }
 
+fn two_servers(spec: &str, cables: &[(usize, usize, u64, u64, u64)]) -> Bench {
+    let network = sites(&["Client", "Server-1", "Server-2"], cables);
+    let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
+    Bench::on(spec, network, pool)
+}
+
 #[test]
 fn with_two_servers_latency_and_throughput_disagree() {
     // §6.9, two-server topology.
-    let choice = |spec| {
-        let cables = [(0, 1, 10_700, 9_800, 7), (0, 2, 62_600, 57_000, 14)];
-        let network = sites(&["Client", "Server-1", "Server-2"], &cables);
-        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
-        got(&mut Bench::on(spec, network, pool), "Client").0.member.0
-    };
+    let cables = [(0, 1, 10_700, 9_800, 7), (0, 2, 62_600, 57_000, 14)];
+    let choice = |spec| got(&mut two_servers(spec, &cables), "Client").0.member.0;
     assert_eq!([choice("sl-ps"), choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2, 2]);
 }
 
 #[test]
 fn direction_parameter_selects_throughput() {
     // Wide forward and narrow back, or even: F1's table does not distinguish the two.
-    let choice = |spec| {
-        let network =
-            sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 5_000, 1), (0, 2, 20_000, 20_000, 1)]);
-        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
-        got(&mut Bench::on(spec, network, pool), "Client").0.member.0
-    };
+    let cables = [(0, 1, 40_000, 5_000, 1), (0, 2, 20_000, 20_000, 1)];
+    let choice = |spec| got(&mut two_servers(spec, &cables), "Client").0.member.0;
     assert_eq!([choice("ht-ps"), choice("ht-ps:direction=reply")], [1, 2]);
 }
 
 #[test]
 fn capacity_is_idle_throughput_and_available_is_remaining_throughput() {
     for (spec, expected) in [("ht-ps:htp=capacity", 1), ("ht-ps", 2)] {
-        let network =
-            sites(&["Client", "Server-1", "Server-2"], &[(0, 1, 40_000, 40_000, 1), (0, 2, 20_000, 20_000, 1)]);
-        let pool = Pool::new([server(&network, 1, 1), server(&network, 2, 2)]);
-        let mut bench = Bench::on(spec, network, pool);
+        let mut bench = two_servers(spec, &[(0, 1, 40_000, 40_000, 1), (0, 2, 20_000, 20_000, 1)]);
         let busy = bench.network.topology.out_links(bench.edge)[1];
         bench.network.load[busy.ix()] = LinkLoad { rate: Some(kbps(25_000)), at: Time::ZERO };
         assert_eq!(got(&mut bench, "Client").0.member.0, expected, "{spec}");

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::paths::{cables, network};
 use crate::central::testing::TestNetwork;
 use crate::registry::SERVER;
-use crate::server::testing::{Bench, server};
+use crate::server::testing::{Bench, edge_of, server};
 use crate::server::{Choice, Member, MemberId, MemberRoute, Pool, Request};
 
 /// A random event; numbers are reduced to the valid range.
@@ -68,38 +68,19 @@ fn check(bench: &Bench, request: &Request, choice: &Choice) {
     let (network, member) = (&bench.network, bench.pool.get(choice.member).expect("one of the pool"));
     assert!(is_allowed(network, member, request.edge), "{choice:?}");
     let Some(path) = &choice.path else { return };
-    let mut at = request.edge;
-    let mut visited = vec![at];
-    for link in path.iter() {
-        assert!(network.alive[link.ix()] && network.topology.link(*link).from == at, "{choice:?}");
-        at = network.topology.link(*link).to;
-        assert!(!visited.contains(&at), "round: {choice:?}");
-        visited.push(at);
-    }
-    let route = MemberRoute::to(&network.view(), request.edge, member.place).map(|route| route.to);
-    assert_eq!(Some(at), route, "{choice:?}");
+    let to = MemberRoute::to(&network.view(), request.edge, member.place).map(|route| route.to);
+    network.check_path(path, request.edge, to.expect("a live link to the member"));
 }
 
 fn run(spec: &str, network: TestNetwork, members: u32, events: &[Event]) -> Vec<Option<Choice>> {
     let pool = Pool::new((1..=members).map(|id| server(&network, id, id)).collect::<Vec<_>>());
     let mut bench = Bench::on(spec, network, pool);
-    let mut running: Vec<(Request, MemberId)> = Vec::new();
-    let mut choices = Vec::new();
-    for event in events {
-        match happen(&mut bench, event, &mut running) {
-            Happened::Choice(choice) => choices.push(choice),
-            Happened::Nothing => {}
-        }
-    }
+    let (mut running, mut choices) = (Vec::new(), Vec::new());
+    events.iter().for_each(|event| happen(&mut bench, event, &mut running, &mut choices));
     choices
 }
 
-enum Happened {
-    Choice(Option<Choice>),
-    Nothing,
-}
-
-fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId)>) -> Happened {
+fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId)>, choices: &mut Vec<Option<Choice>>) {
     let member = |number: u8, bench: &Bench| {
         let members = bench.pool.members();
         (!members.is_empty()).then(|| members[usize::from(number) % members.len()].id.0)
@@ -107,8 +88,7 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
     match event {
         Event::Request { from, port, size } => {
             (bench.port, bench.size) = (*port, *size);
-            let host = bench.network.topology.hosts()[usize::from(*from) % 6];
-            bench.edge = bench.network.topology.link(bench.network.topology.out_links(host)[0]).to;
+            bench.edge = edge_of(&bench.network, u32::from(*from) % 6);
             let request = bench.request();
             let choice = bench.pick_for(&request);
             match &choice {
@@ -124,14 +104,14 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
                     );
                 }
             }
-            return Happened::Choice(choice);
+            choices.push(choice);
         }
         Event::Ended { which, bytes } if !running.is_empty() => {
             let (request, member) = running.swap_remove(usize::from(*which) % running.len());
             bench.end(&request, member.0, *bytes);
         }
         Event::Report { member: number, connections, cpu, response_ms, bytes } => {
-            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            let Some(id) = member(*number, bench) else { return };
             bench.report(id, |stats| {
                 stats.connections = *connections;
                 stats.cpu = cpu.map(|percent| f64::from(percent) / 100.0);
@@ -140,17 +120,16 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
             });
         }
         Event::Weight { member: number, weight } => {
-            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            let Some(id) = member(*number, bench) else { return };
             bench.change(id, |member| member.weight = u32::from(*weight));
         }
         Event::Accepting { member: number, is_accepting } => {
-            let Some(id) = member(*number, bench) else { return Happened::Nothing };
+            let Some(id) = member(*number, bench) else { return };
             bench.change(id, |member| member.is_accepting = *is_accepting);
         }
         Event::Removed { member: number } => {
-            let Some(id) = member(*number, bench) else { return Happened::Nothing };
-            bench.pool = Pool::new(bench.pool.members().iter().filter(|member| member.id.0 != id).copied());
-            bench.balancer.on_pool_changed(&bench.pool);
+            let Some(id) = member(*number, bench) else { return };
+            bench.set_pool(Pool::new(bench.pool.members().iter().filter(|member| member.id.0 != id).copied()));
         }
         Event::Cable { link, is_alive } => {
             let count = bench.network.topology.links().len();
@@ -159,7 +138,6 @@ fn happen(bench: &mut Bench, event: &Event, running: &mut Vec<(Request, MemberId
         Event::Wait { ms } => bench.wait(Time::from_ms(u64::from(*ms))),
         Event::Ended { .. } => {}
     }
-    Happened::Nothing
 }
 
 /// Returns each entry with every path picker it accepts.
@@ -204,8 +182,7 @@ fn empty_or_draining_pool_returns_no_member() {
         assert_eq!(bench.pick_for(&request), None, "{spec}");
         bench.change(1, |member| member.is_accepting = true);
         assert_eq!(bench.picks(3), [1; 3], "{spec}");
-        bench.pool = Pool::default();
-        bench.balancer.on_pool_changed(&bench.pool);
+        bench.set_pool(Pool::default());
         assert_eq!(bench.pick_for(&request), None, "{spec}");
     }
 }

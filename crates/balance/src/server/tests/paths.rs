@@ -1,12 +1,12 @@
 //! Path pickers agree with enumeration of all simple paths on random, partly dead networks.
 
 use net::paths::{self, Limits};
-use net::{Bandwidth, LinkIx, NodeIx, Routes, Time, TopologyBuilder};
+use net::{Bandwidth, LinkIx, Routes, Time, TopologyBuilder};
 use proptest::prelude::*;
 
 use crate::central::LinkLoad;
 use crate::central::testing::TestNetwork;
-use crate::server::testing::{Bench, server};
+use crate::server::testing::{Bench, add_racks, edge_of, server};
 use crate::server::{MemberId, Pool, available};
 
 /// A cable: its ends, rates in both directions, latency, load towards the member, is it up.
@@ -17,14 +17,7 @@ const SWITCHES: usize = 6;
 /// Makes switches with a host each, possibly unconnected; few rates, so ties are frequent.
 pub(super) fn network(cables: &[Cable]) -> TestNetwork {
     let mut builder = TopologyBuilder::new("random");
-    let switches: Vec<NodeIx> = (0..SWITCHES as u32)
-        .map(|number| {
-            let switch = builder.switch(format!("s{number}"), 1, None);
-            let host = builder.host(format!("h{number}"), number, None);
-            builder.connect(host, switch, Bandwidth::from_gbps(100), Time::ZERO);
-            switch
-        })
-        .collect();
+    let switches = add_racks(&mut builder, (0..SWITCHES).map(|number| format!("s{number}")));
     let mbps = Bandwidth::from_mbps;
     let mut kept = Vec::new();
     for (a, b, (there, back), ms, load, is_alive) in cables.iter().filter(|cable| cable.0 != cable.1) {
@@ -62,13 +55,17 @@ fn path(spec: &str, cables: &[Cable]) -> (TestNetwork, Option<Vec<LinkIx>>) {
     (bench.network, choice.map(|choice| choice.path.expect("the parameters request a path").to_vec()))
 }
 
-fn all(network: &TestNetwork) -> Vec<Vec<LinkIx>> {
-    let switch = |host: usize| network.topology.link(network.topology.out_links(network.topology.hosts()[host])[0]).to;
+/// Returns all live simple paths from the first switch to that of a host.
+fn all_to(network: &TestNetwork, host: u32) -> Vec<Vec<LinkIx>> {
     let limits = Limits { max_links: SWITCHES, max_paths: 1_000_000 };
-    let found =
-        paths::simple(&network.topology, switch(0), switch(SWITCHES - 1), limits, |link| network.alive[link.ix()]);
+    let (from, to) = (edge_of(network, 0), edge_of(network, host));
+    let found = paths::simple(&network.topology, from, to, limits, |link| network.alive[link.ix()]);
     assert!(!found.truncated);
     found.paths
+}
+
+fn all(network: &TestNetwork) -> Vec<Vec<LinkIx>> {
+    all_to(network, SWITCHES as u32 - 1)
 }
 
 fn width(network: &TestNetwork, path: &[LinkIx]) -> Bandwidth {
@@ -123,10 +120,7 @@ proptest! {
                 "sl-ps" => (paths::delay(&network.topology, path).as_ps(), path.len(), member),
                 _ => (u64::MAX - width(network, path).as_bps(), path.len(), member),
             };
-            let switch = |host: u32| network.topology.link(network.topology.out_links(network.topology.hosts()[host as usize])[0]).to;
-            let limits = Limits { max_links: SWITCHES, max_paths: 1_000_000 };
-            let to = |host| paths::simple(&network.topology, switch(0), switch(host), limits, |link| network.alive[link.ix()]).paths;
-            let best = (1..SWITCHES as u32).flat_map(|host| to(host).into_iter().map(move |path| (host, path)));
+            let best = (1..SWITCHES as u32).flat_map(|host| all_to(network, host).into_iter().map(move |path| (host, path)));
             let best = best.map(|(host, path)| score(&path, host)).min();
             prop_assert_eq!(choice.map(|choice| score(&choice.path.unwrap(), choice.member.0)), best);
         }

@@ -6,7 +6,7 @@ use net::routes::ClassIx;
 use super::super::CONTROL_BYTES;
 use super::super::tag::{FlowEpoch, Kind, Message, Tag, identity};
 use super::{PS, about, data, epoch, ticks};
-use crate::dataplane::testing::{Bench, packet};
+use crate::dataplane::testing::{Bench, arrival, packet};
 use crate::dataplane::{Arrival, Commands, Control, Delivery, PacketView};
 
 const FLUSH_EXTRA: Time = Time::from_us(200);
@@ -26,8 +26,7 @@ impl DestinationEnd {
         DestinationEnd { bench: Bench::edge_on("conweave", "leaf-spine:leaves=4,spines=4,hosts_per_leaf=4", 1) }
     }
     fn receive_of(&mut self, packet: &PacketView, tag: Tag, marked: bool) -> (Delivery, Commands) {
-        let one_way = Time::from_us(60);
-        let arrival = Arrival { from: ClassIx(0), path: 3, tag: tag.pack(), utilisation: 0, marked, one_way };
+        let arrival = Arrival { marked, ..arrival(ClassIx(0), 3, tag.pack()) };
         let delivery = self.bench.decapsulate(packet, &arrival);
         (delivery, std::mem::take(&mut self.bench.commands))
     }
@@ -57,6 +56,16 @@ fn message(commands: &Commands) -> Message {
     Message::unpack(word, tag).expect("a message of ConWeave")
 }
 
+/// Returns the delivery and the only requested control packet.
+fn told((delivery, commands): (Delivery, Commands)) -> (Delivery, Message) {
+    (delivery, message(&commands))
+}
+
+/// Returns whether a packet passed without effect.
+fn is_ignored((delivery, commands): (Delivery, Commands)) -> bool {
+    delivery == Delivery::Pass && commands.is_empty()
+}
+
 /// Returns the time of the only requested timer, which must be flow 1's.
 fn timer(commands: &Commands) -> Time {
     let [(at, 1)] = commands.timers[..] else { panic!("{commands:?}") };
@@ -71,10 +80,8 @@ fn is_near(a: Time, b: Time) -> bool {
 #[test]
 fn packets_before_a_reroute_pass_and_requests_are_answered() {
     let mut end = DestinationEnd::new();
-    let (delivery, commands) = end.before(Kind::Request, 1, EARLIER);
-    assert_eq!((delivery, message(&commands)), (Delivery::Pass, Message::RttReply(about(1, 1))));
-    let (delivery, commands) = end.before(Kind::Data, 1, EARLIER);
-    assert!(delivery == Delivery::Pass && commands.is_empty());
+    assert_eq!(told(end.before(Kind::Request, 1, EARLIER)), (Delivery::Pass, Message::RttReply(about(1, 1))));
+    assert!(is_ignored(end.before(Kind::Data, 1, EARLIER)));
 }
 
 #[test]
@@ -96,8 +103,7 @@ fn rerouted_packets_wait_for_the_tail() {
     assert_eq!((timer(&commands), commands.releases.len()), (end.bench.now, 0), "the TAIL goes first");
     assert_eq!(end.rerouted(1, tail_left).0, Delivery::Hold, "at the same moment: behind those waiting");
     assert_eq!(end.timer().releases, [1]);
-    let (delivery, commands) = end.rerouted(1, tail_left);
-    assert!(delivery == Delivery::Pass && commands.is_empty());
+    assert!(is_ignored(end.rerouted(1, tail_left)));
     end.bench.wait(FLUSH_EXTRA);
     assert!(end.timer().is_empty(), "the first timer finds nothing to do");
 }
@@ -121,8 +127,7 @@ fn each_packet_on_the_old_path_renews_the_estimate() {
     assert!(is_near(first, Time::from_us(740)));
     // A packet that left 10 us later arrives 100 us later: the TAIL is expected 90 us later.
     end.bench.wait(Time::from_us(100));
-    let (delivery, commands) = end.before(Kind::Data, 1, left(10));
-    assert!(delivery == Delivery::Pass && commands.is_empty(), "the pending timer will find out");
+    assert!(is_ignored(end.before(Kind::Data, 1, left(10))), "the pending timer will find out");
     end.bench.now = first;
     let commands = end.timer();
     assert!(commands.releases.is_empty());
@@ -160,8 +165,11 @@ fn lost_tail_releases_held_packets_after_timeout() {
     // That early call has set the timer again.
     assert_eq!(end.timer().releases, [1]);
     assert_eq!(end.rerouted(1, EARLIER).0, Delivery::Pass, "given up");
-    let (delivery, commands) = end.before(Kind::Tail, 1, EARLIER);
-    assert_eq!((delivery, message(&commands)), (Delivery::Pass, Message::Clear(about(1, 1))), "late, not lost");
+    assert_eq!(
+        told(end.before(Kind::Tail, 1, EARLIER)),
+        (Delivery::Pass, Message::Clear(about(1, 1))),
+        "late, not lost"
+    );
 }
 
 #[test]
@@ -180,8 +188,7 @@ fn packets_of_older_epoch_pass_without_effect() {
     end.before(Kind::Request, 7, EARLIER);
     for kind in [Kind::Data, Kind::Request, Kind::Tail] {
         let tag = Tag { kind, ..data(epoch(6), 0) };
-        let (delivery, commands) = end.receive_of(&packet(1), tag, true);
-        assert!(delivery == Delivery::Pass && commands.is_empty(), "{kind:?}: neither answered nor notified");
+        assert!(is_ignored(end.receive_of(&packet(1), tag, true)), "{kind:?}: neither answered nor notified");
     }
     assert_eq!(end.rerouted(6, EARLIER).0, Delivery::Pass);
     assert_eq!(end.rerouted(7, EARLIER).0, Delivery::Hold, "the TAIL of epoch 6 was not that of 7");
@@ -194,8 +201,7 @@ fn newer_epoch_releases_packets_of_older_epoch() {
     let (delivery, commands) = end.before(Kind::Request, 2, EARLIER);
     assert_eq!((delivery, &commands.releases[..]), (Delivery::Hold, &[1][..]), "last in the queue that is released");
     assert_eq!(message(&commands), Message::RttReply(about(1, 2)));
-    let (delivery, commands) = end.before(Kind::Data, 2, EARLIER);
-    assert!(delivery == Delivery::Pass && commands.is_empty(), "no reply in one epoch carries over to the next");
+    assert!(is_ignored(end.before(Kind::Data, 2, EARLIER)), "no reply in one epoch carries over to the next");
     end.bench.wait(AGING);
     assert!(end.timer().is_empty());
 }
@@ -258,11 +264,13 @@ fn a_flow_silent_for_long_is_forgotten() {
 #[test]
 fn marks_notify_the_source_of_their_path() {
     let mut end = DestinationEnd::new();
-    let (delivery, commands) = end.receive_of(&packet(1), data(epoch(1), 0), true);
-    assert_eq!((delivery, message(&commands)), (Delivery::Pass, Message::Notify(3)), "the mark stays for the host");
+    assert_eq!(
+        told(end.receive_of(&packet(1), data(epoch(1), 0), true)),
+        (Delivery::Pass, Message::Notify(3)),
+        "the mark stays for the host"
+    );
     let rerouted = Tag { is_rerouted: true, ..data(epoch(1), 0) };
-    let (delivery, commands) = end.receive_of(&packet(1), rerouted, true);
-    assert_eq!((delivery, message(&commands)), (Delivery::Hold, Message::Notify(3)));
+    assert_eq!(told(end.receive_of(&packet(1), rerouted, true)), (Delivery::Hold, Message::Notify(3)));
     let request = Tag { kind: Kind::Request, ..data(epoch(2), 0) };
     assert_eq!(end.receive_of(&packet(1), request, true).1.controls.len(), 2);
 }
@@ -286,7 +294,7 @@ fn control_packets_take_the_path_last_used_to_that_edge() {
 fn packets_without_a_header_pass() {
     let mut end = DestinationEnd::new();
     let ack = PacketView { is_data: false, ..packet(1) };
-    let arrival = Arrival { from: ClassIx(0), path: 0, tag: 0, utilisation: 0, marked: true, one_way: Time::ZERO };
+    let arrival = Arrival { marked: true, ..arrival(ClassIx(0), 0, 0) };
     assert_eq!(end.bench.decapsulate(&ack, &arrival), Delivery::Pass);
     assert_eq!(end.bench.decapsulate(&packet(1), &arrival), Delivery::Pass);
     assert!(end.bench.commands.is_empty());

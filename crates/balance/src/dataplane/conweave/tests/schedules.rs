@@ -7,8 +7,8 @@ use net::routes::ClassIx;
 use net::{RandomStream, Time};
 
 use super::super::tag::{Kind, Tag};
-use crate::dataplane::testing::{Bench, packet};
-use crate::dataplane::{Arrival, Commands, ControlArrival, Delivery};
+use crate::dataplane::testing::{Bench, arrival, control_arrival, packet};
+use crate::dataplane::{Commands, Delivery};
 
 /// Paths are slower here than in the bench's network, so the limit for replies is longer.
 const SPEC: &str = "conweave:extra=144us";
@@ -120,8 +120,7 @@ impl World<'_> {
                 self.obey();
             }
             Event::Control { word, tag } => {
-                let (from, path, one_way) = (ClassIx(1), 0, BASE_DELAY);
-                self.source.control(&ControlArrival { from, path, word, tag, utilisation: 0, marked: false, one_way });
+                self.source.control(&control_arrival(ClassIx(1), 0, word, tag));
             }
         }
     }
@@ -161,9 +160,7 @@ impl World<'_> {
         if self.tails.contains(&seq) {
             self.tails_arrived.insert(seq);
         }
-        let (from, one_way) = (ClassIx(0), Time::ZERO);
-        let arrival = Arrival { from, path, tag: word, utilisation: 0, marked: false, one_way };
-        match self.destination.decapsulate(&packet(1), &arrival) {
+        match self.destination.decapsulate(&packet(1), &arrival(ClassIx(0), path, word)) {
             Delivery::Hold => {
                 self.report.held += 1;
                 self.held.push_back(seq);

@@ -1,12 +1,14 @@
 //! The source edge, transition by transition.
 
+use std::collections::BTreeSet;
+
 use net::Time;
 use net::routes::ClassIx;
 
 use super::super::tag::{FlowEpoch, Kind, Message, Tag, identity};
 use super::{EXPIRY, PS, about, data, epoch, ticks};
-use crate::dataplane::testing::{Bench, packet};
-use crate::dataplane::{ControlArrival, PacketView};
+use crate::dataplane::PacketView;
+use crate::dataplane::testing::{Bench, control_arrival, packet};
 
 /// Reply limit of the bench: `extra`, half a base RTT, plus the round trip between the edges. That
 /// is two links of 10 Gb/s and 1 us in each direction, 1500 bytes forward and 64 back.
@@ -39,8 +41,7 @@ impl SourceEnd {
     }
     fn hear(&mut self, message: Message) {
         let (word, tag) = message.pack();
-        let (from, path, one_way) = (ClassIx(1), 0, Time::from_us(50));
-        self.bench.control(&ControlArrival { from, path, word, tag, utilisation: 0, marked: false, one_way });
+        self.bench.control(&control_arrival(ClassIx(1), 0, word, tag));
     }
     fn stamp(&self) -> u32 {
         ticks().stamp(self.bench.now)
@@ -101,9 +102,8 @@ fn timely_reply_ends_wait_of_idle_flow() {
 
 #[test]
 fn late_foreign_and_repeated_messages_are_ignored() {
-    let late = PATIENCE;
     for (wait, message, what) in [
-        (late, Message::RttReply(about(1, 1)), "a reply at the deadline"),
+        (PATIENCE, Message::RttReply(about(1, 1)), "a reply at the deadline"),
         (TIMELY, Message::RttReply(about(1, 2)), "of another epoch"),
         (TIMELY, Message::RttReply(FlowEpoch { identity: 77, ..about(1, 1) }), "to a flow that has ended"),
         (TIMELY, Message::Clear(about(1, 1)), "a CLEAR in phase 0"),
@@ -122,15 +122,7 @@ fn late_foreign_and_repeated_messages_are_ignored() {
     let mut source = SourceEnd::new(8);
     source.hear(Message::RttReply(about(4_000, 0)));
     source.hear(Message::Notify(9_999));
-    source.bench.control(&ControlArrival {
-        from: ClassIx(1),
-        path: 0,
-        word: 0,
-        tag: 3,
-        utilisation: 0,
-        marked: false,
-        one_way: Time::ZERO,
-    });
+    source.bench.control(&control_arrival(ClassIx(1), 0, 0, 3));
 }
 
 #[test]
@@ -147,11 +139,11 @@ fn a_clear_allows_the_next_request_on_the_new_path() {
 #[test]
 fn idle_flow_picks_new_path_and_sends_request() {
     let mut source = SourceEnd::new(16);
-    let mut paths = vec![];
+    let mut paths = BTreeSet::new();
     for n in 1..100 {
         let (path, tag) = source.send();
         assert_eq!((tag.kind, tag.epoch, tag.is_rerouted), (Kind::Request, epoch(n), false));
-        paths.push(path);
+        paths.insert(path);
         if n % 2 == 0 {
             // The same holds in phase 1.
             assert_eq!(source.send_after(Time::from_us(151)).1.kind, Kind::Tail);
@@ -159,8 +151,6 @@ fn idle_flow_picks_new_path_and_sends_request() {
         }
         source.bench.wait(EXPIRY.saturating_add(PS));
     }
-    paths.sort_unstable();
-    paths.dedup();
     assert!(paths.len() > 12, "{paths:?}");
 }
 
