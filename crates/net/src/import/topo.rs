@@ -323,11 +323,7 @@ impl Plan {
         for i in 0..self.tors_per_pod {
             let tor = b.switch(format!("{}{i}", names[0]), 1, pod_number);
             let rack = pod * self.tors_per_pod + i;
-            for position in 0..low.radix_down {
-                let number = rack * low.radix_down + position;
-                let host = b.host(format!("h{number}"), rack as u32, pod_number);
-                b.connect(host, tor, low.rate, low.delay);
-            }
+            b.rack(tor, rack as u32, pod_number, low.radix_down as u32, (low.rate, low.delay));
             for above in &middle {
                 for _ in 0..mid.bundle {
                     b.connect(tor, *above, mid.rate, mid.delay);
