@@ -60,7 +60,7 @@ pub use import::matrix::{TrafficMatrix, read_matrix};
 pub use net::spec_text::{Param as Parameter, SpecError};
 pub use patterns::{IncastTarget, PATTERNS, Pattern, PatternError, PatternInfo, PatternKind};
 pub use requests::{Pacing, RequestSpec, requests};
-pub use samplers::{LogNormal, Pareto};
+pub use samplers::LogNormal;
 pub use sizes::{Interpolation, SizeDistribution, SizeError};
 pub use triggers::Triggers;
 pub use workloads::{NOT_SHIPPED, PARAMETRIC, WORKLOADS, Workload, parse_workload};

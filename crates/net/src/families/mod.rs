@@ -12,14 +12,18 @@ macro_rules! family {
         $type:ident: $name:literal,
         title: $title:literal,
         source: $source:literal,
-        $($(#[$doc:meta])* $field:ident: $kind:ty = ($default:literal, $meaning:expr),)+
+        $($(#[$doc:meta])* $field:ident: $kind:ty = ($default:literal, $meaning:literal),)+
     ) => {
         const NAME: &str = $name;
 
         $(#[$about])*
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct $type {
-            $($(#[$doc])* pub $field: $kind,)+
+            $(
+                #[doc = concat!($meaning, ". Default: ", $default, ".")]
+                $(#[$doc])*
+                pub $field: $kind,
+            )+
         }
 
         pub const FAMILY: $crate::spec::Family = $crate::spec::Family {

@@ -79,11 +79,8 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
 pub fn write_csv(list: &FlowList) -> String {
     let mut text = String::new();
     if !list.description.is_empty() {
-        let escaped = list.description.replace('\\', "\\\\");
-        let escaped = escaped.replace('\n', "\\n").replace('\r', "\\r");
-        text.push_str(DESCRIPTION);
-        text.push_str(&escaped);
-        text.push('\n');
+        let escaped = list.description.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+        let _ = writeln!(text, "{DESCRIPTION}{escaped}");
     }
     // The column of the rarest kind of start is written where there is one.
     let has_barriers = list.flows.iter().any(|flow| matches!(flow.start, Start::AfterGroups { .. }));
@@ -96,11 +93,8 @@ pub fn write_csv(list: &FlowList) -> String {
             Start::AfterGroups { first, last, delay } => (delay, String::new(), format!("{first}-{last}")),
         };
         let (src, dst, size, ps) = (flow.src.0, flow.dst.0, flow.size_bytes, start.as_ps());
-        write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group).expect("writing to a string does not fail");
-        if has_barriers {
-            write!(text, ",{groups}").expect("writing to a string does not fail");
-        }
-        text.push('\n');
+        let _ = write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group);
+        let _ = if has_barriers { writeln!(text, ",{groups}") } else { writeln!(text) };
     }
     text
 }

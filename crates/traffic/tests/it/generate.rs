@@ -35,10 +35,7 @@ fn make(spec: &TrafficSpec) -> FlowList {
 }
 
 fn start(flow: &Flow) -> Time {
-    match flow.start {
-        Start::At(time) => time,
-        other => panic!("a flow with a time was expected, not {other:?}"),
-    }
+    flow.start.time().unwrap_or_else(|| panic!("a flow with a time was expected, not {:?}", flow.start))
 }
 
 #[test]
