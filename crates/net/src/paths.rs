@@ -7,7 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use crate::routes::{ClassIx, Routes};
 use crate::topology::{LinkIx, NodeIx, Topology};
 use crate::units::{Bandwidth, Time};
 
@@ -71,12 +70,6 @@ pub fn bottleneck(topology: &Topology, path: &[LinkIx]) -> Bandwidth {
 pub fn nodes(topology: &Topology, from: NodeIx, path: &[LinkIx]) -> Vec<NodeIx> {
     let rest = path.iter().map(|link| topology.link(*link).to);
     std::iter::once(from).chain(rest).collect()
-}
-
-/// Returns the first `max_paths` equal-cost paths of the routing tables, by rank.
-pub fn of_routes(topology: &Topology, routes: &Routes, from: NodeIx, class: ClassIx, max_paths: u32) -> Vec<Path> {
-    let count = routes.path_count(from, class).min(max_paths);
-    (0..count).map(|rank| routes.path(topology, from, class, rank)).collect()
 }
 
 /// Returns the paths with the fewest links between two nodes, at most `max_paths`.

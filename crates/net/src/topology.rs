@@ -247,6 +247,14 @@ impl TopologyBuilder {
         let tier = Tier(tier);
         self.add(Node { name: name.into(), kind: NodeKind::Switch, tier, forwards: true, pod, rack: None })
     }
+    /// Adds `count` hosts behind a switch, each with a link of this rate and delay. Their names are
+    /// `h` and a number that counts on from rack to rack, if all racks have as many hosts.
+    pub fn rack(&mut self, switch: NodeIx, rack: u32, pod: Option<u32>, count: u32, (rate, delay): (Bandwidth, Time)) {
+        for number in rack * count..(rack + 1) * count {
+            let host = self.host(format!("h{number}"), rack, pod);
+            self.connect(host, switch, rate, delay);
+        }
+    }
     /// Adds a cable, alike in both directions. Returns the direction `a -> b`.
     pub fn connect(&mut self, a: NodeIx, b: NodeIx, rate: Bandwidth, delay: Time) -> LinkIx {
         self.connect_asymmetric(a, b, rate, rate, delay)

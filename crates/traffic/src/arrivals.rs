@@ -1,10 +1,11 @@
 //! Arrival processes, and the load that sets their rate.
 
+use net::bisection::host_capacity;
 use net::random::RandomStream;
-use net::{Bandwidth, NodeKind, Tier, Time, Topology};
+use net::{Bandwidth, Tier, Time, Topology};
 
 use crate::samplers::LogNormal;
-use crate::spec::{Parameter, Spec, SpecError, parameter};
+use net::spec_text::{Param, Spec, SpecError};
 
 /// The capacity that a load of 1 fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +69,7 @@ pub struct ArrivalsInfo {
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [Param],
 }
 
 pub const ARRIVALS: &[ArrivalsInfo] = &[
@@ -76,24 +77,24 @@ pub const ARRIVALS: &[ArrivalsInfo] = &[
     ArrivalsInfo {
         name: "log-normal",
         title: "log-normal gaps with the mean of the load",
-        parameters: &[parameter("sigma", "2", "standard deviation of the logarithm of the gap, 0 to 10")],
+        parameters: &[Param::new("sigma", "2", "standard deviation of the logarithm of the gap, 0 to 10")],
     },
     ArrivalsInfo { name: "uniform", title: "equal gaps at the rate of the load", parameters: &[] },
     ArrivalsInfo {
         name: "all-at-once",
         title: "one flow per pair, flow i at i times the gap; no load",
-        parameters: &[parameter("gap", "0s", "time between two flows")],
+        parameters: &[Param::new("gap", "0s", "time between two flows")],
     },
     ArrivalsInfo {
         name: "on-off",
         title: "senders alternate between log-normal ON and OFF periods; no load",
         parameters: &[
-            parameter("on", "100ms", "mean length of an ON period"),
-            parameter("on_sigma", "1", "standard deviation of its logarithm"),
-            parameter("off", "100ms", "mean length of an OFF period"),
-            parameter("off_sigma", "1", "standard deviation of its logarithm"),
-            parameter("gap", "10ms", "mean time between flows while ON"),
-            parameter("gap_sigma", "1", "standard deviation of its logarithm"),
+            Param::new("on", "100ms", "mean length of an ON period"),
+            Param::new("on_sigma", "1", "standard deviation of its logarithm"),
+            Param::new("off", "100ms", "mean length of an OFF period"),
+            Param::new("off_sigma", "1", "standard deviation of its logarithm"),
+            Param::new("gap", "10ms", "mean time between flows while ON"),
+            Param::new("gap_sigma", "1", "standard deviation of its logarithm"),
         ],
     },
 ];
@@ -102,21 +103,16 @@ impl Arrivals {
     /// From text: `poisson`, `all-at-once:gap=1us`,
     /// `on-off:on=50ms,off=200ms,gap=5ms,gap_sigma=1.5`.
     pub fn parse(text: &str) -> Result<Arrivals, SpecError> {
-        let spec = Spec::parse("arrivals", text)?;
-        let Some(info) = ARRIVALS.iter().find(|info| info.name == spec.name) else {
-            let known: Vec<&str> = ARRIVALS.iter().map(|info| info.name).collect();
-            return Err(spec.unknown_name(&known));
-        };
-        spec.check_keys(info.parameters)?;
+        let (_, spec) = Spec::parse("arrivals", text)?.find(ARRIVALS, |info| (info.name, info.parameters))?;
         Ok(match spec.name {
             "poisson" => Arrivals::Poisson,
             "uniform" => Arrivals::Uniform,
-            "log-normal" => Arrivals::LogNormal { sigma: sigma(&spec, "sigma", 2.0)? },
-            "all-at-once" => Arrivals::AllAtOnce { gap: spec.get("gap")?.unwrap_or(Time::ZERO) },
+            "log-normal" => Arrivals::LogNormal { sigma: sigma(&spec, "sigma")? },
+            "all-at-once" => Arrivals::AllAtOnce { gap: spec.get("gap")? },
             _ => Arrivals::OnOff(OnOff {
-                on: log_normal_time(&spec, "on", "on_sigma", Time::from_ms(100))?,
-                off: log_normal_time(&spec, "off", "off_sigma", Time::from_ms(100))?,
-                gap: log_normal_time(&spec, "gap", "gap_sigma", Time::from_ms(10))?,
+                on: log_normal_time(&spec, "on", "on_sigma")?,
+                off: log_normal_time(&spec, "off", "off_sigma")?,
+                gap: log_normal_time(&spec, "gap", "gap_sigma")?,
             }),
         })
     }
@@ -202,7 +198,7 @@ impl LoadReference {
 
 impl Load {
     pub fn of_host_links(fraction: f64, topology: &Topology) -> Load {
-        Load { fraction, reference: LoadReference::HostLinks, capacity: host_links_capacity(topology) }
+        Load { fraction, reference: LoadReference::HostLinks, capacity: host_capacity(topology) }
     }
 
     /// A share of the bisection, which the caller knows.
@@ -220,14 +216,8 @@ impl Load {
     }
 }
 
-pub fn host_links_capacity(topology: &Topology) -> Bandwidth {
-    let sending = |node| topology.node(node).kind == NodeKind::Host;
-    let links = topology.links().iter();
-    links.filter(|link| sending(link.from)).map(|link| link.rate).sum()
-}
-
 /// Returns the sum of the rates of all links from switches of tier 1 upward; 0 without tiers.
-pub fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
+fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
     let tier = |node| topology.node(node).tier;
     let links = topology.links().iter();
     links.filter(|link| tier(link.from) == Tier(1) && tier(link.to) > Tier(1)).map(|link| link.rate).sum()
@@ -236,26 +226,20 @@ pub fn fabric_uplinks_capacity(topology: &Topology) -> Bandwidth {
 /// Beyond this the draws leave the range of floating point.
 const SIGMA_MAX: f64 = 10.0;
 
-fn sigma(spec: &Spec<'_>, key: &'static str, default: f64) -> Result<f64, SpecError> {
-    let value = spec.get(key)?.unwrap_or(default);
+fn sigma(spec: &Spec<'_>, key: &str) -> Result<f64, SpecError> {
+    let value = spec.get(key)?;
     if !(0.0..=SIGMA_MAX).contains(&value) {
-        return Err(spec.bad(key, format!("give a number from 0 to {SIGMA_MAX}")));
+        return Err(spec.wrong(key, format!("give a number from 0 to {SIGMA_MAX}")));
     }
     Ok(value)
 }
 
-fn log_normal_time(
-    spec: &Spec<'_>,
-    mean_key: &'static str,
-    sigma_key: &'static str,
-    default: Time,
-) -> Result<LogNormalTime, SpecError> {
-    let mean = spec.get(mean_key)?.unwrap_or(default);
+fn log_normal_time(spec: &Spec<'_>, mean_key: &str, sigma_key: &str) -> Result<LogNormalTime, SpecError> {
+    let mean = spec.get(mean_key)?;
     if mean == Time::ZERO {
-        return Err(spec.bad(mean_key, "give a time above 0"));
+        return Err(spec.wrong(mean_key, "give a time above 0"));
     }
-    let sigma = sigma(spec, sigma_key, 1.0)?;
-    Ok(LogNormalTime { mean, sigma })
+    Ok(LogNormalTime { mean, sigma: sigma(spec, sigma_key)? })
 }
 
 #[cfg(test)]

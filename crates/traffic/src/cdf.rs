@@ -1,53 +1,7 @@
 //! Reader of flow-size tables: `size_bytes cumulative_probability` lines and `# key: value`.
 
+use crate::import::ImportError;
 use crate::sizes::{CdfPoint, Interpolation, SizeDistribution, check_range};
-
-/// A flow-size table that cannot be used.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{file}:{line}: {problem}")]
-pub struct CdfError {
-    /// Name of the table, as given by the caller.
-    pub file: String,
-    /// Line, counted from 1; the last one where the table as a whole is wrong.
-    pub line: usize,
-    /// The violated rule and accepted values.
-    pub problem: CdfProblem,
-}
-
-/// The errors of a flow-size table.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum CdfProblem {
-    #[error("there are no points; write lines of `size_bytes cumulative_probability`")]
-    NoPoints,
-    #[error("expected `size_bytes cumulative_probability`, separated by a space; this line has {0} columns")]
-    Columns(usize),
-    #[error("`{0}` is not a number")]
-    NotANumber(String),
-    #[error("{column} is {value}; give a finite number")]
-    NotFinite { column: &'static str, value: f64 },
-    #[error("{column} is {value}; it cannot be negative")]
-    Negative { column: &'static str, value: f64 },
-    #[error("size {0} is above 2^53 bytes; check the unit")]
-    TooLarge(f64),
-    #[error("size {size} is below the {before} before it; sort the lines by size")]
-    SizeFalls { size: f64, before: f64 },
-    #[error("probability {probability} is below the {before} before it; cumulative probabilities never fall")]
-    ProbabilityFalls { probability: f64, before: f64 },
-    #[error(
-        "probability {0} is above 1: the table seems to be in percent (its last value is 100); divide the second column by 100"
-    )]
-    Percent(f64),
-    #[error("probability {0} is above 1")]
-    AboveOne(f64),
-    #[error("the last probability is {0}; the table must end at 1")]
-    EndsEarly(f64),
-    #[error("all flows have size 0; a flow needs at least 1 byte")]
-    AllZero,
-    #[error("interpolation `{0}` is unknown; write `# interpolation: linear` or `step`")]
-    Interpolation(String),
-    #[error("the interpolation is given twice, differently; keep one of the lines")]
-    InterpolationTwice,
-}
 
 /// How far the last probability may be from 1: files are written with 6 to 15 digits.
 const END_TOLERANCE: f64 = 1e-9;
@@ -57,15 +11,16 @@ const END_TOLERANCE: f64 = 1e-9;
 /// `#` starts a comment. The comment `# interpolation: linear|step` says how probability lies
 /// between two points; a table without it is read as linear, as most published programs do. A first
 /// probability above 0 sits exactly on the first size, and two lines of equal size are an atom.
-pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
-    let fail = |line: usize, problem| CdfError { file: name.to_owned(), line, problem };
+pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, ImportError> {
+    let fail = |line: u64, problem| ImportError::new(name, line, problem);
     let mut interpolation = None;
-    let mut points: Vec<(usize, CdfPoint)> = Vec::new();
+    let mut points: Vec<(u64, CdfPoint)> = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
         if let Some(value) = interpolation_key(content) {
             let value = value.map_err(|problem| fail(line, problem))?;
             if interpolation.is_some_and(|before| before != value) {
-                return Err(fail(line, CdfProblem::InterpolationTwice));
+                let problem = "the interpolation is given twice, differently; keep one of the lines";
+                return Err(fail(line, problem.to_owned()));
             }
             interpolation = Some(value);
         }
@@ -73,8 +28,9 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
             points.push((line, point));
         }
     }
-    let last_line = text.lines().count().max(1);
-    let (end_line, end) = *points.last().ok_or_else(|| fail(last_line, CdfProblem::NoPoints))?;
+    let last_line = text.lines().count().max(1) as u64;
+    let none = "there are no points; write lines of `size_bytes cumulative_probability`";
+    let (end_line, end) = *points.last().ok_or_else(|| fail(last_line, none.to_owned()))?;
     let in_percent = (end.probability - 100.0).abs() < 1e-6;
     // Only the end becomes 1: a heavy tail within the tolerance can hold most of the bytes.
     if let Some((_, last)) = points.last_mut()
@@ -88,19 +44,20 @@ pub fn parse_cdf(name: &str, text: &str) -> Result<SizeDistribution, CdfError> {
         before = *point;
     }
     if before.probability < 1.0 {
-        return Err(fail(end_line, CdfProblem::EndsEarly(before.probability)));
+        let end = before.probability;
+        return Err(fail(end_line, format!("the last probability is {end}; the table must end at 1")));
     }
     let points: Vec<CdfPoint> = points.into_iter().map(|(_, point)| point).collect();
     let interpolation = interpolation.unwrap_or(Interpolation::Linear);
     let sizes = SizeDistribution::of_points(name.to_owned(), interpolation, &points);
     if sizes.mean_bytes() <= 0.0 {
-        return Err(fail(end_line, CdfProblem::AllZero));
+        return Err(fail(end_line, "all flows have size 0; a flow needs at least 1 byte".to_owned()));
     }
     Ok(sizes)
 }
 
 /// The value of an interpolation key in this line, if it holds one.
-fn interpolation_key(content: &str) -> Option<Result<Interpolation, CdfProblem>> {
+fn interpolation_key(content: &str) -> Option<Result<Interpolation, String>> {
     let comment = content.trim_start().strip_prefix('#')?;
     let (key, value) = comment.split_once(':')?;
     if key.trim() != "interpolation" {
@@ -109,48 +66,51 @@ fn interpolation_key(content: &str) -> Option<Result<Interpolation, CdfProblem>>
     Some(match value.trim() {
         "linear" => Ok(Interpolation::Linear),
         "step" => Ok(Interpolation::Step),
-        other => Err(CdfProblem::Interpolation(other.to_owned())),
+        other => Err(format!("interpolation `{other}` is unknown; write `# interpolation: linear` or `step`")),
     })
 }
 
 /// The point in this line, if it is not blank or a comment.
-fn point(content: &str) -> Result<Option<CdfPoint>, CdfProblem> {
+fn point(content: &str) -> Result<Option<CdfPoint>, String> {
     let content = content.split('#').next().unwrap_or("");
     let columns: Vec<&str> = content.split_whitespace().collect();
     let (size, probability) = match columns[..] {
         [] => return Ok(None),
         [size, probability] => (size, probability),
-        _ => return Err(CdfProblem::Columns(columns.len())),
+        _ => {
+            let expected = "expected `size_bytes cumulative_probability`, separated by a space";
+            return Err(format!("{expected}; this line has {} columns", columns.len()));
+        }
     };
     Ok(Some(CdfPoint { size_bytes: number("size", size)?, probability: number("probability", probability)? }))
 }
 
-fn number(column: &'static str, text: &str) -> Result<f64, CdfProblem> {
-    let value: f64 = text.parse().map_err(|_| CdfProblem::NotANumber(text.to_owned()))?;
-    if !value.is_finite() {
-        return Err(CdfProblem::NotFinite { column, value });
+fn number(column: &str, text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Err(_) => Err(format!("`{text}` is not a number")),
+        Ok(value) if !value.is_finite() => Err(format!("{column} is {value}; give a finite number")),
+        Ok(value) if value < 0.0 => Err(format!("{column} is {value}; it cannot be negative")),
+        Ok(value) => Ok(value),
     }
-    if value < 0.0 {
-        return Err(CdfProblem::Negative { column, value });
-    }
-    Ok(value)
 }
 
 /// Compares a point with the one before it; one above 1 by no more than rounding becomes 1.
-fn check_point(before: CdfPoint, point: &mut CdfPoint, in_percent: bool) -> Result<(), CdfProblem> {
+fn check_point(before: CdfPoint, point: &mut CdfPoint, in_percent: bool) -> Result<(), String> {
     if point.probability > 1.0 && point.probability <= 1.0 + END_TOLERANCE {
         point.probability = 1.0;
     }
     let CdfPoint { size_bytes: size, probability } = *point;
-    check_range(size).map_err(|_| CdfProblem::TooLarge(size))?;
+    check_range(size).map_err(|_| format!("size {size} is above 2^53 bytes; check the unit"))?;
     if probability > 1.0 {
-        return Err(if in_percent { CdfProblem::Percent(probability) } else { CdfProblem::AboveOne(probability) });
+        let percent = ": the table seems to be in percent (its last value is 100); divide the second column by 100";
+        return Err(format!("probability {probability} is above 1{}", if in_percent { percent } else { "" }));
     }
     if size < before.size_bytes {
-        return Err(CdfProblem::SizeFalls { size, before: before.size_bytes });
+        return Err(format!("size {size} is below the {} before it; sort the lines by size", before.size_bytes));
     }
     if probability < before.probability {
-        return Err(CdfProblem::ProbabilityFalls { probability, before: before.probability });
+        let rule = "cumulative probabilities never fall";
+        return Err(format!("probability {probability} is below the {} before it; {rule}", before.probability));
     }
     Ok(())
 }

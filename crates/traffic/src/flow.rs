@@ -23,6 +23,13 @@ pub enum Start {
     },
 }
 
+impl Start {
+    /// The start time of a flow that does not wait for others.
+    pub fn time(self) -> Option<Time> {
+        if let Start::At(time) = self { Some(time) } else { None }
+    }
+}
+
 /// One transfer of `size` payload bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
@@ -53,13 +60,9 @@ impl FlowList {
     /// `Err` holds the position, as given, of a flow that would never start.
     pub(crate) fn sorted(flows: Vec<Flow>, description: String) -> Result<FlowList, BadTrigger> {
         triggers::check(&flows)?;
-        let fixed = |ix: &usize| matches!(flows[*ix].start, Start::At(_));
-        let time = |ix: &usize| match flows[*ix].start {
-            Start::At(time) => time,
-            Start::After { .. } | Start::AfterGroups { .. } => Time::ZERO,
-        };
+        let fixed = |ix: &usize| flows[*ix].start.time().is_some();
         let mut by_time: Vec<usize> = (0..flows.len()).filter(fixed).collect();
-        by_time.sort_by_key(time);
+        by_time.sort_by_key(|ix| flows[*ix].start.time());
         let mut by_time = by_time.into_iter();
         let order: Vec<usize> =
             (0..flows.len()).map(|place| if fixed(&place) { by_time.next().unwrap_or(place) } else { place }).collect();
@@ -83,11 +86,7 @@ impl FlowList {
 
     /// Returns the latest start that does not wait for another flow; zero without such a start.
     pub fn last_start(&self) -> Time {
-        let starts = self.flows.iter().filter_map(|flow| match flow.start {
-            Start::At(time) => Some(time),
-            Start::After { .. } | Start::AfterGroups { .. } => None,
-        });
-        starts.max().unwrap_or(Time::ZERO)
+        self.flows.iter().filter_map(|flow| flow.start.time()).max().unwrap_or(Time::ZERO)
     }
 
     /// Payload bits per second if all flows were spread over `span`, such as

@@ -26,46 +26,47 @@ pub struct TrafficSpec {
     pub until: Option<Time>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+/// What a user should know of a list of flows that was made.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// More is offered than the reference can carry, so queues grow as long as flows arrive.
-    LoadAtLeastOne {
-        fraction: f64,
-        reference: LoadReference,
-    },
-    LoadNotUsed {
-        arrivals: String,
-    },
+    #[error(
+        "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is{}",
+        .reference.name(),
+        percentage_hint(.fraction)
+    )]
+    LoadAtLeastOne { fraction: f64, reference: LoadReference },
+    #[error("the load is not used: arrivals `{arrivals}` set their own rate; leave it out, or use `poisson`")]
+    LoadNotUsed { arrivals: String },
     /// Fewer or more flows than asked for.
-    OtherCount {
-        asked: u32,
-        made: u32,
-        reason: &'static str,
-    },
+    #[error("{asked} flows were asked for and {made} made: {reason}")]
+    OtherCount { asked: u32, made: u32, reason: &'static str },
     /// A training trace runs on another number of ranks than it was taken on.
-    OtherRanks {
-        traced: u32,
-        used: u32,
-    },
+    #[error(
+        "the trace was taken on {traced} ranks and runs on {used}: data-parallel groups shrink or grow in proportion"
+    )]
+    OtherRanks { traced: u32, used: u32 },
     /// Collectives of a trace that send nothing: groups of one rank, or empty buffers.
-    NothingToSend {
-        count: u64,
-    },
+    #[error("{count} collectives of one rank or without bytes send nothing and were passed over")]
+    NothingToSend { count: u64 },
     /// The end of a training trace was left out, as limits asked for.
-    CollectivesLeftOut {
-        count: u64,
-        bytes: u128,
-    },
+    #[error("the last {count} collectives of the trace ({bytes} B on the network) were left out to keep to the limit")]
+    CollectivesLeftOut { count: u64, bytes: u128 },
     /// Entries of a traffic matrix that stay on one host were left out.
-    LocalDemands {
-        count: u32,
-        mbps: f64,
-    },
+    #[error(
+        "{count} entries of the matrix ({mbps:.3} Mbit/s on average) stay on one host and were left out; use two or more hosts at each node to keep them"
+    )]
+    LocalDemands { count: u32, mbps: f64 },
     /// Transfers of a trace that stay on one host were left out.
-    LocalTransfers {
-        count: u32,
-        bytes: u64,
-    },
+    #[error(
+        "{count} transfers ({bytes} B) within one host were left out; use a topology with two or more hosts in each rack to keep them"
+    )]
+    LocalTransfers { count: u32, bytes: u64 },
+}
+
+fn percentage_hint(fraction: &f64) -> &'static str {
+    // A percentage is at least 5 or so; an intended overload hardly is.
+    if *fraction >= 5.0 { " (loads are shares: 0.6 is 60 %)" } else { "" }
 }
 
 /// The reason why no flows can be generated.
@@ -342,46 +343,4 @@ fn describe(spec: &TrafficSpec, flow_count: usize, seed: u64) -> String {
         spec.pattern,
         spec.arrivals,
     )
-}
-
-impl std::fmt::Display for Warning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Warning::LoadAtLeastOne { fraction, reference } => {
-                write!(
-                    f,
-                    "load {fraction} is at least all the {} can carry: queues grow as long as flows arrive, so results depend on how long that is",
-                    reference.name()
-                )?;
-                // A percentage is at least 5 or so; an intended overload hardly is.
-                if *fraction >= 5.0 { write!(f, " (loads are shares: 0.6 is 60 %)") } else { Ok(()) }
-            }
-            Warning::LoadNotUsed { arrivals } => write!(
-                f,
-                "the load is not used: arrivals `{arrivals}` set their own rate; leave it out, or use `poisson`"
-            ),
-            Warning::OtherCount { asked, made, reason } => {
-                write!(f, "{asked} flows were asked for and {made} made: {reason}")
-            }
-            Warning::OtherRanks { traced, used } => write!(
-                f,
-                "the trace was taken on {traced} ranks and runs on {used}: data-parallel groups shrink or grow in proportion"
-            ),
-            Warning::NothingToSend { count } => {
-                write!(f, "{count} collectives of one rank or without bytes send nothing and were passed over")
-            }
-            Warning::CollectivesLeftOut { count, bytes } => write!(
-                f,
-                "the last {count} collectives of the trace ({bytes} B on the network) were left out to keep to the limit"
-            ),
-            Warning::LocalDemands { count, mbps } => write!(
-                f,
-                "{count} entries of the matrix ({mbps:.3} Mbit/s on average) stay on one host and were left out; use two or more hosts at each node to keep them"
-            ),
-            Warning::LocalTransfers { count, bytes } => write!(
-                f,
-                "{count} transfers ({bytes} B) within one host were left out; use a topology with two or more hosts in each rack to keep them"
-            ),
-        }
-    }
 }

@@ -37,14 +37,13 @@ pub mod patterns;
 pub mod requests;
 pub mod samplers;
 pub mod sizes;
-pub mod spec;
 #[cfg(test)]
 mod testing;
 pub mod triggers;
 pub mod workloads;
 
 pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNormalTime, OnOff};
-pub use cdf::{CdfError, CdfProblem, parse_cdf};
+pub use cdf::parse_cdf;
 pub use collectives::{
     COLLECTIVES, CollectiveError, CollectiveInfo, CollectiveKind, CollectiveSpec, Placement, RankOptions, TraceOrder,
     TrainingOptions, collectives,
@@ -52,16 +51,16 @@ pub use collectives::{
 pub use demands::{DemandError, DemandOptions};
 pub use flow::{Flow, FlowList, Start};
 pub use generate::{TrafficError, TrafficSpec, Warning, generate};
+pub use import::ImportError;
 pub use import::aicb::{TrainingTrace, read_training};
 pub use import::coflow::{CoflowOptions, read_coflows};
 pub use import::csv::{read_csv, write_csv};
 pub use import::htsim::{ConnectionMatrix, StartUnit, read_cm};
 pub use import::matrix::{TrafficMatrix, read_matrix};
-pub use import::{ImportError, ImportProblem};
+pub use net::spec_text::{Param as Parameter, SpecError};
 pub use patterns::{IncastTarget, PATTERNS, Pattern, PatternError, PatternInfo, PatternKind};
 pub use requests::{Pacing, RequestSpec, requests};
-pub use samplers::{LogNormal, Pareto};
+pub use samplers::LogNormal;
 pub use sizes::{Interpolation, SizeDistribution, SizeError};
-pub use spec::{Parameter, SpecError};
 pub use triggers::Triggers;
-pub use workloads::{NOT_SHIPPED, PARAMETRIC, WORKLOADS, Workload, WorkloadError, parse_workload};
+pub use workloads::{NOT_SHIPPED, PARAMETRIC, WORKLOADS, Workload, parse_workload};

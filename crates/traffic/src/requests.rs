@@ -46,10 +46,7 @@ pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> Flow
             flows.push(Flow { src: *client, dst: *dst, size_bytes, start: Start::At(at), group: number });
         }
     }
-    flows.sort_by_key(|flow| match flow.start {
-        Start::At(at) => at,
-        Start::After { .. } | Start::AfterGroups { .. } => Time::MAX,
-    });
+    flows.sort_by_key(|flow| flow.start.time());
     FlowList { flows, description }
 }
 
@@ -105,11 +102,7 @@ mod tests {
 
     fn starts(list: &FlowList, client: u32) -> Vec<f64> {
         let own = list.flows.iter().filter(|flow| flow.src.0 == client);
-        own.filter_map(|flow| match flow.start {
-            Start::At(at) => Some(at.as_s_f64()),
-            _ => None,
-        })
-        .collect()
+        own.filter_map(|flow| Some(flow.start.time()?.as_s_f64())).collect()
     }
 
     #[test]

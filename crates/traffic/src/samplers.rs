@@ -1,4 +1,4 @@
-//! Log-normal and Pareto draws on the project's streams and `libm`, bit-equal everywhere.
+//! Log-normal draws on the project's streams and `libm`, bit-equal everywhere.
 
 use net::random::RandomStream;
 
@@ -6,13 +6,6 @@ use net::random::RandomStream;
 pub struct LogNormal {
     mu: f64,
     sigma: f64,
-}
-
-/// A Pareto distribution: P(X > x) = (scale / x)^shape for x >= scale.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pareto {
-    scale: f64,
-    shape: f64,
 }
 
 impl LogNormal {
@@ -32,29 +25,9 @@ impl LogNormal {
     }
 }
 
-impl Pareto {
-    /// With this minimum and tail index, both above 0; `None` for other values.
-    pub fn new(scale: f64, shape: f64) -> Option<Pareto> {
-        let fine = scale.is_finite() && scale > 0.0 && shape.is_finite() && shape > 0.0;
-        fine.then_some(Pareto { scale, shape })
-    }
-    /// The mean, infinite for a tail index up to 1.
-    pub fn mean(&self) -> f64 {
-        if self.shape <= 1.0 {
-            return f64::INFINITY;
-        }
-        self.scale * self.shape / (self.shape - 1.0)
-    }
-    /// A value, in the unit of the scale. Uses one draw of the stream.
-    pub fn sample(&self, stream: &mut RandomStream) -> f64 {
-        // 1 - unit() is above 0, so the power is finite.
-        self.scale * libm::pow(1.0 - stream.next_f64(), -1.0 / self.shape)
-    }
-}
-
 /// Normal with mean 0 and variance 1 (Box-Muller, the cosine half only: two draws each, so that the
 /// number of draws never depends on their values).
-pub fn standard_normal(stream: &mut RandomStream) -> f64 {
+fn standard_normal(stream: &mut RandomStream) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
     radius * libm::cos(std::f64::consts::TAU * stream.next_f64())
 }
@@ -96,20 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn log_normal_and_pareto_agree_with_rand_distr() {
+    fn log_normal_draws_agree_with_rand_distr() {
         let log_normal = LogNormal::with_mean(10.0, 1.2).unwrap();
-        let reference_log_normal = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
-        let pareto = Pareto::new(2.0, 2.5).unwrap();
-        let other = rand_distr::Pareto::new(2.0, 2.5).unwrap();
+        let reference = rand_distr::LogNormal::new(10f64.ln() - 0.72, 1.2).unwrap();
         let mut stream = RandomStream::new(6, "mine");
         let mut rng = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
-        for (mine, reference) in [
-            (draw(|| log_normal.sample(&mut stream)), draw(|| reference_log_normal.sample(&mut rng))),
-            (draw(|| pareto.sample(&mut stream)), draw(|| other.sample(&mut rng))),
-        ] {
-            let rank = |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;
-            assert!(distance(&mine, rank) < limit() * 1.5);
-        }
+        let (mine, reference) = (draw(|| log_normal.sample(&mut stream)), draw(|| reference.sample(&mut rng)));
+        let rank = |x: f64| reference.partition_point(|value| *value <= x) as f64 / COUNT as f64;
+        assert!(distance(&mine, rank) < limit() * 1.5);
     }
 
     #[test]
@@ -119,10 +86,6 @@ mod tests {
         assert!((log_normal.mean() - 250.0).abs() < 1e-9);
         let mean = draw(|| log_normal.sample(&mut stream)).iter().sum::<f64>() / COUNT as f64;
         assert!((mean / 250.0 - 1.0).abs() < 0.02, "{mean}");
-        let pareto = Pareto::new(3.0, 3.0).unwrap();
-        let mean = draw(|| pareto.sample(&mut stream)).iter().sum::<f64>() / COUNT as f64;
-        assert!((mean / pareto.mean() - 1.0).abs() < 0.02, "{mean}");
-        assert_eq!(Pareto::new(1.0, 0.9).unwrap().mean(), f64::INFINITY);
     }
 
     #[test]
@@ -130,7 +93,6 @@ mod tests {
         assert!(LogNormal::with_mean(0.0, 1.0).is_none());
         assert!(LogNormal::with_mean(1.0, -1.0).is_none());
         assert!(LogNormal::with_mean(f64::NAN, 1.0).is_none());
-        assert!(Pareto::new(1.0, 0.0).is_none());
         let constant = LogNormal::with_mean(4.0, 0.0).unwrap();
         assert!((constant.sample(&mut RandomStream::new(1, "c")) - 4.0).abs() < 1e-12);
     }

@@ -59,22 +59,15 @@ const SIZE_MAX_BYTES: f64 = 9_007_199_254_740_992.0;
 
 impl SizeDistribution {
     pub fn fixed(size_bytes: u64) -> Result<SizeDistribution, SizeError> {
-        check_size(size_bytes)?;
-        Ok(SizeDistribution {
-            name: format!("fixed:size={}", net::Bytes::new(size_bytes)),
-            segments: vec![Segment::atom(0.0, 1.0, size_bytes as f64)],
-            smallest_bytes: size_bytes,
-            largest_bytes: size_bytes,
-        })
+        check_sizes(size_bytes, size_bytes)?;
+        let point = CdfPoint { size_bytes: size_bytes as f64, probability: 1.0 };
+        let name = format!("fixed:size={}", net::Bytes::new(size_bytes));
+        Ok(SizeDistribution::of_points(name, Interpolation::Step, &[point]))
     }
 
     /// Every whole number of bytes from `min` to `max`, both included, equally likely.
     pub fn uniform(min_bytes: u64, max_bytes: u64) -> Result<SizeDistribution, SizeError> {
-        check_size(min_bytes)?;
-        check_size(max_bytes)?;
-        if min_bytes > max_bytes {
-            return Err(SizeError::Reversed { min: min_bytes, max: max_bytes });
-        }
+        check_sizes(min_bytes, max_bytes)?;
         // Half a byte more on both sides, so that after rounding every size has the same share.
         let segment = Segment {
             from_probability: 0.0,
@@ -93,11 +86,7 @@ impl SizeDistribution {
 
     /// Two sizes, the second with probability `large_share` (0 to 1).
     pub fn bimodal(small_bytes: u64, large_bytes: u64, large_share: f64) -> Result<SizeDistribution, SizeError> {
-        check_size(small_bytes)?;
-        check_size(large_bytes)?;
-        if small_bytes > large_bytes {
-            return Err(SizeError::Reversed { min: small_bytes, max: large_bytes });
-        }
+        check_sizes(small_bytes, large_bytes)?;
         if !(0.0..=1.0).contains(&large_share) {
             return Err(SizeError::Share(large_share));
         }
@@ -178,11 +167,6 @@ impl SizeDistribution {
         self.quantile(stream.next_f64())
     }
 
-    /// Returns the smallest drawn size in bytes.
-    pub fn smallest_bytes(&self) -> u64 {
-        self.smallest_bytes
-    }
-
     /// Returns the largest drawn size in bytes.
     pub fn largest_bytes(&self) -> u64 {
         self.largest_bytes
@@ -235,11 +219,12 @@ impl Segment {
     }
 }
 
-fn check_size(size_bytes: u64) -> Result<(), SizeError> {
-    if size_bytes == 0 {
+fn check_sizes(min: u64, max: u64) -> Result<(), SizeError> {
+    if min == 0 || max == 0 {
         return Err(SizeError::Zero);
     }
-    check_range(size_bytes as f64)
+    check_range(min.max(max) as f64)?;
+    if min > max { Err(SizeError::Reversed { min, max }) } else { Ok(()) }
 }
 
 /// Refuses sizes that floating point does not hold exactly.

@@ -194,7 +194,7 @@ pub(crate) fn check(flows: &[Flow]) -> Result<(), BadTrigger> {
         }
     }
     let mut triggers = Triggers::new(flows);
-    let mut has_begun: Vec<bool> = flows.iter().map(|flow| matches!(flow.start, Start::At(_))).collect();
+    let mut has_begun: Vec<bool> = flows.iter().map(|flow| flow.start.time().is_some()).collect();
     let mut under_way: Vec<u32> = (0u32..).zip(&has_begun).filter(|(_, begun)| **begun).map(|(id, _)| id).collect();
     while let Some(id) = under_way.pop() {
         triggers.ended(id, |released| {

@@ -2,9 +2,9 @@
 
 use net::Bytes;
 
-use crate::cdf::{CdfError, parse_cdf};
+use crate::cdf::parse_cdf;
 use crate::sizes::{SizeDistribution, SizeError};
-use crate::spec::{Parameter, Spec, SpecError, parameter};
+use net::spec_text::{Param, Spec, SpecError};
 
 /// A published flow-size distribution built into the program.
 #[derive(Clone, Copy, Debug)]
@@ -67,50 +67,30 @@ pub const NOT_SHIPPED: &[&str] = &[
     "google-rpc2008-conweave",
 ];
 
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum WorkloadError {
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    #[error("workload `{text}`: {cause}")]
-    Size { text: String, cause: SizeError },
-    #[error(transparent)]
-    Cdf(#[from] CdfError),
-    #[error("cannot read the flow-size table {path}: {reason}")]
-    Unreadable {
-        path: String,
-        /// The error of the operating system.
-        reason: String,
-    },
-    #[error(
-        "workload `{0}` is not built in, as its table has no licence to copy it; get the table and give `file:path=TABLE.cdf`"
-    )]
-    NotShipped(String),
-}
-
 /// Parameterised distributions, for the reference: name, what it is, parameters.
-pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
-    ("fixed", "every flow has the same size", &[parameter("size", "required", "size of every flow, such as 1MB")]),
+pub const PARAMETRIC: &[(&str, &str, &[Param])] = &[
+    ("fixed", "every flow has the same size", &[Param::new("size", "required", "size of every flow, such as 1MB")]),
     (
         "uniform",
         "every size in a range is equally likely",
         &[
-            parameter("min", "required", "smallest size, such as 1KB"),
-            parameter("max", "required", "largest size, such as 10KB"),
+            Param::new("min", "required", "smallest size, such as 1KB"),
+            Param::new("max", "required", "largest size, such as 10KB"),
         ],
     ),
     (
         "bimodal",
         "two sizes",
         &[
-            parameter("small", "required", "the smaller size, such as 10KB"),
-            parameter("large", "required", "the larger size, such as 1MB"),
-            parameter("large_share", "required", "share of flows that have the larger size, 0 to 1"),
+            Param::new("small", "required", "the smaller size, such as 10KB"),
+            Param::new("large", "required", "the larger size, such as 1MB"),
+            Param::new("large_share", "required", "share of flows that have the larger size, 0 to 1"),
         ],
     ),
     (
         "file",
         "a table of `size_bytes cumulative_probability` lines",
-        &[parameter("path", "required", "the file; everything after `path=` belongs to it")],
+        &[Param::new("path", "required", "the file; everything after `path=` belongs to it")],
     ),
 ];
 
@@ -123,43 +103,40 @@ pub const PARAMETRIC: &[(&str, &str, &[Parameter])] = &[
 pub fn parse_workload(
     text: &str,
     read: &mut dyn FnMut(&str) -> Result<String, String>,
-) -> Result<SizeDistribution, WorkloadError> {
+) -> Result<SizeDistribution, SpecError> {
     if let Some(path) = text.strip_prefix("file:path=") {
-        let table = read(path).map_err(|reason| WorkloadError::Unreadable { path: path.to_owned(), reason })?;
-        return Ok(parse_cdf(path, &table)?);
+        let unreadable = |reason| SpecError(format!("cannot read the flow-size table {path}: {reason}"));
+        return parse_cdf(path, &read(path).map_err(unreadable)?).map_err(|error| SpecError(error.to_string()));
     }
     let spec = Spec::parse("workload", text)?;
     if let Some(workload) = WORKLOADS.iter().find(|workload| workload.name == spec.name) {
-        spec.check_keys(&[])?;
+        spec.with(&[])?;
         return Ok(workload.distribution());
     }
     if NOT_SHIPPED.contains(&spec.name) {
-        return Err(WorkloadError::NotShipped(spec.name.to_owned()));
+        let why = "as its table has no licence to copy it; get the table and give `file:path=TABLE.cdf`";
+        return Err(SpecError(format!("workload `{}` is not built in, {why}", spec.name)));
     }
     let Some((_, _, parameters)) = PARAMETRIC.iter().find(|(name, _, _)| *name == spec.name) else {
-        let known: Vec<&str> =
-            WORKLOADS.iter().map(|workload| workload.name).chain(PARAMETRIC.iter().map(|(name, _, _)| *name)).collect();
-        return Err(spec.unknown_name(&known).into());
+        let known = WORKLOADS.iter().map(|workload| workload.name).chain(PARAMETRIC.iter().map(|(name, _, _)| *name));
+        return Err(spec.unknown_name(known));
     };
-    spec.check_keys(parameters)?;
-    parametric(&spec)?.map_err(|cause| WorkloadError::Size { text: text.to_owned(), cause })
+    parametric(&spec.with(parameters)?)?.map_err(|cause| SpecError(format!("workload `{text}`: {cause}")))
 }
 
 fn parametric(spec: &Spec<'_>) -> Result<Result<SizeDistribution, SizeError>, SpecError> {
-    let size = |key| spec.require::<Bytes>(key).map(Bytes::as_u64);
+    let size = |key| spec.get::<Bytes>(key).map(Bytes::as_u64);
     Ok(match spec.name {
         "fixed" => SizeDistribution::fixed(size("size")?),
         "uniform" => SizeDistribution::uniform(size("min")?, size("max")?),
         "bimodal" => {
-            let share = spec.require("large_share")?;
+            let share = spec.get("large_share")?;
             SizeDistribution::bimodal(size("small")?, size("large")?, share)
         }
         // `file:` with its path was handled before; this one has none.
         _ => {
-            return Err(spec
-                .require::<String>("path")
-                .err()
-                .unwrap_or_else(|| spec.bad("path", "write it directly after the colon: `file:path=TABLE.cdf`")));
+            spec.get::<String>("path")?;
+            return Err(spec.wrong("path", "write it directly after the colon: `file:path=TABLE.cdf`"));
         }
     })
 }
@@ -178,7 +155,7 @@ impl Workload {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<SizeDistribution, WorkloadError> {
+    fn parse(text: &str) -> Result<SizeDistribution, SpecError> {
         parse_workload(text, &mut |path| match path {
             "a,b=c.cdf" => Ok("0 0\n10 1\n".to_owned()),
             _ => Err("no such file".to_owned()),

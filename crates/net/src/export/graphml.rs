@@ -1,6 +1,6 @@
 //! GraphML with attribute names of the Topology Zoo; see [`crate::import::graphml`].
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use crate::topology::{NodeKind, Topology};
 
@@ -25,7 +25,7 @@ pub fn graphml(topology: &Topology) -> String {
          <graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">\n",
     );
     for [id, name, kind, owner] in KEYS {
-        line(&mut text, format_args!("  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>"));
+        let _ = writeln!(text, "  <key id=\"{id}\" for=\"{owner}\" attr.name=\"{name}\" attr.type=\"{kind}\"/>");
     }
     text.push_str("  <graph edgedefault=\"undirected\">\n");
     for (i, node) in topology.nodes().iter().enumerate() {
@@ -33,26 +33,23 @@ pub fn graphml(topology: &Topology) -> String {
             NodeKind::Host => "host",
             NodeKind::Switch => "switch",
         };
-        let mut data = data("label", escape(&node.name)) + &data("kind", kind);
-        data += &self::data("tier", node.tier.0);
-        data += &node.pod.map_or(String::new(), |pod| self::data("pod", pod));
-        data += &node.rack.map_or(String::new(), |rack| self::data("rack", rack));
-        data += &self::data("forwards", u8::from(node.forwards));
-        line(&mut text, format_args!("    <node id=\"{i}\">{data}</node>"));
+        let data = data("label", escape(&node.name))
+            + &data("kind", kind)
+            + &data("tier", node.tier.0)
+            + &node.pod.map_or(String::new(), |pod| data("pod", pod))
+            + &node.rack.map_or(String::new(), |rack| data("rack", rack))
+            + &data("forwards", u8::from(node.forwards));
+        let _ = writeln!(text, "    <node id=\"{i}\">{data}</node>");
     }
     for pair in topology.links().chunks(2) {
         let (from, to) = (pair[0].from.0, pair[0].to.0);
         let data = data("speed", pair[0].rate.as_bps())
             + &data("reverse", pair[1].rate.as_bps())
             + &data("delay", pair[0].delay.as_s_f64());
-        line(&mut text, format_args!("    <edge source=\"{from}\" target=\"{to}\">{data}</edge>"));
+        let _ = writeln!(text, "    <edge source=\"{from}\" target=\"{to}\">{data}</edge>");
     }
     text.push_str("  </graph>\n</graphml>\n");
     text
-}
-
-fn line(text: &mut String, content: std::fmt::Arguments) {
-    writeln!(text, "{content}").expect("writing to a string never fails");
 }
 
 fn data(key: &str, value: impl std::fmt::Display) -> String {

@@ -1,6 +1,6 @@
 //! A Mininet script: the topology as a Python class for `mn --custom`.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use crate::topology::{NodeKind, Topology};
 
@@ -21,7 +21,7 @@ pub fn mininet(topology: &Topology) -> String {
             NodeKind::Host => ("addHost", ""),
         };
         let name = one_line(&node.name);
-        line(&mut body, format_args!("self.{call}({short:?})  # {name}{note}"));
+        let _ = writeln!(body, "        self.{call}({short:?})  # {name}{note}");
     }
     let mut next_port = vec![0u32; topology.nodes().len()];
     for pair in topology.links().chunks(2) {
@@ -32,16 +32,10 @@ pub fn mininet(topology: &Topology) -> String {
         };
         let (port1, port2) = (port(link.from.ix()), port(link.to.ix()));
         let (a, b) = (&names[link.from.ix()], &names[link.to.ix()]);
-        let mbps = |rate: crate::Bandwidth| rate.as_bps_f64() / 1e6;
-        let delay_us = link.delay.as_us_f64();
-        line(
-            &mut body,
-            format_args!(
-                "link({a:?}, {b:?}, {port1}, {port2}, bw1={}, bw2={}, delay=\"{delay_us}us\")",
-                mbps(pair[0].rate),
-                mbps(pair[1].rate),
-            ),
-        );
+        let [bw1, bw2] = [&pair[0], &pair[1]].map(|link| link.rate.as_bps_f64() / 1e6);
+        let delay = link.delay.as_us_f64();
+        let link = format!("link({a:?}, {b:?}, {port1}, {port2}, bw1={bw1}, bw2={bw2}, delay=\"{delay}us\")");
+        let _ = writeln!(body, "        {link}");
     }
     let title = one_line(topology.name()).replace(['"', '\\'], "'");
     format!(
@@ -54,10 +48,6 @@ pub fn mininet(topology: &Topology) -> String {
          \x20               params2={{\"bw\": bw2, \"delay\": delay}},\n            )\n\n\
          {body}\n\ntopos = {{\"anabranch\": AnabranchTopo}}\n"
     )
-}
-
-fn line(body: &mut String, content: std::fmt::Arguments) {
-    writeln!(body, "        {content}").expect("writing to a string never fails");
 }
 
 fn short_names(topology: &Topology) -> Vec<String> {

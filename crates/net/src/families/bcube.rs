@@ -1,29 +1,21 @@
 //! BCube(n, k): servers with k+1 ports that forward for each other over small switches.
 
-use super::{Size, above_zero, at_least, factorial, half_of, power, product};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
+use super::{Size, add_servers, at_least, factorial, half_of, power, product};
+use crate::topology::{TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "bcube";
-
-/// Parameters of a BCube. The default is BCube(4, 1): 16 servers, 8 switches.
-///
-/// A server's number, written in base n, is its address; switch `i` of level `l` links the n
-/// servers whose addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BCube {
-    /// Ports per switch, at least 2.
-    pub n: u32,
-    pub k: u32,
-    pub rate: Bandwidth,
-    pub delay: Time,
-}
-
-impl Default for BCube {
-    fn default() -> BCube {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a BCube. The default is BCube(4, 1): 16 servers, 8 switches.
+    ///
+    /// A server's number, written in base n, is its address; switch `i` of level `l` links the n
+    /// servers whose addresses without digit `l` read `i`. A switch of level `l` has tier `l + 1`.
+    BCube: "bcube",
+    title: "BCube: servers with several ports forward over small switches",
+    source: "Guo et al.: BCube: A High Performance, Server-centric Network Architecture, SIGCOMM 2009",
+    n: u32 = ("4", "ports per switch; at least 2"),
+    k: u32 = ("1", "highest level; servers have k+1 ports"),
+    rate: Bandwidth = ("10Gbps", "rate of every link"),
+    delay: Time = ("1us", "propagation delay of every link"),
 }
 
 impl BCube {
@@ -57,25 +49,14 @@ impl BCube {
         half_of(self.size().hosts, self.rate)
     }
 
-    /// Builds servers, then switches level by level; a server's port `l` leads to level `l`.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
         at_least(NAME, "n", self.n, 2)?;
-        above_zero(NAME, "rate", self.rate)?;
-        let size = self.size();
-        size.check(NAME)?;
-        let mut b = TopologyBuilder::new(format!("{NAME}:n={},k={}", self.n, self.k));
-        let servers: Vec<NodeIx> = (0..size.hosts as u32)
-            .map(|i| {
-                b.add(Node {
-                    name: format!("h{i}"),
-                    kind: NodeKind::Host,
-                    tier: Tier(0),
-                    forwards: true,
-                    pod: None,
-                    rack: Some(i / self.n),
-                })
-            })
-            .collect();
+        self.size().check(NAME)
+    }
+
+    /// Adds servers, then switches level by level; a server's port `l` leads to level `l`.
+    fn add_to(&self, b: &mut TopologyBuilder) {
+        let servers = add_servers(b, self.size().hosts, self.n);
         for level in 0..=self.k {
             let below = self.n.pow(level);
             for i in 0..self.n.pow(self.k) {
@@ -88,25 +69,7 @@ impl BCube {
                 }
             }
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "BCube: servers with several ports forward over small switches",
-    source: "Guo et al.: BCube: A High Performance, Server-centric Network Architecture, SIGCOMM 2009",
-    params: &[
-        Param::new("n", "4", "ports", "ports per switch; at least 2"),
-        Param::new("k", "1", "level", "highest level; servers have k+1 ports"),
-        Param::RATE,
-        Param::DELAY,
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<BCube, SpecError> {
-    Ok(BCube { n: values.count("n")?, k: values.count("k")?, rate: values.rate("rate")?, delay: values.time("delay")? })
 }
 
 #[cfg(test)]

@@ -1,27 +1,19 @@
 //! CamCube(k): a 3D torus of k x k x k servers, linked directly and forwarding for each other.
 
-use super::{Size, above_zero, at_least, factorial, power, product};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
+use super::{Size, add_servers, at_least, factorial, power, product};
+use crate::topology::{TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "camcube";
-
-/// Parameters of a CamCube. The default is the 4x4x4 torus of 64 servers.
-///
-/// Server `h(x + k*y + k*k*z)` is at x, y, z and links to two neighbours per dimension.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CamCube {
-    /// Servers along each side, at least 3.
-    pub k: u32,
-    pub rate: Bandwidth,
-    pub delay: Time,
-}
-
-impl Default for CamCube {
-    fn default() -> CamCube {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a CamCube. The default is the 4x4x4 torus of 64 servers.
+    ///
+    /// Server `h(x + k*y + k*k*z)` is at x, y, z and links to two neighbours per dimension.
+    CamCube: "camcube",
+    title: "CamCube: a 3D torus of servers that forward",
+    source: "Abu-Libdeh et al.: Symbiotic Routing in Future Data Centers, SIGCOMM 2010",
+    k: u32 = ("4", "servers along each side; at least 3"),
+    rate: Bandwidth = ("10Gbps", "rate of every link"),
+    delay: Time = ("1us", "propagation delay of every link"),
 }
 
 impl CamCube {
@@ -68,27 +60,15 @@ impl CamCube {
         Bandwidth::from_bps(bps)
     }
 
-    /// Builds the topology. A server's cables to +x, +y and +z are added in this order.
-    ///
-    /// # Errors
-    /// k below 3 (both directions would be the same cable), a zero rate, or too many nodes.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
+        // With a side of 2, both directions would be the same cable.
         at_least(NAME, "k", self.k, 3)?;
-        above_zero(NAME, "rate", self.rate)?;
-        self.size().check(NAME)?;
-        let mut b = TopologyBuilder::new(format!("{NAME}:k={}", self.k));
-        let servers: Vec<NodeIx> = (0..self.k.pow(3))
-            .map(|i| {
-                b.add(Node {
-                    name: format!("h{i}"),
-                    kind: NodeKind::Host,
-                    tier: Tier(0),
-                    forwards: true,
-                    pod: None,
-                    rack: Some(i),
-                })
-            })
-            .collect();
+        self.size().check(NAME)
+    }
+
+    /// Adds the servers. The cables of each to +x, +y and +z are added in this order.
+    fn add_to(&self, b: &mut TopologyBuilder) {
+        let servers = add_servers(b, self.size().hosts, 1);
         for i in 0..self.k.pow(3) {
             for stride in [1, self.k, self.k * self.k] {
                 let at = i / stride % self.k;
@@ -97,20 +77,7 @@ impl CamCube {
                 b.connect(from, to, self.rate, self.delay);
             }
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "CamCube: a 3D torus of servers that forward",
-    source: "Abu-Libdeh et al.: Symbiotic Routing in Future Data Centers, SIGCOMM 2010",
-    params: &[Param::new("k", "4", "servers", "servers along each side; at least 3"), Param::RATE, Param::DELAY],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<CamCube, SpecError> {
-    Ok(CamCube { k: values.count("k")?, rate: values.rate("rate")?, delay: values.time("delay")? })
 }
 
 #[cfg(test)]

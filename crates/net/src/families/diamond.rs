@@ -1,11 +1,10 @@
 //! Diamond: one sender, one receiver, two paths: the smallest network with a choice.
 
-use super::above_zero;
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{Topology, TopologyBuilder, TopologyError};
+use super::Parameter;
+use crate::did_you_mean;
+use crate::spec_text::Value;
+use crate::topology::{TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
-
-const NAME: &str = "diamond";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiamondForm {
@@ -15,19 +14,33 @@ pub enum DiamondForm {
     Migration,
 }
 
-/// Parameters of a diamond. Delays are not published; 1 us is assumed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Diamond {
-    pub form: DiamondForm,
-    /// Rate of every link; `None` for the published one.
-    pub rate: Option<Bandwidth>,
-    pub delay: Time,
+impl DiamondForm {
+    const ALL: [(&str, DiamondForm); 2] = [("two-paths", DiamondForm::TwoPaths), ("migration", DiamondForm::Migration)];
 }
 
-impl Default for Diamond {
-    fn default() -> Diamond {
-        FAMILY.defaults(from_values)
+impl Value for DiamondForm {
+    fn read(text: &str) -> Result<DiamondForm, String> {
+        let found = DiamondForm::ALL.into_iter().find(|(name, _)| *name == text);
+        let unknown = || did_you_mean::suggestion(text, DiamondForm::ALL.map(|(name, _)| name));
+        found.map(|(_, form)| form).ok_or_else(unknown)
     }
+}
+
+impl Parameter for DiamondForm {
+    fn named(&self) -> Option<String> {
+        DiamondForm::ALL.into_iter().find(|(_, form)| form == self).map(|(name, _)| name.to_owned())
+    }
+}
+
+family! {
+    /// Parameters of a diamond. Delays are not published; 1 us is assumed.
+    Diamond: "diamond",
+    title: "Diamond: two hosts, two paths",
+    source: "founding document 002: the two-path example (figure 2) and the migration testbed",
+    form: DiamondForm = ("two-paths", "`two-paths` or `migration`"),
+    /// Rate of every link; `None` for the published one.
+    rate: Option<Bandwidth> = ("100Mbps, or 1Mbps for migration", "rate of every link"),
+    delay: Time = ("1us", "propagation delay of every link"),
 }
 
 impl Diamond {
@@ -42,14 +55,16 @@ impl Diamond {
         self.rate()
     }
 
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
+        Ok(())
+    }
+
+    fn add_to(&self, b: &mut TopologyBuilder) {
         let rate = self.rate();
-        above_zero(NAME, "rate", rate)?;
-        let (name, middle, last) = match self.form {
-            DiamondForm::TwoPaths => ("two-paths", [1, 2], 3),
-            DiamondForm::Migration => ("migration", [2, 3], 1),
+        let (middle, last) = match self.form {
+            DiamondForm::TwoPaths => ([1, 2], 3),
+            DiamondForm::Migration => ([2, 3], 1),
         };
-        let mut b = TopologyBuilder::new(format!("{NAME}:form={name}"));
         let (h1, h2) = (b.host("h1", 0, None), b.host("h2", 1, None));
         let switches: [_; 4] = std::array::from_fn(|i| {
             let tier = if middle.contains(&i) { 2 } else { 1 };
@@ -61,29 +76,7 @@ impl Diamond {
             b.connect(switches[0], switches[i], rate, self.delay);
             b.connect(switches[i], switches[last], rate, self.delay);
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "Diamond: two hosts, two paths",
-    source: "founding document 002: the two-path example (figure 2) and the migration testbed",
-    params: &[
-        Param::new("form", "two-paths", "name", "`two-paths` or `migration`"),
-        Param::new("rate", "100Mbps, or 1Mbps for migration", "bandwidth", "rate of every link"),
-        Param::DELAY,
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<Diamond, SpecError> {
-    let forms = [DiamondForm::TwoPaths, DiamondForm::Migration];
-    Ok(Diamond {
-        form: forms[values.choice("form", &["two-paths", "migration"])?],
-        rate: values.optional_rate("rate")?,
-        delay: values.time("delay")?,
-    })
 }
 
 #[cfg(test)]

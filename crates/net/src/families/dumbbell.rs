@@ -1,26 +1,19 @@
 //! Dumbbell: n senders and n receivers on either side of one bottleneck link.
 
-use super::{Size, above_zero, at_least, product};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{Topology, TopologyBuilder, TopologyError};
+use super::{Size, at_least, product};
+use crate::topology::{TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "dumbbell";
-
-/// Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender i's partner.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Dumbbell {
-    pub n: u32,
-    pub host_rate: Bandwidth,
-    pub bottleneck_rate: Bandwidth,
-    pub host_delay: Time,
-    pub bottleneck_delay: Time,
-}
-
-impl Default for Dumbbell {
-    fn default() -> Dumbbell {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Senders are hosts 0 .. n, receivers n .. 2n; receiver n+i is sender i's partner.
+    Dumbbell: "dumbbell",
+    title: "Dumbbell: senders and receivers around one bottleneck",
+    source: "generic; the usual single-bottleneck test of transports",
+    n: u32 = ("2", "senders, and as many receivers"),
+    host_rate: Bandwidth = ("10Gbps", "rate of host links"),
+    bottleneck_rate: Bandwidth = ("10Gbps", "rate of the link in the middle"),
+    host_delay: Time = ("1us", "propagation delay of host links"),
+    bottleneck_delay: Time = ("1us", "propagation delay of the link in the middle"),
 }
 
 impl Dumbbell {
@@ -35,48 +28,19 @@ impl Dumbbell {
         self.bottleneck_rate.min(Bandwidth::from_bps(hosts))
     }
 
-    /// Builds switches `left` and `right`, hosts `h0` and up; port 0 is the bottleneck.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
         at_least(NAME, "n", self.n, 1)?;
-        above_zero(NAME, "host_rate", self.host_rate)?;
-        above_zero(NAME, "bottleneck_rate", self.bottleneck_rate)?;
-        self.size().check(NAME)?;
-        let mut b = TopologyBuilder::new(format!("{NAME}:n={}", self.n));
+        self.size().check(NAME)
+    }
+
+    /// Adds switches `left` and `right`, hosts `h0` and up; port 0 is the bottleneck.
+    fn add_to(&self, b: &mut TopologyBuilder) {
         let sides = [b.switch("left", 1, None), b.switch("right", 1, None)];
         b.connect(sides[0], sides[1], self.bottleneck_rate, self.bottleneck_delay);
-        for (rack, side) in sides.into_iter().enumerate() {
-            for i in 0..self.n {
-                let number = rack as u32 * self.n + i;
-                let host = b.host(format!("h{number}"), rack as u32, None);
-                b.connect(host, side, self.host_rate, self.host_delay);
-            }
+        for (rack, side) in (0..).zip(sides) {
+            b.rack(side, rack, None, self.n, (self.host_rate, self.host_delay));
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "Dumbbell: senders and receivers around one bottleneck",
-    source: "generic; the usual single-bottleneck test of transports",
-    params: &[
-        Param::new("n", "2", "hosts", "senders, and as many receivers"),
-        Param::HOST_RATE,
-        Param::new("bottleneck_rate", "10Gbps", "bandwidth", "rate of the link in the middle"),
-        Param::HOST_DELAY,
-        Param::new("bottleneck_delay", "1us", "time", "propagation delay of the link in the middle"),
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<Dumbbell, SpecError> {
-    Ok(Dumbbell {
-        n: values.count("n")?,
-        host_rate: values.rate("host_rate")?,
-        bottleneck_rate: values.rate("bottleneck_rate")?,
-        host_delay: values.time("host_delay")?,
-        bottleneck_delay: values.time("bottleneck_delay")?,
-    })
 }
 
 #[cfg(test)]

@@ -1,39 +1,31 @@
 //! Fat-tree(k): k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 cores.
 
-use super::{Size, above_zero, at_least, half_of, power, product, refuse};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
+use super::{Size, at_least, half_of, power, product, refuse};
+use crate::topology::{NodeIx, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "fat-tree";
-
-/// Parameters of a fat-tree.
-///
-/// The defaults are the k=4 tree with 10 Gb/s, 1 us links. The variant of founding document 000 is
-/// `k = 4`, `hosts_per_edge = Some(10)`, 1 Mb/s host links and 10 Mb/s fabric links.
-///
-/// ```
-/// use anabranch_net::families::FatTree;
-/// let topology = FatTree { k: 8, ..FatTree::default() }.build()?;
-/// assert_eq!(topology.hosts().len(), 128);
-/// # Ok::<(), anabranch_net::TopologyError>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FatTree {
-    /// Ports per switch: even, at least 2.
-    pub k: u32,
-    /// Hosts per edge switch; `None` for k/2.
-    pub hosts_per_edge: Option<u32>,
-    pub host_rate: Bandwidth,
-    pub fabric_rate: Bandwidth,
-    pub host_delay: Time,
-    pub fabric_delay: Time,
-}
-
-impl Default for FatTree {
-    fn default() -> FatTree {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a fat-tree.
+    ///
+    /// The defaults are the k=4 tree with 10 Gb/s, 1 us links. The variant of founding document 000
+    /// is `k = 4`, `hosts_per_edge = Some(10)`, 1 Mb/s host links and 10 Mb/s fabric links.
+    ///
+    /// ```
+    /// use anabranch_net::families::FatTree;
+    /// let topology = FatTree { k: 8, ..FatTree::default() }.build()?;
+    /// assert_eq!(topology.hosts().len(), 128);
+    /// # Ok::<(), anabranch_net::TopologyError>(())
+    /// ```
+    FatTree: "fat-tree",
+    title: "Fat-tree of k-port switches in three tiers",
+    source: "Al-Fares, Loukissas, Vahdat: A Scalable, Commodity Data Center Network Architecture, SIGCOMM 2008",
+    /// At least 2.
+    k: u32 = ("4", "ports per switch; even"),
+    hosts_per_edge: Option<u32> = ("k/2", "hosts per edge switch"),
+    host_rate: Bandwidth = ("10Gbps", "rate of host links"),
+    fabric_rate: Bandwidth = ("10Gbps", "rate of links between switches"),
+    host_delay: Time = ("1us", "propagation delay of host links"),
+    fabric_delay: Time = ("1us", "propagation delay of links between switches"),
 }
 
 impl FatTree {
@@ -65,19 +57,17 @@ impl FatTree {
         fabric.min(half_of(self.size().hosts, self.host_rate))
     }
 
-    /// Builds the topology. Cores come first, then pod by pod aggregations, edges and hosts. Port
-    /// order is hosts, then lower aggregation or core first.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
-        self.check()?;
-        let half = self.k / 2;
-        let mut b = TopologyBuilder::new(self.name());
+    /// Adds cores first, then pod by pod aggregations, edges and hosts. Port order is hosts, then
+    /// lower aggregation or core first.
+    fn add_to(&self, b: &mut TopologyBuilder) {
+        let (half, host_link) = (self.k / 2, (self.host_rate, self.host_delay));
         let cores: Vec<NodeIx> = (0..half * half).map(|core| b.switch(format!("core{core}"), 3, None)).collect();
         for pod in 0..self.k {
             let aggregations: Vec<NodeIx> =
                 (0..half).map(|i| b.switch(format!("pod{pod}/agg{i}"), 2, Some(pod))).collect();
             let edges: Vec<NodeIx> = (0..half).map(|i| b.switch(format!("pod{pod}/edge{i}"), 1, Some(pod))).collect();
-            for (i, edge) in edges.iter().enumerate() {
-                self.add_hosts(&mut b, pod, pod * half + i as u32, *edge);
+            for (rack, edge) in (pod * half..).zip(&edges) {
+                b.rack(*edge, rack, Some(pod), self.hosts_per_edge(), host_link);
                 for aggregation in &aggregations {
                     b.connect(*edge, *aggregation, self.fabric_rate, self.fabric_delay);
                 }
@@ -88,15 +78,6 @@ impl FatTree {
                 }
             }
         }
-        b.build()
-    }
-
-    fn add_hosts(&self, b: &mut TopologyBuilder, pod: u32, rack: u32, edge: NodeIx) {
-        for position in 0..self.hosts_per_edge() {
-            let number = rack * self.hosts_per_edge() + position;
-            let host = b.host(format!("h{number}"), rack, Some(pod));
-            b.connect(host, edge, self.host_rate, self.host_delay);
-        }
     }
 
     fn check(&self) -> Result<(), TopologyError> {
@@ -106,43 +87,8 @@ impl FatTree {
             return Err(refuse(NAME, "k", self.k, reason));
         }
         at_least(NAME, "hosts_per_edge", self.hosts_per_edge(), 1)?;
-        above_zero(NAME, "host_rate", self.host_rate)?;
-        above_zero(NAME, "fabric_rate", self.fabric_rate)?;
         self.size().check(NAME)
     }
-
-    fn name(&self) -> String {
-        match self.hosts_per_edge {
-            None => format!("{NAME}:k={}", self.k),
-            Some(hosts) => format!("{NAME}:k={},hosts_per_edge={hosts}", self.k),
-        }
-    }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "Fat-tree of k-port switches in three tiers",
-    source: "Al-Fares, Loukissas, Vahdat: A Scalable, Commodity Data Center Network Architecture, SIGCOMM 2008",
-    params: &[
-        Param::new("k", "4", "ports", "ports per switch; even"),
-        Param::new("hosts_per_edge", "k/2", "hosts", "hosts per edge switch"),
-        Param::HOST_RATE,
-        Param::FABRIC_RATE,
-        Param::HOST_DELAY,
-        Param::FABRIC_DELAY,
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<FatTree, SpecError> {
-    Ok(FatTree {
-        k: values.count("k")?,
-        hosts_per_edge: values.optional_count("hosts_per_edge")?,
-        host_rate: values.rate("host_rate")?,
-        fabric_rate: values.rate("fabric_rate")?,
-        host_delay: values.time("host_delay")?,
-        fabric_delay: values.time("fabric_delay")?,
-    })
 }
 
 #[cfg(test)]

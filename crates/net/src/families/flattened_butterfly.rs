@@ -1,29 +1,21 @@
 //! k-ary n-flat flattened butterfly: routers in n-1 dimensions, fully connected along each.
 
-use super::{Size, above_zero, at_least, factorial, half_of, power, product};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
+use super::{Size, at_least, factorial, half_of, power, product};
+use crate::topology::{NodeIx, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "flattened-butterfly";
-
-/// Parameters of a flattened butterfly. The default is the 8-ary 2-flat: 8 routers, 64 hosts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FlattenedButterfly {
-    /// Routers per dimension, and hosts per router; at least 2.
-    pub k: u32,
-    /// Dimensions plus one; at least 2.
-    pub n: u32,
-    pub host_rate: Bandwidth,
-    pub fabric_rate: Bandwidth,
-    pub host_delay: Time,
-    pub fabric_delay: Time,
-}
-
-impl Default for FlattenedButterfly {
-    fn default() -> FlattenedButterfly {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a flattened butterfly. The default is the 8-ary 2-flat: 8 routers, 64 hosts.
+    FlattenedButterfly: "flattened-butterfly",
+    title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",
+    source: "Kim, Dally, Abts: Flattened Butterfly, ISCA 2007",
+    /// At least 2.
+    k: u32 = ("8", "routers per dimension and hosts per router"),
+    n: u32 = ("2", "dimensions plus one; at least 2"),
+    host_rate: Bandwidth = ("10Gbps", "rate of host links"),
+    fabric_rate: Bandwidth = ("10Gbps", "rate of links between switches"),
+    host_delay: Time = ("1us", "propagation delay of host links"),
+    fabric_delay: Time = ("1us", "propagation delay of links between switches"),
 }
 
 impl FlattenedButterfly {
@@ -52,21 +44,18 @@ impl FlattenedButterfly {
         half_of(hosts / 2, self.fabric_rate).min(half_of(hosts, self.host_rate))
     }
 
-    /// Builds it router by router with its hosts; ports are hosts, then dimension by dimension.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
         at_least(NAME, "k", self.k, 2)?;
         at_least(NAME, "n", self.n, 2)?;
-        above_zero(NAME, "host_rate", self.host_rate)?;
-        above_zero(NAME, "fabric_rate", self.fabric_rate)?;
-        self.size().check(NAME)?;
-        let mut b = TopologyBuilder::new(format!("{NAME}:k={},n={}", self.k, self.n));
+        self.size().check(NAME)
+    }
+
+    /// Adds router by router with its hosts; ports are hosts, then dimension by dimension.
+    fn add_to(&self, b: &mut TopologyBuilder) {
         let mut routers: Vec<NodeIx> = Vec::new();
         for i in 0..self.size().switches as u32 {
             let router = b.switch(format!("router{i}"), 1, None);
-            for position in 0..self.k {
-                let host = b.host(format!("h{}", i * self.k + position), i, None);
-                b.connect(host, router, self.host_rate, self.host_delay);
-            }
+            b.rack(router, i, None, self.k, (self.host_rate, self.host_delay));
             routers.push(router);
         }
         for dimension in 0..self.n - 1 {
@@ -78,34 +67,7 @@ impl FlattenedButterfly {
                 }
             }
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",
-    source: "Kim, Dally, Abts: Flattened Butterfly, ISCA 2007",
-    params: &[
-        Param::new("k", "8", "routers", "routers per dimension and hosts per router"),
-        Param::new("n", "2", "flat", "dimensions plus one; at least 2"),
-        Param::HOST_RATE,
-        Param::FABRIC_RATE,
-        Param::HOST_DELAY,
-        Param::FABRIC_DELAY,
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<FlattenedButterfly, SpecError> {
-    Ok(FlattenedButterfly {
-        k: values.count("k")?,
-        n: values.count("n")?,
-        host_rate: values.rate("host_rate")?,
-        fabric_rate: values.rate("fabric_rate")?,
-        host_delay: values.time("host_delay")?,
-        fabric_delay: values.time("fabric_delay")?,
-    })
 }
 
 #[cfg(test)]

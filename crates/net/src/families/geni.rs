@@ -1,11 +1,7 @@
 //! GENI WAN: the measured nine-site network of founding document 001.
 
-use super::above_zero;
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
+use crate::topology::{NodeIx, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
-
-const NAME: &str = "geni-wan";
 
 /// Sites that send requests: switches `Client-1` .. `Client-4`, each with a host `…/host`.
 pub const CLIENTS: [&str; 4] = ["Client-1", "Client-2", "Client-3", "Client-4"];
@@ -31,25 +27,23 @@ const TABLE: [(&str, &str, u64, u64, u64); 14] = [
     ("Kansas", "Kentucky", 36_700, 39_100, 10),
 ];
 
-/// Parameters of the GENI WAN: the link between a site's host and its switch. Host and switch of a
-/// site were one machine, so the default is too fast to matter.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GeniWan {
-    pub host_rate: Bandwidth,
-    pub host_delay: Time,
-}
-
-impl Default for GeniWan {
-    fn default() -> GeniWan {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of the GENI WAN: the link between a site's host and its switch. Host and switch
+    /// of a site were one machine, so the default is too fast to matter.
+    GeniWan: "geni-wan",
+    title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",
+    source: "founding document 001 (Semedo, University of Lisbon, 2014), table 4.3",
+    host_rate: Bandwidth = ("100Gbps", "rate of the link between a site's host and switch"),
+    host_delay: Time = ("0ms", "propagation delay of that link"),
 }
 
 impl GeniWan {
-    /// Builds the topology: clients first, then servers; port 0 of a switch leads to its host.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
-        above_zero(NAME, "host_rate", self.host_rate)?;
-        let mut b = TopologyBuilder::new(NAME);
+    fn check(&self) -> Result<(), TopologyError> {
+        Ok(())
+    }
+
+    /// Adds clients first, then servers; port 0 of a switch leads to its host.
+    fn add_to(&self, b: &mut TopologyBuilder) {
         let mut sites: Vec<(&str, NodeIx)> = Vec::new();
         for site in CLIENTS.into_iter().chain(SERVERS).chain(TRANSIT) {
             let switch = b.switch(site, 1, None);
@@ -72,23 +66,7 @@ impl GeniWan {
                 Time::from_ms(latency_ms),
             );
         }
-        b.build()
     }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "GENI WAN: 4 clients, 3 servers and 2 transit sites, as measured",
-    source: "founding document 001 (Semedo, University of Lisbon, 2014), table 4.3",
-    params: &[
-        Param::new("host_rate", "100Gbps", "bandwidth", "rate of the link between a site's host and switch"),
-        Param::new("host_delay", "0ms", "time", "propagation delay of that link"),
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<GeniWan, SpecError> {
-    Ok(GeniWan { host_rate: values.rate("host_rate")?, host_delay: values.time("host_delay")? })
 }
 
 #[cfg(test)]

@@ -3,6 +3,63 @@
 
 #![allow(missing_docs, reason = "the registry row of a family describes its fields")]
 
+/// Declares a family: the struct of its parameters with their rows in lists, and its registry row
+/// `FAMILY`. The family itself defines `check`, which returns an error for parameters that give no
+/// network, and `add_to`, which adds nodes and cables to a builder.
+macro_rules! family {
+    (
+        $(#[$about:meta])*
+        $type:ident: $name:literal,
+        title: $title:literal,
+        source: $source:literal,
+        $($(#[$doc:meta])* $field:ident: $kind:ty = ($default:literal, $meaning:literal),)+
+    ) => {
+        const NAME: &str = $name;
+
+        $(#[$about])*
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        pub struct $type {
+            $(
+                #[doc = concat!($meaning, ". Default: ", $default, ".")]
+                $(#[$doc])*
+                pub $field: $kind,
+            )+
+        }
+
+        pub const FAMILY: $crate::spec::Family = $crate::spec::Family {
+            name: NAME,
+            title: $title,
+            source: $source,
+            params: &[$($crate::spec::Param::new(stringify!($field), $default, $meaning)),+],
+            build: |spec| Ok($type::read(spec)?.build()?),
+        };
+
+        impl Default for $type {
+            fn default() -> $type {
+                let spec = $crate::spec::Spec::defaults("topology", NAME, FAMILY.params);
+                $type::read(&spec).expect("the defaults of a family are valid")
+            }
+        }
+
+        impl $type {
+            fn read(spec: &$crate::spec::Spec) -> Result<$type, $crate::spec::SpecError> {
+                Ok($type { $($field: spec.get(stringify!($field))?,)+ })
+            }
+
+            /// Builds the topology. Its name is the spec without rates and delays.
+            ///
+            /// # Errors
+            /// Parameters that give no network, a zero rate, a delay above one hour, or too many nodes.
+            pub fn build(&self) -> Result<$crate::Topology, $crate::TopologyError> {
+                self.check()?;
+                let mut builder = $crate::families::start(NAME, &[$((stringify!($field), &self.$field)),+])?;
+                self.add_to(&mut builder);
+                builder.build()
+            }
+        }
+    };
+}
+
 pub mod bcube;
 pub mod camcube;
 pub mod diamond;
@@ -27,7 +84,7 @@ pub use multi_tier::MultiTier;
 pub use single_switch::SingleSwitch;
 pub use vl2::Vl2;
 
-use crate::topology::{Topology, TopologyError};
+use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
 /// Maximum number of hosts and switches that a builder or importer accepts.
@@ -107,12 +164,80 @@ pub(crate) fn at_least(
     Ok(())
 }
 
-pub(crate) fn above_zero(family: &'static str, parameter: &'static str, rate: Bandwidth) -> Result<(), TopologyError> {
-    if rate.as_bps() == 0 {
-        let reason = "must be above zero, such as `10Gbps`";
-        return Err(refuse(family, parameter, rate, reason));
+/// What building needs to know of a parameter.
+pub(crate) trait Parameter {
+    /// Returns the value in names of topologies; `None` for rates and delays, and if it is omitted.
+    fn named(&self) -> Option<String> {
+        None
     }
-    Ok(())
+    /// Returns a value that no network can have, with the rule it breaks.
+    fn fault(&self) -> Option<(String, &'static str)> {
+        None
+    }
+}
+
+impl Parameter for u32 {
+    fn named(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Parameter for Bandwidth {
+    fn fault(&self) -> Option<(String, &'static str)> {
+        (self.as_bps() == 0).then(|| (self.to_string(), "must be above zero, such as `10Gbps`"))
+    }
+}
+
+impl Parameter for Time {
+    fn fault(&self) -> Option<(String, &'static str)> {
+        (*self > MAX_DELAY).then(|| (self.to_string(), "must be at most one hour"))
+    }
+}
+
+impl<T: Parameter> Parameter for Option<T> {
+    fn named(&self) -> Option<String> {
+        self.as_ref()?.named()
+    }
+    fn fault(&self) -> Option<(String, &'static str)> {
+        self.as_ref()?.fault()
+    }
+}
+
+impl<T: Parameter> Parameter for Vec<T> {
+    fn named(&self) -> Option<String> {
+        let items: Option<Vec<String>> = self.iter().map(T::named).collect();
+        Some(items?.join("/"))
+    }
+    fn fault(&self) -> Option<(String, &'static str)> {
+        self.iter().find_map(T::fault)
+    }
+}
+
+/// Starts a topology that is named after its parameters.
+fn start(
+    family: &'static str,
+    parameters: &[(&'static str, &dyn Parameter)],
+) -> Result<TopologyBuilder, TopologyError> {
+    if let Some((name, (value, rule))) = parameters.iter().find_map(|(name, value)| Some((*name, value.fault()?))) {
+        return Err(refuse(family, name, value, rule));
+    }
+    let named = parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", value.named()?)));
+    let named: Vec<String> = named.collect();
+    let separator = if named.is_empty() { "" } else { ":" };
+    Ok(TopologyBuilder::new(format!("{family}{separator}{}", named.join(","))))
+}
+
+/// Adds servers `h0` and up that forward for each other, with `per_rack` of them in each rack.
+fn add_servers(b: &mut TopologyBuilder, count: u64, per_rack: u32) -> Vec<NodeIx> {
+    let server = |i: u32| Node {
+        name: format!("h{i}"),
+        kind: NodeKind::Host,
+        tier: Tier(0),
+        forwards: true,
+        pod: None,
+        rack: Some(i / per_rack),
+    };
+    (0..count as u32).map(|i| b.add(server(i))).collect()
 }
 
 #[cfg(test)]

@@ -1,24 +1,17 @@
 //! Single switch: all hosts behind one switch.
 
-use super::{Size, above_zero, at_least, half_of};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{Topology, TopologyBuilder, TopologyError};
+use super::{Size, at_least, half_of};
+use crate::topology::{TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "single-switch";
-
-/// Parameters of a single switch. The default has 4 hosts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SingleSwitch {
-    pub hosts: u32,
-    pub rate: Bandwidth,
-    pub delay: Time,
-}
-
-impl Default for SingleSwitch {
-    fn default() -> SingleSwitch {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a single switch. The default has 4 hosts.
+    SingleSwitch: "single-switch",
+    title: "Single switch with all hosts behind it",
+    source: "generic; the server bench of founding document 004",
+    hosts: u32 = ("4", "number of hosts"),
+    rate: Bandwidth = ("10Gbps", "rate of every link"),
+    delay: Time = ("1us", "propagation delay of every link"),
 }
 
 impl SingleSwitch {
@@ -31,31 +24,16 @@ impl SingleSwitch {
         half_of(u64::from(self.hosts / 2 * 2), self.rate)
     }
 
-    /// Builds the topology: switch `s0`, hosts `h0` and up, port i to host i.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
+    fn check(&self) -> Result<(), TopologyError> {
         at_least(NAME, "hosts", self.hosts, 1)?;
-        above_zero(NAME, "rate", self.rate)?;
-        self.size().check(NAME)?;
-        let mut b = TopologyBuilder::new(format!("{NAME}:hosts={}", self.hosts));
-        let switch = b.switch("s0", 1, None);
-        for i in 0..self.hosts {
-            let host = b.host(format!("h{i}"), 0, None);
-            b.connect(host, switch, self.rate, self.delay);
-        }
-        b.build()
+        self.size().check(NAME)
     }
-}
 
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "Single switch with all hosts behind it",
-    source: "generic; the server bench of founding document 004",
-    params: &[Param::new("hosts", "4", "hosts", "number of hosts"), Param::RATE, Param::DELAY],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<SingleSwitch, SpecError> {
-    Ok(SingleSwitch { hosts: values.count("hosts")?, rate: values.rate("rate")?, delay: values.time("delay")? })
+    /// Adds switch `s0`, hosts `h0` and up, port i to host i.
+    fn add_to(&self, b: &mut TopologyBuilder) {
+        let switch = b.switch("s0", 1, None);
+        b.rack(switch, 0, None, self.hosts, (self.rate, self.delay));
+    }
 }
 
 #[cfg(test)]

@@ -1,33 +1,25 @@
 //! VL2(d0, d1, d2): racks under a Clos of aggregation and intermediate switches.
 
-use super::{Size, above_zero, at_least, half_of, product, refuse};
-use crate::spec::{Family, Param, SpecError, Values};
-use crate::topology::{NodeIx, Topology, TopologyBuilder, TopologyError};
+use super::{Size, at_least, half_of, product, refuse};
+use crate::topology::{NodeIx, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
-const NAME: &str = "vl2";
-
-/// Parameters of a VL2 network. The defaults are VL2(2, 4, 4) with the paper's rates: 80 hosts at 1
-/// Gb/s, a fabric of 10 Gb/s links.
-///
-/// Rack `t` is linked to the aggregations `(t*d0 + j) mod d2`; the paper leaves this open.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Vl2 {
-    pub d0: u32,
-    pub d1: u32,
-    pub d2: u32,
-    /// Hosts per rack; `None` for 10*d0.
-    pub hosts_per_tor: Option<u32>,
-    pub host_rate: Bandwidth,
-    pub fabric_rate: Bandwidth,
-    pub host_delay: Time,
-    pub fabric_delay: Time,
-}
-
-impl Default for Vl2 {
-    fn default() -> Vl2 {
-        FAMILY.defaults(from_values)
-    }
+family! {
+    /// Parameters of a VL2 network. The defaults are VL2(2, 4, 4) with the paper's rates: 80 hosts
+    /// at 1 Gb/s, a fabric of 10 Gb/s links.
+    ///
+    /// Rack `t` is linked to the aggregations `(t*d0 + j) mod d2`; the paper leaves this open.
+    Vl2: "vl2",
+    title: "VL2: racks under a Clos of aggregation and intermediate switches",
+    source: "Greenberg et al.: VL2: A Scalable and Flexible Data Center Network, SIGCOMM 2009",
+    d0: u32 = ("2", "fabric ports per rack switch"),
+    d1: u32 = ("4", "ports per aggregation switch; even"),
+    d2: u32 = ("4", "ports per intermediate switch"),
+    hosts_per_tor: Option<u32> = ("10*d0", "hosts per rack"),
+    host_rate: Bandwidth = ("1Gbps", "rate of host links"),
+    fabric_rate: Bandwidth = ("10Gbps", "rate of links between switches"),
+    host_delay: Time = ("1us", "propagation delay of host links"),
+    fabric_delay: Time = ("1us", "propagation delay of links between switches"),
 }
 
 impl Vl2 {
@@ -69,24 +61,15 @@ impl Vl2 {
         half_of(core_links, self.fabric_rate).min(half_of(self.size().hosts, self.host_rate))
     }
 
-    /// Builds the topology. Intermediates come first, then aggregations, then rack by rack with its
-    /// hosts. Port order is hosts, then lower neighbour first.
-    ///
-    /// # Errors
-    /// Degrees that do not fit together, a zero rate, or too many nodes.
-    pub fn build(&self) -> Result<Topology, TopologyError> {
-        self.check()?;
-        let mut b = TopologyBuilder::new(self.name());
+    /// Adds intermediates first, then aggregations, then rack by rack with its hosts. Port order is
+    /// hosts, then lower neighbour first.
+    fn add_to(&self, b: &mut TopologyBuilder) {
         let intermediates: Vec<NodeIx> = (0..self.d1 / 2).map(|i| b.switch(format!("int{i}"), 3, None)).collect();
         let aggregations: Vec<NodeIx> = (0..self.d2).map(|i| b.switch(format!("agg{i}"), 2, self.pod(i))).collect();
         for rack in 0..self.tors() as u32 {
             let first = rack * self.d0 % self.d2;
             let tor = b.switch(format!("tor{rack}"), 1, self.pod(first));
-            for position in 0..self.hosts_per_tor() {
-                let number = rack * self.hosts_per_tor() + position;
-                let host = b.host(format!("h{number}"), rack, self.pod(first));
-                b.connect(host, tor, self.host_rate, self.host_delay);
-            }
+            b.rack(tor, rack, self.pod(first), self.hosts_per_tor(), (self.host_rate, self.host_delay));
             let mut above: Vec<u32> = (0..self.d0).map(|j| (first + j) % self.d2).collect();
             above.sort_unstable();
             for i in above {
@@ -99,7 +82,6 @@ impl Vl2 {
                 b.connect(aggregation, *intermediate, self.fabric_rate, self.fabric_delay);
             }
         }
-        b.build()
     }
 
     /// Returns the pod of an aggregation: racks under the same ones, if d0 divides d2.
@@ -124,48 +106,8 @@ impl Vl2 {
             return Err(refuse(NAME, "d0", self.d0, reason));
         }
         at_least(NAME, "hosts_per_tor", self.hosts_per_tor(), 1)?;
-        above_zero(NAME, "host_rate", self.host_rate)?;
-        above_zero(NAME, "fabric_rate", self.fabric_rate)?;
         self.size().check(NAME)
     }
-
-    fn name(&self) -> String {
-        let degrees = format!("{NAME}:d0={},d1={},d2={}", self.d0, self.d1, self.d2);
-        match self.hosts_per_tor {
-            None => degrees,
-            Some(hosts) => format!("{degrees},hosts_per_tor={hosts}"),
-        }
-    }
-}
-
-pub const FAMILY: Family = Family {
-    name: NAME,
-    title: "VL2: racks under a Clos of aggregation and intermediate switches",
-    source: "Greenberg et al.: VL2: A Scalable and Flexible Data Center Network, SIGCOMM 2009",
-    params: &[
-        Param::new("d0", "2", "ports", "fabric ports per rack switch"),
-        Param::new("d1", "4", "ports", "ports per aggregation switch; even"),
-        Param::new("d2", "4", "ports", "ports per intermediate switch"),
-        Param::new("hosts_per_tor", "10*d0", "hosts", "hosts per rack"),
-        Param::new("host_rate", "1Gbps", "bandwidth", "rate of host links"),
-        Param::FABRIC_RATE,
-        Param::HOST_DELAY,
-        Param::FABRIC_DELAY,
-    ],
-    build: |values| Ok(from_values(values)?.build()?),
-};
-
-fn from_values(values: &Values) -> Result<Vl2, SpecError> {
-    Ok(Vl2 {
-        d0: values.count("d0")?,
-        d1: values.count("d1")?,
-        d2: values.count("d2")?,
-        hosts_per_tor: values.optional_count("hosts_per_tor")?,
-        host_rate: values.rate("host_rate")?,
-        fabric_rate: values.rate("fabric_rate")?,
-        host_delay: values.time("host_delay")?,
-        fabric_delay: values.time("fabric_delay")?,
-    })
 }
 
 #[cfg(test)]

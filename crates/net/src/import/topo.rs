@@ -109,47 +109,47 @@ impl<'a> Source<'a> {
         self.entries.get(&(tier, key.to_owned())).copied()
     }
 
-    fn required(&self, tier: Option<u32>, key: &str) -> Result<Entry<'a>, ImportError> {
-        self.entry(tier, key).ok_or_else(|| {
-            let place = tier.map_or(String::new(), |tier| format!(" of tier {tier}"));
-            self.wrong(self.last_line, format!("the file ends without `{key}`{place}"))
-        })
+    /// Returns the line of a key that is given.
+    fn line_of(&self, tier: Option<u32>, key: &str) -> u32 {
+        self.entry(tier, key).map_or(self.last_line, |(_, line)| line)
     }
 
-    fn count(&self, tier: Option<u32>, key: &str) -> Result<u64, ImportError> {
-        self.parse_count(key, self.required(tier, key)?)
+    /// Reads a value that is `what`; without an `omitted` value it must be given.
+    fn value<T>(
+        &self,
+        (tier, key): (Option<u32>, &str),
+        omitted: Option<T>,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ImportError> {
+        match (self.entry(tier, key), omitted) {
+            (Some((text, line)), _) => {
+                read(text).ok_or_else(|| self.wrong(line, format!("{key} = `{text}` is not {what}")))
+            }
+            (None, Some(omitted)) => Ok(omitted),
+            (None, None) => {
+                let place = tier.map_or(String::new(), |tier| format!(" of tier {tier}"));
+                Err(self.wrong(self.last_line, format!("the file ends without `{key}`{place}")))
+            }
+        }
     }
 
-    fn count_or_one(&self, tier: u32, key: &str) -> Result<u64, ImportError> {
-        let entry = self.entry(Some(tier), key);
-        entry.map_or(Ok(1), |entry| self.parse_count(key, entry))
+    fn count(&self, tier: Option<u32>, key: &str, omitted: Option<u64>) -> Result<u64, ImportError> {
+        let what = format!("a whole number from 1 to {}", u32::MAX);
+        let above_zero = |text: &str| text.parse::<u32>().ok().filter(|number| *number > 0).map(u64::from);
+        self.value((tier, key), omitted, &what, above_zero)
     }
 
-    fn parse_count(&self, key: &str, (text, line): Entry) -> Result<u64, ImportError> {
-        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-        number.map(u64::from).ok_or_else(|| {
-            let reason = format!("{key} = `{text}` is not a whole number from 1 to {}", u32::MAX);
-            self.wrong(line, reason)
-        })
+    fn delay(&self, tier: u32, key: &str, omitted: Option<Time>) -> Result<Time, ImportError> {
+        let delay = |text: &str| format!("{text}ns").parse().ok().filter(|delay| *delay <= MAX_DELAY);
+        self.value((Some(tier), key), omitted, "a number of ns from 0 to one hour", delay)
     }
 
     fn rate(&self, tier: u32) -> Result<Bandwidth, ImportError> {
-        let key = "downlink_speed_gbps";
-        let (text, line) = self.required(Some(tier), key)?;
-        let rate = format!("{text}Gbps").parse::<Bandwidth>().ok();
         let most = Bandwidth::from_gbps(1_000_000);
-        rate.filter(|rate| rate.as_bps() > 0 && *rate <= most).ok_or_else(|| {
-            let reason = format!("{key} = `{text}` is not a number above 0 and at most 1000000");
-            self.wrong(line, reason)
-        })
-    }
-
-    fn delay(&self, key: &str, (text, line): Entry) -> Result<Time, ImportError> {
-        let delay = format!("{text}ns").parse::<Time>().ok();
-        delay.filter(|delay| *delay <= MAX_DELAY).ok_or_else(|| {
-            let reason = format!("{key} = `{text}` is not a number of ns from 0 to one hour");
-            self.wrong(line, reason)
-        })
+        let fits = |rate: &Bandwidth| rate.as_bps() > 0 && *rate <= most;
+        let rate = |text: &str| format!("{text}Gbps").parse().ok().filter(fits);
+        self.value((Some(tier), "downlink_speed_gbps"), None, "a number above 0 and at most 1000000", rate)
     }
 }
 
@@ -177,39 +177,34 @@ struct Plan {
 
 impl PlanTier {
     fn new(source: &Source, tier: u32, top: bool) -> Result<PlanTier, ImportError> {
-        let key = "downlink_latency_ns";
-        let delay = source.delay(key, source.required(Some(tier), key)?)?;
-        let key = "switch_latency_ns";
-        let switch_delay = source.entry(Some(tier), key);
         Ok(PlanTier {
-            radix_down: source.count(Some(tier), "radix_down")?,
-            radix_up: if top { 0 } else { source.count(Some(tier), "radix_up")? },
+            delay: source.delay(tier, "downlink_latency_ns", None)?,
+            radix_down: source.count(Some(tier), "radix_down", None)?,
+            radix_up: if top { 0 } else { source.count(Some(tier), "radix_up", None)? },
             rate: source.rate(tier)?,
-            delay,
-            switch_delay: switch_delay.map_or(Ok(Time::ZERO), |entry| source.delay(key, entry))?,
-            bundle: source.count_or_one(tier, "bundle")?,
+            switch_delay: source.delay(tier, "switch_latency_ns", Some(Time::ZERO))?,
+            bundle: source.count(Some(tier), "bundle", Some(1))?,
         })
     }
 }
 
 impl Plan {
     fn new(source: &Source) -> Result<Plan, ImportError> {
-        let count = source.count(None, "tiers")? as u32;
+        let count = source.count(None, "tiers", None)? as u32;
         if !(2..=3).contains(&count) {
-            let (text, line) = source.required(None, "tiers")?;
-            let reason = format!("tiers = `{text}`: only 2 (leaf-spine) and 3 (fat tree) are known");
-            return Err(source.wrong(line, reason));
+            let reason = format!("tiers = `{count}`: only 2 (leaf-spine) and 3 (fat tree) are known");
+            return Err(source.wrong(source.line_of(None, "tiers"), reason));
         }
         let tiers = (0..count).map(|tier| PlanTier::new(source, tier, tier + 1 == count));
         let tiers: Vec<PlanTier> = tiers.collect::<Result<_, _>>()?;
-        let hosts = source.count(None, "nodes")?;
-        let per_pod = source.count(None, "podsize")?;
+        let hosts = source.count(None, "nodes", None)?;
+        let per_pod = source.count(None, "podsize", None)?;
         let divide = |whole: u64, part: u64, tier: Option<u32>, key: &str, what: &str| {
             if part > 0 && whole.is_multiple_of(part) && whole >= part {
                 return Ok(whole / part);
             }
-            let line = source.required(tier, key)?.1;
-            Err(source.wrong(line, format!("{key}: {part} does not divide the {whole} {what}")))
+            let reason = format!("{key}: {part} does not divide the {whole} {what}");
+            Err(source.wrong(source.line_of(tier, key), reason))
         };
         let pods = divide(hosts, per_pod, None, "podsize", "hosts (Nodes)")?;
         let (low, middle) = (&tiers[0], &tiers[1]);
@@ -232,8 +227,7 @@ impl Plan {
     /// Checks what divisibility does not cover.
     fn check(&self, source: &Source) -> Result<(), ImportError> {
         let wrong = |tier: Option<u32>, key: &str, reason: String| {
-            let line = source.required(tier, key)?.1;
-            Err(source.wrong(line, format!("{key}: {reason}")))
+            Err(source.wrong(source.line_of(tier, key), format!("{key}: {reason}")))
         };
         if self.tiers.len() == 2 && self.pods != 1 {
             let reason = format!("a network of 2 tiers is one pod; write {}", self.hosts);
@@ -271,14 +265,14 @@ impl Plan {
     /// Checks that `Oversubscribed` agrees with ports and speeds.
     fn check_ratio(&self, source: &Source, tier: u32, here: &PlanTier, above: &PlanTier) -> Result<(), ImportError> {
         let key = "oversubscribed";
-        let Some(entry) = source.entry(Some(tier), key) else { return Ok(()) };
-        let ratio = source.parse_count(key, entry)?;
+        let Some((_, line)) = source.entry(Some(tier), key) else { return Ok(()) };
+        let ratio = source.count(Some(tier), key, None)?;
         let down = u128::from(here.radix_down) * u128::from(here.rate.as_bps());
         let up = u128::from(here.radix_up) * u128::from(above.rate.as_bps());
         if down != up.saturating_mul(ratio.into()) {
             let actual = down as f64 / up as f64;
             let reason = format!("{key} = {ratio}, but ports and speeds make it {actual}");
-            return Err(source.wrong(entry.1, reason));
+            return Err(source.wrong(line, reason));
         }
         Ok(())
     }
@@ -323,11 +317,7 @@ impl Plan {
         for i in 0..self.tors_per_pod {
             let tor = b.switch(format!("{}{i}", names[0]), 1, pod_number);
             let rack = pod * self.tors_per_pod + i;
-            for position in 0..low.radix_down {
-                let number = rack * low.radix_down + position;
-                let host = b.host(format!("h{number}"), rack as u32, pod_number);
-                b.connect(host, tor, low.rate, low.delay);
-            }
+            b.rack(tor, rack as u32, pod_number, low.radix_down as u32, (low.rate, low.delay));
             for above in &middle {
                 for _ in 0..mid.bundle {
                     b.connect(tor, *above, mid.rate, mid.delay);

@@ -215,6 +215,11 @@ pub struct Program<'a> {
     pub at_s: Option<f64>,
 }
 
+/// Splits a command line at its spaces.
+pub(crate) fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
+
 pub fn machine() -> Result<Machine> {
     // A user who is not root cannot write to the testbed's folder, and still gets a readable error.
     let folder = std::env::temp_dir().join(format!("anabranch-testbed-{}", std::process::id()));

@@ -75,7 +75,7 @@ pub fn check_lossless(
     if !should_continue() {
         return Err(TestbedError::Interrupted);
     }
-    let sent: u64 = tallies.iter().map(|tally| tally.sent).sum();
+    let sent: u64 = tallies.iter().map(|tally| tally.sent.packets).sum();
     let arrived: u64 = tallies.iter().map(|tally| tally.received.packets).sum();
     let after = driver.counters()?;
     if arrived != sent || sent == 0 {

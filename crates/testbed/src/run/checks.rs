@@ -202,6 +202,7 @@ mod tests {
     use std::path::Path;
 
     use experiment::Override;
+    use serde_json::json;
 
     use super::*;
 
@@ -222,19 +223,12 @@ until = "1s"
 "#;
 
     fn machine() -> Machine {
-        let tools = TOOLS.iter().map(|(tool, _)| (*tool).to_owned()).chain(["iperf3".to_owned()]).collect();
-        let (mininet, openvswitch) = (Some("2.3.0".to_owned()), Some("3.1.0".to_owned()));
-        let kernel = "6.1".to_owned();
-        Machine {
-            is_root: true,
-            mininet,
-            openvswitch,
-            has_htb: true,
-            has_u32: true,
-            tools,
-            kernel,
-            ..Machine::default()
-        }
+        let tools: Vec<&str> = TOOLS.iter().map(|(tool, _)| *tool).chain(["iperf3"]).collect();
+        let machine = json!({
+            "is_root": true, "mininet": "2.3.0", "openvswitch": "3.1.0", "kernel": "6.1", "tools": tools,
+            "has_kernel_datapath": false, "has_netem": false, "has_htb": true, "has_u32": true, "has_bpf": false,
+        });
+        serde_json::from_value(machine).expect("as from the driver")
     }
 
     /// Returns the error of [`FILE`] with one key changed; empty if there is no error.

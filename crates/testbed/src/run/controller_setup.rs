@@ -3,7 +3,7 @@
 use balance::Spec;
 use experiment::input::{TrafficSource, Variant};
 use experiment::runner::RunJob;
-use traffic::{Flow, Start};
+use traffic::Flow;
 
 use crate::error::Result;
 use crate::network::running_network::RunningNetwork;
@@ -72,8 +72,7 @@ pub fn agents(
         return None;
     }
     let reportable = |(number, flow): (usize, &Flow)| {
-        let Start::At(start) = flow.start else { return None };
-        let (tuple, start_ns) = (tuple(source, number, flow)?, span.at(start));
+        let (tuple, start_ns) = (tuple(source, number, flow)?, span.at(flow.start.time()?));
         Some(ReportableFlow { tuple, src: flow.src.ix(), size_bytes: flow.size_bytes, start_ns })
     };
     let flows: Vec<ReportableFlow> = job.scenario.flows.flows.iter().enumerate().filter_map(reportable).collect();

@@ -86,18 +86,13 @@ fn flow_record(flow: &FlowMeasurement, ideal: Time, span: RunWindow, until: Time
         end,
         started,
         fct,
-        sender_fct: Time::ZERO,
         ideal,
         delivered_bytes: flow.bytes,
-        duplicate_bytes: 0,
         packets_sent: count(flow.sent),
         retransmitted: count(flow.retransmitted),
-        spurious: 0,
-        timeouts: 0,
-        fast_retransmits: 0,
         reordered: count(flow.reordered),
         reorder_extent: count(flow.reorder_extent),
-        path_changes: 0,
+        ..FlowRecord::default()
     }
 }
 

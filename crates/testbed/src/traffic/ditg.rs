@@ -17,6 +17,7 @@ use super::{DRAIN, gap, starts};
 use crate::clock::{now_ns, seconds};
 use crate::error::{Result, failed, log_tail};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
+use crate::network::driver::words;
 use crate::network::plan::host_name;
 use crate::run::active_run::ActiveRun;
 use crate::traffic::sockets::PORT;
@@ -30,8 +31,7 @@ pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     let tail = |name: &str| log_tail(&folder.join(format!("{name}.txt")), 1);
     for host in &receivers {
         let name = format!("recv-{}", host.0);
-        let argv = vec!["ITGRecv".to_owned(), "-l".to_owned(), format!("{name}.log")];
-        run.spawn(&name, &host_name(*host), argv, &folder, None)?;
+        run.spawn(&name, &host_name(*host), words(&format!("ITGRecv -l {name}.log")), &folder, None)?;
     }
     let mut senders = Vec::new();
     let schedule = StartSchedule::new(now_ns(), span.start_ns, flows.len())?;
@@ -116,9 +116,7 @@ fn sender_command(scenario: &Scenario<'_>, flow: &Flow, name: &str, (wait_ns, se
     };
     let (payload, wait_ms, send_ms) = (scenario.config.transport.mss_bytes, wait_ns / 1_000_000, send_ns / 1_000_000);
     // Without IPv6, ITGSend 2.8.1 cannot bind a source port (`-sp`), so none is given.
-    let command =
-        format!("ITGSend -a {to} -rp {PORT} -T UDP -c {payload} {rate} -d {wait_ms} -t {send_ms} -l {name}.log");
-    command.split(' ').map(str::to_owned).collect()
+    words(&format!("ITGSend -a {to} -rp {PORT} -T UDP -c {payload} {rate} -d {wait_ms} -t {send_ms} -l {name}.log"))
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,6 +12,7 @@ use super::{DRAIN, sender_rate, source_port, starts};
 use crate::clock::seconds;
 use crate::error::{Result, failed, file_error};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
+use crate::network::driver::words;
 use crate::network::plan::{congestion, host_name};
 use crate::run::active_run::ActiveRun;
 use crate::run::checks::check_congestion_control;
@@ -30,12 +31,11 @@ pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     run.live.exits.clear();
     let congestion = congestion(scenario.config.transport.kind).unwrap_or("cubic");
     check_congestion_control(congestion)?;
-    let words = |command: String| command.split(' ').map(str::to_owned).collect();
     let (mut servers, mut clients) = (Vec::new(), Vec::new());
     for (number, flow) in flows.iter().enumerate() {
         let name = format!("server-{number}");
         let command = format!("iperf3 -s -1 -J -p {}", server_port(number));
-        run.spawn(&name, &host_name(flow.dst), words(command), &folder, None)?;
+        run.spawn(&name, &host_name(flow.dst), words(&command), &folder, None)?;
         servers.push(name);
     }
     for (number, (flow, start)) in flows.iter().zip(&starts).enumerate() {
@@ -46,7 +46,7 @@ pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
         let end =
             if is_endless(scenario, flow, left_s) { format!("-t {left_s}") } else { format!("-n {}", flow.size_bytes) };
         let command = format!("iperf3 -J -c {to} -p {port} --cport {own_port} -C {congestion} {end}");
-        run.spawn(&name, &host_name(flow.src), words(command), &folder, Some(seconds(at_ns)))?;
+        run.spawn(&name, &host_name(flow.src), words(&command), &folder, Some(seconds(at_ns)))?;
         clients.push(name);
     }
     run.wait_until(span.end_ns)?;

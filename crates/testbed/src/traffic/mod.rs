@@ -9,7 +9,7 @@ use std::time::Duration;
 use experiment::input::TrafficSource;
 use experiment::runner::{Scenario, TransportKind, UdpRate};
 use net::{Bandwidth, FiveTuple, Time, address};
-use traffic::{Flow, Start};
+use traffic::Flow;
 
 use crate::clock::now_ns;
 use crate::error::{Result, failed, not_here};
@@ -47,13 +47,8 @@ impl RunWindow {
 
 /// Returns the start times of flows; a flow that waits for another one is an error.
 pub fn starts(flows: &[Flow]) -> Result<Vec<Time>> {
-    let at = |flow: &Flow| match flow.start {
-        Start::At(time) => Ok(time),
-        Start::After { .. } | Start::AfterGroups { .. } => {
-            Err(not_here("traffic", "emulated networks cannot send flows that wait for others; use an open pattern"))
-        }
-    };
-    flows.iter().map(at).collect()
+    let reason = "emulated networks cannot send flows that wait for others; use an open pattern";
+    flows.iter().map(|flow| flow.start.time().ok_or_else(|| not_here("traffic", reason))).collect()
 }
 
 /// Returns the time until all programs are ready, nanoseconds.
@@ -142,21 +137,21 @@ fn send_by_sockets(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     if !supervisor.poll(Some(&progress)) {
         return Err(supervisor.failure());
     }
-    let measurement = |(tally, plan): (&Tally, &SendPlan)| FlowMeasurement {
-        first_ns: tally.first_sent_ns,
-        last_ns: tally.received.last_ns,
-        is_all_sent: tally.is_all_sent,
-        is_complete: tally.received.packets == plan.packets(),
+    let measurement = |(Tally { sent, received }, plan): (&Tally, &SendPlan)| FlowMeasurement {
+        first_ns: sent.first_ns,
+        last_ns: received.last_ns,
+        is_all_sent: sent.is_all,
+        is_complete: received.packets == plan.packets(),
         // The last packet may have been padded.
-        bytes: tally.received.bytes.min(plan.size_bytes),
-        sent: tally.sent,
-        received: tally.received.packets,
-        late: tally.received.late,
+        bytes: received.bytes.min(plan.size_bytes),
+        sent: sent.packets,
+        received: received.packets,
+        late: received.late,
         retransmitted: 0,
-        reordered: tally.received.reordered,
-        reorder_extent: tally.received.reorder_extent,
-        delay_sum_ns: tally.received.delay_sum_ns,
-        longest_gap_ns: tally.received.longest_gap_ns,
+        reordered: received.reordered,
+        reorder_extent: received.reorder_extent,
+        delay_sum_ns: received.delay_sum_ns,
+        longest_gap_ns: received.longest_gap_ns,
     };
     let gaps = tallies.iter().flat_map(|tally| delivery_gaps(tally, span)).collect();
     Ok(TrafficMeasurement { flows: tallies.iter().zip(&plans).map(measurement).collect(), gaps, has_packets: true })
@@ -164,13 +159,12 @@ fn send_by_sockets(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
 
 /// Returns the delivery gaps of a flow. Loss after the last packet that arrived is a gap that never
 /// ended.
-fn delivery_gaps(tally: &Tally, span: RunWindow) -> Vec<DeliveryGap> {
-    let received = &tally.received;
+fn delivery_gaps(Tally { sent, received }: &Tally, span: RunWindow) -> Vec<DeliveryGap> {
     let mut gaps = received.gaps.clone();
-    let missing = tally.sent.saturating_sub(received.packets + received.late);
+    let missing = sent.packets.saturating_sub(received.packets + received.late);
     let lost = missing.saturating_sub(gaps.iter().map(|gap| gap.lost).sum());
     if lost > 0 {
-        let silence_ns = span.end_ns.saturating_sub(received.last_ns.max(tally.first_sent_ns));
+        let silence_ns = span.end_ns.saturating_sub(received.last_ns.max(sent.first_ns));
         gaps.push(DeliveryGap { sent_ns: span.end_ns, silence_ns, lost, ..DeliveryGap::default() });
     }
     gaps

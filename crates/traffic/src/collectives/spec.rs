@@ -5,14 +5,14 @@ use std::fmt;
 use net::{Bytes, Time};
 
 use super::CollectiveKind;
-use crate::spec::{Parameter, Spec, SpecError, parameter};
+use net::spec_text::{Param, Spec, SpecError};
 
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveInfo {
     pub name: &'static str,
     /// A description in one line.
     pub title: &'static str,
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [Param],
     kind: CollectiveKind,
 }
 
@@ -31,17 +31,16 @@ pub struct CollectiveSpec {
     pub gap: Time,
 }
 
-const SIZE: Parameter = parameter("size", "required", "buffer of each rank, such as 64MB");
-const GROUP_SIZE: Parameter =
-    parameter("group_size", "all ranks", "ranks of a group; all groups work at the same time");
-const STRIDE: Parameter = parameter(
+const SIZE: Param = Param::new("size", "required", "buffer of each rank, such as 64MB");
+const GROUP_SIZE: Param = Param::new("group_size", "all ranks", "ranks of a group; all groups work at the same time");
+const STRIDE: Param = Param::new(
     "stride",
     "1",
     "distance between neighbours in a group: 1 for tensor parallelism, its group size for data parallelism",
 );
-const REPEAT: Parameter = parameter("repeat", "1", "how often, each when the one before is complete");
-const GAP: Parameter = parameter("gap", "0s", "computation between the end of one and the beginning of the next");
-const COMMON: &[Parameter] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
+const REPEAT: Param = Param::new("repeat", "1", "how often, each when the one before is complete");
+const GAP: Param = Param::new("gap", "0s", "computation between the end of one and the beginning of the next");
+const COMMON: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
 
 const fn collective(name: &'static str, kind: CollectiveKind, title: &'static str) -> CollectiveInfo {
     CollectiveInfo { name, title, parameters: COMMON, kind }
@@ -71,31 +70,22 @@ pub const COLLECTIVES: &[CollectiveInfo] = &[
 impl CollectiveSpec {
     /// From text: `ring-all-reduce:size=64MB,group_size=8,stride=1,repeat=4,gap=2ms`.
     pub fn parse(text: &str) -> Result<CollectiveSpec, SpecError> {
-        let spec = Spec::parse("collective", text)?;
-        let Some(info) = COLLECTIVES.iter().find(|info| info.name == spec.name) else {
-            let known: Vec<&str> = COLLECTIVES.iter().map(|info| info.name).collect();
-            return Err(spec.unknown_name(&known));
-        };
-        spec.check_keys(info.parameters)?;
-        let size_bytes = spec.require::<Bytes>("size")?.as_u64();
+        let (info, spec) = Spec::parse("collective", text)?.find(COLLECTIVES, |info| (info.name, info.parameters))?;
+        let size_bytes = spec.get::<Bytes>("size")?.as_u64();
         if size_bytes == 0 {
-            return Err(spec.bad("size", "give 1 byte or more"));
+            return Err(spec.wrong("size", "give 1 byte or more"));
         }
-        let group_size = spec.get::<u32>("group_size")?;
+        let group_size: Option<u32> = spec.get("group_size")?;
         if group_size.is_some_and(|size| size < 2) {
-            return Err(spec.bad("group_size", "a group has 2 ranks or more"));
+            return Err(spec.wrong("group_size", "a group has 2 ranks or more"));
         }
-        let at_least_one = |key| match spec.get::<u32>(key)? {
-            Some(0) => Err(spec.bad(key, "give 1 or more")),
-            given => Ok(given.unwrap_or(1)),
-        };
         Ok(CollectiveSpec {
             kind: info.kind,
             size_bytes,
             group_size,
-            stride: at_least_one("stride")?,
-            repeat: at_least_one("repeat")?,
-            gap: spec.get("gap")?.unwrap_or(Time::ZERO),
+            stride: spec.positive("stride")?,
+            repeat: spec.positive("repeat")?,
+            gap: spec.get("gap")?,
         })
     }
 }

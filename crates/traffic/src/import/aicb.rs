@@ -18,7 +18,7 @@
 
 use net::Time;
 
-use super::{ImportError, ImportProblem, time, whole};
+use super::{ImportError, check_count, missing, not, time, unknown, whole};
 use crate::collectives::CollectiveKind;
 
 /// A trace of collectives in the order of the program.
@@ -56,110 +56,76 @@ pub fn read_training(file: &str, text: &str) -> Result<TrainingTrace, ImportErro
         read_workload(file, text)
     } else {
         let problem = "its name must end in .csv (AICB trace) or .txt (SimAI workload)".to_owned();
-        Err(ImportError::new(file, 1, ImportProblem::Other(problem)))
+        Err(ImportError::new(file, 1, problem))
     }
 }
 
 fn read_trace(file: &str, text: &str) -> Result<TrainingTrace, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let mut lines = (1..).zip(text.lines()).filter(|(_, content)| !content.trim().is_empty());
-    let (line, ranks) = lines.next().ok_or_else(|| fail(1, ImportProblem::missing("the line `[rank0 ~ rank127]`")))?;
+    let (line, ranks) = lines.next().ok_or_else(|| fail(1, missing("the line `[rank0 ~ rank127]`")))?;
     let rank_count = ranks_of(ranks.trim()).map_err(|problem| fail(line, problem))?;
-    let (line, names) = lines.next().ok_or_else(|| fail(line, ImportProblem::missing("the line of column names")))?;
-    let columns = Columns::of(names).map_err(|problem| fail(line, problem))?;
+    let (line, names) = lines.next().ok_or_else(|| fail(line, missing("the line of column names")))?;
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    if let Some(name) = COLUMNS.iter().find(|name| !names.contains(name)) {
+        return Err(fail(line, missing(&format!("column `{name}`"))));
+    }
     let mut operations = Vec::new();
     for (line, content) in lines {
-        operations.extend(columns.operation(content).map_err(|problem| fail(line, problem))?);
+        operations.extend(operation(&names, content).map_err(|problem| fail(line, problem))?);
     }
     Ok(TrainingTrace { file: file.to_owned(), rank_count: Some(rank_count), operations })
 }
 
 /// `[rank0 ~ rank127]` is 128 ranks.
-fn ranks_of(text: &str) -> Result<u32, ImportProblem> {
+fn ranks_of(text: &str) -> Result<u32, String> {
     let inside = text.strip_prefix("[rank").and_then(|text| text.strip_suffix(']'));
-    let (first, last) = inside.and_then(|text| text.split_once("~ rank")).ok_or_else(|| ImportProblem::Unknown {
-        found: text.chars().take(60).collect(),
-        expected: "the ranks of the trace, such as `[rank0 ~ rank127]`",
+    let (first, last) = inside.and_then(|text| text.split_once("~ rank")).ok_or_else(|| {
+        let found: String = text.chars().take(60).collect();
+        unknown(&found, "the ranks of the trace, such as `[rank0 ~ rank127]`")
     })?;
     let (first, last): (u32, u32) = (whole("rank", first.trim())?, whole("rank", last.trim())?);
     let count = last.checked_sub(first).and_then(|span| span.checked_add(1));
-    count.ok_or_else(|| ImportProblem::Other(format!("rank {last} is below rank {first}")))
+    count.ok_or_else(|| format!("rank {last} is below rank {first}"))
 }
 
-struct Columns {
-    count: usize,
-    kind: usize,
-    group: usize,
-    group_size: usize,
-    size: usize,
-    root: Option<usize>,
-    repeat: Option<usize>,
-}
+/// Columns that a trace must have; `src` and `count` may be absent.
+const COLUMNS: [&str; 4] = ["comm_type", "comm_group", "comm_group_size", "msg_size"];
 
-impl Columns {
-    fn of(line: &str) -> Result<Columns, ImportProblem> {
-        let names: Vec<&str> = line.split(',').map(str::trim).collect();
-        let find = |name: &str| names.iter().position(|column| *column == name);
-        let need = |name: &str| find(name).ok_or_else(|| ImportProblem::missing(format!("column `{name}`")));
-        Ok(Columns {
-            count: names.len(),
-            kind: need("comm_type")?,
-            group: need("comm_group")?,
-            group_size: need("comm_group_size")?,
-            size: need("msg_size")?,
-            root: find("src"),
-            repeat: find("count"),
-        })
-    }
-
-    /// The collective of a line; `None` for what moves no bytes.
-    fn operation(&self, line: &str) -> Result<Option<TraceOperation>, ImportProblem> {
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        if fields.len() != self.count {
-            let (promised, found) = (self.count as u64, fields.len() as u64);
-            return Err(ImportProblem::Count { what: "columns", promised, found });
+/// The collective of a line; `None` for what moves no bytes.
+fn operation(names: &[&str], line: &str) -> Result<Option<TraceOperation>, String> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    check_count("columns", names.len(), fields.len())?;
+    let field = |name: &str| names.iter().position(|column| *column == name).map(|ix| fields[ix]);
+    let [kind, group, group_size, size] = COLUMNS.map(|name| field(name).unwrap_or_default());
+    let root = || field("src").filter(|root| !["None", ""].contains(root)).map_or(Ok(0), |root| whole("src", root));
+    let kind = match kind.strip_prefix("CommType.").unwrap_or(kind) {
+        "all_reduce" => CollectiveKind::AllReduce,
+        "all_gather" => CollectiveKind::AllGather,
+        "reduce_scatter" => CollectiveKind::ReduceScatter,
+        "all_to_all" => CollectiveKind::AllToAll,
+        "broadcast" => CollectiveKind::Broadcast { root: root()? },
+        "epoch_end" | "barrier" | "computation" => return Ok(None),
+        other => {
+            let known =
+                "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier, epoch_end or computation";
+            return Err(unknown(other, known));
         }
-        let plain = |text: &'static str, column: usize| fields[column].strip_prefix(text).unwrap_or(fields[column]);
-        let kind = match plain("CommType.", self.kind) {
-            "all_reduce" => CollectiveKind::AllReduce,
-            "all_gather" => CollectiveKind::AllGather,
-            "reduce_scatter" => CollectiveKind::ReduceScatter,
-            "all_to_all" => CollectiveKind::AllToAll,
-            "broadcast" => CollectiveKind::Broadcast { root: self.root(&fields)? },
-            "epoch_end" | "barrier" | "computation" => return Ok(None),
-            other => {
-                return Err(ImportProblem::Unknown {
-                    found: other.to_owned(),
-                    expected: "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, barrier, epoch_end or computation",
-                });
-            }
-        };
-        if let Some(count) = self.repeat.map(|column| fields[column]).filter(|count| *count != "1") {
-            let expected = "1, the only count supported";
-            return Err(ImportProblem::Number { what: "count", found: count.to_owned(), expected });
-        }
-        let group_size = match whole("comm_group_size", fields[self.group_size])? {
-            0 => return Err(ImportProblem::Other("the group has no members".to_owned())),
-            size => size,
-        };
-        let group = match plain("CommGroup.", self.group) {
-            "tp_group" => TraceGroup::Tensor(group_size),
-            "dp_group" => TraceGroup::Data(Some(group_size)),
-            "all" => TraceGroup::All,
-            other => {
-                return Err(ImportProblem::Unknown { found: other.to_owned(), expected: "tp_group, dp_group or all" });
-            }
-        };
-        let size_bytes = whole("msg_size", fields[self.size])?;
-        Ok(Some(TraceOperation { kind, group, size_bytes, compute: Time::ZERO }))
+    };
+    if let Some(count) = field("count").filter(|count| *count != "1") {
+        return Err(not("count", count, "1, the only count supported"));
     }
-
-    fn root(&self, fields: &[&str]) -> Result<u32, ImportProblem> {
-        match self.root.map(|column| fields[column]) {
-            None | Some("None" | "") => Ok(0),
-            Some(root) => whole("src", root),
-        }
-    }
+    let group_size = match whole("comm_group_size", group_size)? {
+        0 => return Err("the group has no members".to_owned()),
+        size => size,
+    };
+    let group = match group.strip_prefix("CommGroup.").unwrap_or(group) {
+        "tp_group" => TraceGroup::Tensor(group_size),
+        "dp_group" => TraceGroup::Data(Some(group_size)),
+        "all" => TraceGroup::All,
+        other => return Err(unknown(other, "tp_group, dp_group or all")),
+    };
+    Ok(Some(TraceOperation { kind, group, size_bytes: whole("msg_size", size)?, compute: Time::ZERO }))
 }
 
 /// Time, collective and bytes of one pass through a layer.
@@ -175,20 +141,16 @@ struct Layer {
 fn read_workload(file: &str, text: &str) -> Result<TrainingTrace, ImportError> {
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     let mut lines = (1..).zip(text.lines()).filter(|(_, content)| !content.trim().is_empty());
-    let (line, header) = lines.next().ok_or_else(|| fail(1, ImportProblem::missing("the kind of the workload")))?;
+    let (line, header) = lines.next().ok_or_else(|| fail(1, missing("the kind of the workload")))?;
     let tensor = header_of(header).map_err(|problem| fail(line, problem))?;
-    let (mut last_line, count) =
-        lines.next().ok_or_else(|| fail(line, ImportProblem::missing("the number of layers")))?;
-    let promised: u64 = whole("number of layers", count.trim()).map_err(|problem| fail(last_line, problem))?;
+    let (mut last_line, count) = lines.next().ok_or_else(|| fail(line, missing("the number of layers")))?;
+    let promised: usize = whole("number of layers", count.trim()).map_err(|problem| fail(last_line, problem))?;
     let mut layers = Vec::new();
     for (line, content) in lines {
         layers.push(layer(content).map_err(|problem| fail(line, problem))?);
         last_line = line;
     }
-    let found = layers.len() as u64;
-    if promised != found {
-        return Err(fail(last_line, ImportProblem::Count { what: "layers", promised, found }));
-    }
+    check_count("layers", promised, layers.len()).map_err(|problem| fail(last_line, problem))?;
     let mut program = Program::default();
     match tensor {
         Some(size) => program.hybrid(&layers, size),
@@ -198,34 +160,27 @@ fn read_workload(file: &str, text: &str) -> Result<TrainingTrace, ImportError> {
 }
 
 /// Size of the tensor-parallel groups of a hybrid; `None` for `MICRO`.
-fn header_of(header: &str) -> Result<Option<u32>, ImportProblem> {
+fn header_of(header: &str) -> Result<Option<u32>, String> {
     const SIZE: &str = "model_parallel_NPU_group:";
     let words: Vec<&str> = header.split_whitespace().collect();
     match words[0] {
         "MICRO" => Ok(None),
         "HYBRID_TRANSFORMER_FWD_IN_BCKWD" => {
             let size = words.iter().position(|word| *word == SIZE).and_then(|ix| words.get(ix + 1));
-            let size = size.ok_or_else(|| ImportProblem::missing(format!("`{SIZE} n`")))?;
+            let size = size.ok_or_else(|| missing(&format!("`{SIZE} n`")))?;
             match whole("model_parallel_NPU_group", size)? {
-                0 => Err(ImportProblem::Other("a tensor-parallel group of 0 ranks is impossible".to_owned())),
+                0 => Err("a tensor-parallel group of 0 ranks is impossible".to_owned()),
                 size => Ok(Some(size)),
             }
         }
-        other => Err(ImportProblem::Unknown {
-            found: other.to_owned(),
-            expected: "MICRO or HYBRID_TRANSFORMER_FWD_IN_BCKWD, the kinds of workload supported",
-        }),
+        other => Err(unknown(other, "MICRO or HYBRID_TRANSFORMER_FWD_IN_BCKWD, the kinds of workload supported")),
     }
 }
 
-fn layer(content: &str) -> Result<Layer, ImportProblem> {
+fn layer(content: &str) -> Result<Layer, String> {
     let fields: Vec<&str> = content.split_whitespace().collect();
-    let [_name, _dependency, passes @ .., update] = fields.as_slice() else {
-        return Err(ImportProblem::Count { what: "columns", promised: 12, found: fields.len() as u64 });
-    };
-    let [a, b, c, d, e, f, g, h, i] = *passes else {
-        return Err(ImportProblem::Count { what: "columns", promised: 12, found: fields.len() as u64 });
-    };
+    check_count("columns", 12, fields.len())?;
+    let [_name, _dependency, a, b, c, d, e, f, g, h, i, update] = fields[..] else { unreachable!("12 were counted") };
     Ok(Layer {
         forward: pass(a, b, c)?,
         input_gradient: pass(d, e, f)?,
@@ -234,7 +189,7 @@ fn layer(content: &str) -> Result<Layer, ImportProblem> {
     })
 }
 
-fn pass(compute: &str, kind: &str, size: &str) -> Result<Pass, ImportProblem> {
+fn pass(compute: &str, kind: &str, size: &str) -> Result<Pass, String> {
     let kind = match kind {
         "NONE" => None,
         "ALLREDUCE" => Some(CollectiveKind::AllReduce),
@@ -242,12 +197,7 @@ fn pass(compute: &str, kind: &str, size: &str) -> Result<Pass, ImportProblem> {
         "REDUCESCATTER" => Some(CollectiveKind::ReduceScatter),
         "ALLTOALL" => Some(CollectiveKind::AllToAll),
         "BROADCAST" => Some(CollectiveKind::Broadcast { root: 0 }),
-        other => {
-            return Err(ImportProblem::Unknown {
-                found: other.to_owned(),
-                expected: "NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL or BROADCAST",
-            });
-        }
+        other => return Err(unknown(other, "NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER, ALLTOALL or BROADCAST")),
     };
     Ok((time(compute, "ns")?, kind, whole("size", size)?))
 }

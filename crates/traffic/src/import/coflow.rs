@@ -6,7 +6,7 @@
 
 use net::{HostIx, Time, Topology};
 
-use super::{ImportError, ImportProblem, whole};
+use super::{ImportError, amount, check_count, missing, number_below, unknown, whole};
 use crate::flow::{Flow, FlowList, Start};
 use crate::generate::{FLOWS_MAX, Warning};
 use crate::groups::HostGroups;
@@ -37,8 +37,7 @@ impl Default for CoflowOptions {
 /// only, the transfer is left out with a warning. [`Flow::group`] is the id of the coflow.
 ///
 /// # Errors
-/// Names the line at fault; see [`ImportProblem`]. Scales that are not above 0 are reported at line
-/// 1.
+/// Names the line at fault. Scales that are not above 0 are reported at line 1.
 pub fn read_coflows(
     file: &str,
     text: &str,
@@ -48,15 +47,14 @@ pub fn read_coflows(
     let fail = |line: u64, problem| ImportError::new(file, line, problem);
     for (what, scale) in [("time scale", options.time_scale), ("size scale", options.size_scale)] {
         if !(scale.is_finite() && scale > 0.0) {
-            let problem = format!("{what} {scale} is not above 0");
-            return Err(fail(1, ImportProblem::Other(problem)));
+            return Err(fail(1, format!("{what} {scale} is not above 0")));
         }
     }
     let mut lines = (1..).zip(text.lines());
-    let (_, header) = lines.next().ok_or_else(|| fail(1, ImportProblem::missing("the line `racks coflows`")))?;
+    let (_, header) = lines.next().ok_or_else(|| fail(1, missing("the line `racks coflows`")))?;
     let mut words = Words(header.split_whitespace());
     let rack_count: u32 = words.number("racks").map_err(|problem| fail(1, problem))?;
-    let promised: u64 = words.number("coflows").map_err(|problem| fail(1, problem))?;
+    let promised: usize = words.number("coflows").map_err(|problem| fail(1, problem))?;
     words.end().map_err(|problem| fail(1, problem))?;
     let mut placement = Placement {
         racks: HostGroups::racks(topology),
@@ -65,25 +63,24 @@ pub fn read_coflows(
         left_out_count: 0,
         left_out_bytes: 0,
     };
-    let (mut found, mut last_line) = (0u64, 1);
+    let (mut found, mut last_line) = (0, 1);
     for (line, content) in lines.filter(|(_, content)| !content.trim().is_empty()) {
         last_line = line;
         let coflow = Coflow::parse(content, rack_count).map_err(|problem| fail(line, problem))?;
-        if options.first.is_none_or(|first| found < u64::from(first)) {
-            placement.add(&coflow, found as usize).map_err(|problem| fail(line, problem))?;
+        if options.first.is_none_or(|first| found < first as usize) {
+            placement.add(&coflow, found).map_err(|problem| fail(line, problem))?;
         }
         found += 1;
     }
-    if found != promised {
-        let what = "coflows";
-        return Err(fail(last_line, ImportProblem::Count { what, promised, found }));
-    }
-    let used = options.first.map_or(found, |first| found.min(u64::from(first)));
+    check_count("coflows", promised, found).map_err(|problem| fail(last_line, problem))?;
+    let used = options.first.map_or(found, |first| found.min(first as usize));
     Ok(placement.finish(format!(
         "coflow trace {file}, {used} of {found} coflows, times x {}, sizes x {}",
         options.time_scale, options.size_scale
     )))
 }
+
+const AMOUNT: &str = "a number, 0 or more";
 
 /// One line of a trace.
 struct Coflow {
@@ -94,28 +91,26 @@ struct Coflow {
 }
 
 impl Coflow {
-    fn parse(content: &str, rack_count: u32) -> Result<Coflow, ImportProblem> {
+    fn parse(content: &str, rack_count: u32) -> Result<Coflow, String> {
         let mut words = Words(content.split_whitespace());
         let id = words.number("coflow id")?;
-        let arrival_ms = amount("arrival time", words.next("the arrival time")?)?;
+        let arrival_ms = amount("arrival time", words.next("the arrival time")?, AMOUNT)?;
         let mapper_count: u32 = words.number("number of mappers")?;
         let mapper_racks = (0..mapper_count)
-            .map(|_| rack(words.next("a mapper")?, rack_count))
-            .collect::<Result<Vec<u32>, ImportProblem>>()?;
+            .map(|_| number_below("rack", words.next("a mapper")?, rack_count))
+            .collect::<Result<Vec<u32>, String>>()?;
         let reducer_count: u32 = words.number("number of reducers")?;
         let reducers = (0..reducer_count)
             .map(|_| {
                 let word = words.next("a reducer")?;
-                let (at, megabytes) = word.split_once(':').ok_or_else(|| ImportProblem::Unknown {
-                    found: word.to_owned(),
-                    expected: "a reducer `rack:megabytes`",
-                })?;
-                Ok((rack(at, rack_count)?, amount("megabytes", megabytes)?))
+                let parts = word.split_once(':');
+                let (rack, megabytes) = parts.ok_or_else(|| unknown(word, "a reducer `rack:megabytes`"))?;
+                Ok((number_below("rack", rack, rack_count)?, amount("megabytes", megabytes, AMOUNT)?))
             })
-            .collect::<Result<Vec<(u32, f64)>, ImportProblem>>()?;
+            .collect::<Result<Vec<(u32, f64)>, String>>()?;
         words.end()?;
         if mapper_racks.is_empty() || reducers.is_empty() {
-            return Err(ImportProblem::missing("a mapper or a reducer"));
+            return Err(missing("a mapper or a reducer"));
         }
         Ok(Coflow { id, arrival_ms, mapper_racks, reducers })
     }
@@ -131,18 +126,16 @@ struct Placement {
 }
 
 impl Placement {
-    fn add(&mut self, coflow: &Coflow, turn: usize) -> Result<(), ImportProblem> {
+    fn add(&mut self, coflow: &Coflow, turn: usize) -> Result<(), String> {
         let start_s = coflow.arrival_ms / 1e3 * self.options.time_scale;
         let start = Time::from_s_f64(start_s);
         if start == Time::MAX {
-            let problem = format!("arrival at {start_s} s is beyond the 213 days a run can last");
-            return Err(ImportProblem::Other(problem));
+            return Err(format!("arrival at {start_s} s is beyond the 213 days a run can last"));
         }
         // A short line can name very many pairs.
         let pair_count = coflow.mapper_racks.len() as u64 * coflow.reducers.len() as u64;
         if self.flows.len() as u64 + pair_count > u64::from(FLOWS_MAX) {
-            let problem = format!("more than {FLOWS_MAX} flows; read only the first coflows");
-            return Err(ImportProblem::Other(problem));
+            return Err(format!("more than {FLOWS_MAX} flows; read only the first coflows"));
         }
         let megabyte = f64::from(self.options.bytes_per_megabyte) * self.options.size_scale;
         for (reducer, (reducer_rack, megabytes)) in coflow.reducers.iter().enumerate() {
@@ -184,36 +177,18 @@ impl Placement {
 struct Words<'a>(std::str::SplitWhitespace<'a>);
 
 impl<'a> Words<'a> {
-    fn next(&mut self, what: &str) -> Result<&'a str, ImportProblem> {
-        self.0.next().ok_or_else(|| ImportProblem::missing(what))
+    fn next(&mut self, what: &str) -> Result<&'a str, String> {
+        self.0.next().ok_or_else(|| missing(what))
     }
-    fn number<T: std::str::FromStr>(&mut self, what: &'static str) -> Result<T, ImportProblem> {
+    fn number<T: std::str::FromStr>(&mut self, what: &'static str) -> Result<T, String> {
         whole(what, self.next(what)?)
     }
-    fn end(&mut self) -> Result<(), ImportProblem> {
+    fn end(&mut self) -> Result<(), String> {
         match self.0.next() {
             None => Ok(()),
-            Some(word) => Err(ImportProblem::Unknown { found: word.to_owned(), expected: "the end of the line" }),
+            Some(word) => Err(unknown(word, "the end of the line")),
         }
     }
-}
-
-fn rack(text: &str, rack_count: u32) -> Result<u32, ImportProblem> {
-    let found: u64 = whole("rack", text)?;
-    match u32::try_from(found) {
-        Ok(rack) if rack < rack_count => Ok(rack),
-        _ => Err(ImportProblem::OutOfRange { what: "rack", found, count: u64::from(rack_count) }),
-    }
-}
-
-/// A finite number, 0 or more.
-fn amount(what: &'static str, text: &str) -> Result<f64, ImportProblem> {
-    let value = text.parse().ok();
-    value.filter(|value: &f64| value.is_finite() && *value >= 0.0).ok_or_else(|| ImportProblem::Number {
-        what,
-        found: text.to_owned(),
-        expected: "a number, 0 or more",
-    })
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 
 use net::{Time, Topology};
 
-use super::{ImportError, ImportProblem, host, size_bytes, time, whole};
+use super::{ImportError, check_count, ends, missing, never_starts, not, size_bytes, time, twice, unknown, whole};
 use crate::flow::{Flow, FlowList, Start};
 use crate::triggers::BadTrigger;
 
@@ -50,12 +50,12 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     }
     if columns.is_none() {
         let header = "the header line, such as `src,dst,size_bytes,start_ns`,";
-        return Err(fail(1, ImportProblem::missing(header)));
+        return Err(fail(1, missing(header)));
     }
     let mut by_id = BTreeMap::new();
     for (position, row) in rows.iter().enumerate() {
         if by_id.insert(row.id, position as u32).is_some() {
-            return Err(fail(row.line, ImportProblem::Twice(format!("id {}", row.id))));
+            return Err(fail(row.line, twice(&format!("id {}", row.id))));
         }
     }
     let mut flows = Vec::with_capacity(rows.len());
@@ -65,13 +65,11 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     FlowList::sorted(flows, description(text)).map_err(|bad| {
         let Row { line, id, after_groups, .. } = rows[bad.place()];
         let problem = match (bad, after_groups) {
-            (BadTrigger::Missing(_), Some((first, last))) => ImportProblem::NeverStarts(format!(
-                "it waits for groups {first} to {last}, of which there are no flows"
-            )),
-            (BadTrigger::TooWide(_), _) => {
-                ImportProblem::Other("the ranges of `after_group` are too many and too wide".to_owned())
+            (BadTrigger::Missing(_), Some((first, last))) => {
+                never_starts(&format!("it waits for groups {first} to {last}, of which there are no flows"))
             }
-            _ => ImportProblem::NeverStarts(format!("flow {id} waits, directly or through others, for itself")),
+            (BadTrigger::TooWide(_), _) => "the ranges of `after_group` are too many and too wide".to_owned(),
+            _ => never_starts(&format!("flow {id} waits, directly or through others, for itself")),
         };
         fail(line, problem)
     })
@@ -81,11 +79,8 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
 pub fn write_csv(list: &FlowList) -> String {
     let mut text = String::new();
     if !list.description.is_empty() {
-        let escaped = list.description.replace('\\', "\\\\");
-        let escaped = escaped.replace('\n', "\\n").replace('\r', "\\r");
-        text.push_str(DESCRIPTION);
-        text.push_str(&escaped);
-        text.push('\n');
+        let escaped = list.description.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+        let _ = writeln!(text, "{DESCRIPTION}{escaped}");
     }
     // The column of the rarest kind of start is written where there is one.
     let has_barriers = list.flows.iter().any(|flow| matches!(flow.start, Start::AfterGroups { .. }));
@@ -98,11 +93,8 @@ pub fn write_csv(list: &FlowList) -> String {
             Start::AfterGroups { first, last, delay } => (delay, String::new(), format!("{first}-{last}")),
         };
         let (src, dst, size, ps) = (flow.src.0, flow.dst.0, flow.size_bytes, start.as_ps());
-        write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group).expect("writing to a string does not fail");
-        if has_barriers {
-            write!(text, ",{groups}").expect("writing to a string does not fail");
-        }
-        text.push('\n');
+        let _ = write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group);
+        let _ = if has_barriers { writeln!(text, ",{groups}") } else { writeln!(text) };
     }
     text
 }
@@ -134,20 +126,17 @@ struct Row {
 }
 
 impl Row {
-    fn flow(&self, by_id: &BTreeMap<u64, u32>) -> Result<Flow, ImportProblem> {
+    fn flow(&self, by_id: &BTreeMap<u64, u32>) -> Result<Flow, String> {
         let start = match (self.after, self.after_groups) {
             (None, None) => Start::At(self.start),
             (None, Some((first, last))) => Start::AfterGroups { first, last, delay: self.start },
             (Some(_), Some(_)) => {
-                let problem = "`after` and `after_group` exclude each other; keep one";
-                return Err(ImportProblem::Other(problem.to_owned()));
+                return Err("`after` and `after_group` exclude each other; keep one".to_owned());
             }
-            (Some(id), None) => Start::After {
-                flow: *by_id.get(&id).ok_or_else(|| {
-                    ImportProblem::NeverStarts(format!("it waits for flow {id}, which is not in the file"))
-                })?,
-                delay: self.start,
-            },
+            (Some(id), None) => {
+                let absent = || never_starts(&format!("it waits for flow {id}, which is not in the file"));
+                Start::After { flow: by_id.get(&id).copied().ok_or_else(absent)?, delay: self.start }
+            }
         };
         Ok(Flow { start, ..self.flow })
     }
@@ -167,23 +156,22 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(names: &[&str]) -> Result<Columns, ImportProblem> {
+    fn of(names: &[&str]) -> Result<Columns, String> {
         for (ix, name) in names.iter().enumerate() {
             if !COLUMNS.split(", ").any(|column| column == *name) {
-                return Err(ImportProblem::Unknown { found: (*name).to_owned(), expected: COLUMNS });
+                return Err(unknown(name, COLUMNS));
             }
             if names[..ix].contains(name) {
-                return Err(ImportProblem::Twice(format!("column `{name}`")));
+                return Err(twice(&format!("column `{name}`")));
             }
         }
         let find = |name: &str| names.iter().position(|column| *column == name);
-        let need = |name: &str| find(name).ok_or_else(|| ImportProblem::missing(format!("column `{name}`")));
+        let need = |name: &str| find(name).ok_or_else(|| missing(&format!("column `{name}`")));
         let units = ["ps", "ns", "us", "ms", "s"];
         let mut starts = units.iter().filter_map(|unit| find(&format!("start_{unit}")).map(|ix| (ix, *unit)));
-        let (start, start_unit) =
-            starts.next().ok_or_else(|| ImportProblem::missing("a start column, such as `start_ns`,"))?;
+        let (start, start_unit) = starts.next().ok_or_else(|| missing("a start column, such as `start_ns`,"))?;
         if starts.next().is_some() {
-            return Err(ImportProblem::Twice("the start column".to_owned()));
+            return Err(twice("the start column"));
         }
         Ok(Columns {
             count: names.len(),
@@ -199,19 +187,10 @@ impl Columns {
         })
     }
 
-    fn row(&self, record: &[&str], line: u64, position: u32, host_count: u32) -> Result<Row, ImportProblem> {
-        if record.len() != self.count {
-            return Err(ImportProblem::Count {
-                what: "columns",
-                promised: self.count as u64,
-                found: record.len() as u64,
-            });
-        }
+    fn row(&self, record: &[&str], line: u64, position: u32, host_count: u32) -> Result<Row, String> {
+        check_count("columns", self.count, record.len())?;
         let optional = |column: Option<usize>| column.map(|ix| record[ix]).filter(|text| !text.is_empty());
-        let (src, dst) = (host(record[self.src], host_count)?, host(record[self.dst], host_count)?);
-        if src == dst {
-            return Err(ImportProblem::ToItself(u64::from(src.0)));
-        }
+        let (src, dst) = ends(record[self.src], record[self.dst], host_count)?;
         let start = time(record[self.start], self.start_unit)?;
         Ok(Row {
             line,
@@ -231,12 +210,11 @@ impl Columns {
 }
 
 /// `3` or `3-18`.
-fn groups(text: &str) -> Result<(u32, u32), ImportProblem> {
+fn groups(text: &str) -> Result<(u32, u32), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last): (u32, u32) = (whole("after_group", first)?, whole("after_group", last)?);
     if first == 0 || last < first {
-        let expected = "a group above 0, or a range such as 3-18";
-        return Err(ImportProblem::Number { what: "after_group", found: text.to_owned(), expected });
+        return Err(not("after_group", text, "a group above 0, or a range such as 3-18"));
     }
     Ok((first, last))
 }

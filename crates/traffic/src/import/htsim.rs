@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use net::{HostIx, Time};
 
-use super::{ImportError, ImportProblem, host, size_bytes, time, whole};
+use super::{ImportError, check_count, ends, missing, never_starts, size_bytes, time, twice, unknown, whole};
 use crate::flow::{Flow, FlowList, Start};
 
 /// Unit of the `start` key. The format means picoseconds; some published files hold microseconds.
@@ -29,8 +29,6 @@ pub struct ConnectionMatrix {
     pub list: FlowList,
 }
 
-const KEYS: &str = "id, start, trigger, size, send_done_trigger";
-
 pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatrix, ImportError> {
     let mut matrix = Parsed::default();
     for (line, content) in (1..).zip(text.lines()) {
@@ -45,9 +43,8 @@ pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatr
     }
     let description = format!("{} flows of connection matrix {file}", flows.len());
     let list = FlowList::sorted(flows, description).map_err(|bad| {
-        let problem = "its trigger waits, directly or through others, for itself".to_owned();
-        let line = matrix.connections[bad.place()].line;
-        ImportError::new(file, line, ImportProblem::NeverStarts(problem))
+        let problem = never_starts("its trigger waits, directly or through others, for itself");
+        ImportError::new(file, matrix.connections[bad.place()].line, problem)
     })?;
     Ok(ConnectionMatrix { host_count: matrix.host_count.unwrap_or(0), list })
 }
@@ -55,8 +52,8 @@ pub fn read_cm(file: &str, text: &str, unit: StartUnit) -> Result<ConnectionMatr
 #[derive(Default)]
 struct Parsed {
     host_count: Option<u32>,
-    connection_count: Option<u64>,
-    trigger_count: Option<u64>,
+    connection_count: Option<usize>,
+    trigger_count: Option<usize>,
     connections: Vec<Connection>,
     declared: BTreeMap<u64, u64>,
     fired_by: BTreeMap<u64, u32>,
@@ -77,7 +74,7 @@ enum Starts {
 }
 
 impl Parsed {
-    fn line(&mut self, content: &str, line: u64, unit: StartUnit) -> Result<(), ImportProblem> {
+    fn line(&mut self, content: &str, line: u64, unit: StartUnit) -> Result<(), String> {
         let words: Vec<&str> = content.split_whitespace().collect();
         match words[..] {
             [] => Ok(()),
@@ -89,36 +86,27 @@ impl Parsed {
                 let id = whole("trigger", id)?;
                 match self.declared.insert(id, line) {
                     None => Ok(()),
-                    Some(_) => Err(ImportProblem::Twice(format!("trigger {id}"))),
+                    Some(_) => Err(twice(&format!("trigger {id}"))),
                 }
             }
-            ["trigger", "id", _, kind] => Err(ImportProblem::Unknown {
-                found: kind.to_owned(),
-                expected: "oneshot, the only kind of trigger supported",
-            }),
+            ["trigger", "id", _, kind] => Err(unknown(kind, "oneshot, the only kind of trigger supported")),
             [pair, ref rest @ ..] => self.connection(pair, rest, line, unit),
         }
     }
 
-    fn connection(&mut self, pair: &str, rest: &[&str], line: u64, unit: StartUnit) -> Result<(), ImportProblem> {
-        let (src, dst) = pair.split_once("->").ok_or_else(|| ImportProblem::Unknown {
-            found: pair.to_owned(),
-            expected: "Nodes, Connections, Triggers, trigger or a connection `src->dst`",
-        })?;
-        let host_count =
-            self.host_count.ok_or_else(|| ImportProblem::missing("the line `Nodes n` before the connections"))?;
-        let (src, dst) = (host(src, host_count)?, host(dst, host_count)?);
-        if src == dst {
-            return Err(ImportProblem::ToItself(u64::from(src.0)));
-        }
+    fn connection(&mut self, pair: &str, rest: &[&str], line: u64, unit: StartUnit) -> Result<(), String> {
+        let kinds = "Nodes, Connections, Triggers, trigger or a connection `src->dst`";
+        let (src, dst) = pair.split_once("->").ok_or_else(|| unknown(pair, kinds))?;
+        let host_count = self.host_count.ok_or_else(|| missing("the line `Nodes n` before the connections"))?;
+        let (src, dst) = ends(src, dst, host_count)?;
         let (mut starts, mut size) = (None, None);
         let mut seen: Vec<&str> = Vec::new();
         for pair in rest.chunks(2) {
             let [key, value] = *pair else {
-                return Err(ImportProblem::missing(format!("the value of `{}`", pair[0])));
+                return Err(missing(&format!("the value of `{}`", pair[0])));
             };
             if seen.contains(&key) {
-                return Err(ImportProblem::Twice(format!("`{key}`")));
+                return Err(twice(&format!("`{key}`")));
             }
             seen.push(key);
             match key {
@@ -128,58 +116,50 @@ impl Parsed {
                 "trigger" => starts = Some(Starts::Trigger(whole("trigger", value)?)),
                 "size" => size = Some(size_bytes(value)?),
                 "send_done_trigger" => self.fires(whole("trigger", value)?)?,
-                _ => {
-                    return Err(ImportProblem::Unknown { found: key.to_owned(), expected: KEYS });
-                }
+                _ => return Err(unknown(key, "id, start, trigger, size, send_done_trigger")),
             }
         }
         if seen.contains(&"start") && seen.contains(&"trigger") {
-            let problem = "`start` and `trigger` exclude each other; keep one";
-            return Err(ImportProblem::Other(problem.to_owned()));
+            return Err("`start` and `trigger` exclude each other; keep one".to_owned());
         }
         self.connections.push(Connection {
             line,
             src,
             dst,
-            size_bytes: size.ok_or_else(|| ImportProblem::missing("`size`"))?,
-            starts: starts.ok_or_else(|| ImportProblem::missing("`start` or `trigger`"))?,
+            size_bytes: size.ok_or_else(|| missing("`size`"))?,
+            starts: starts.ok_or_else(|| missing("`start` or `trigger`"))?,
         });
         Ok(())
     }
 
-    fn fires(&mut self, trigger: u64) -> Result<(), ImportProblem> {
+    fn fires(&mut self, trigger: u64) -> Result<(), String> {
         match self.fired_by.insert(trigger, self.connections.len() as u32) {
             None => Ok(()),
-            Some(_) => {
-                Err(ImportProblem::Other(format!("trigger {trigger} is fired by two connections; one is supported")))
-            }
+            Some(_) => Err(format!("trigger {trigger} is fired by two connections; one is supported")),
         }
     }
 
-    fn check_counts(&self) -> Result<(), ImportProblem> {
+    fn check_counts(&self) -> Result<(), String> {
         if self.host_count.is_none() {
-            return Err(ImportProblem::missing("the line `Nodes n`"));
+            return Err(missing("the line `Nodes n`"));
         }
-        let promised = self.connection_count.ok_or_else(|| ImportProblem::missing("the line `Connections n`"))?;
-        check_count("connections", promised, self.connections.len() as u64)?;
-        let promised = self.trigger_count.unwrap_or(0);
-        check_count("triggers", promised, self.declared.len() as u64)
+        let promised = self.connection_count.ok_or_else(|| missing("the line `Connections n`"))?;
+        check_count("connections", promised, self.connections.len())?;
+        check_count("triggers", self.trigger_count.unwrap_or(0), self.declared.len())
     }
 
-    fn flow(&self, connection: &Connection) -> Result<Flow, ImportProblem> {
+    fn flow(&self, connection: &Connection) -> Result<Flow, String> {
         let start = match connection.starts {
             Starts::At(time) => Start::At(time),
             Starts::Trigger(id) if !self.declared.contains_key(&id) => {
                 let problem = format!("trigger {id} is not declared by a line `trigger id {id} oneshot`");
-                return Err(ImportProblem::NeverStarts(problem));
+                return Err(never_starts(&problem));
             }
-            Starts::Trigger(id) => Start::After {
-                flow: *self
-                    .fired_by
-                    .get(&id)
-                    .ok_or_else(|| ImportProblem::NeverStarts(format!("no connection fires trigger {id}")))?,
-                delay: Time::ZERO,
-            },
+            Starts::Trigger(id) => {
+                let fired_by = self.fired_by.get(&id).copied();
+                let unfired = || never_starts(&format!("no connection fires trigger {id}"));
+                Start::After { flow: fired_by.ok_or_else(unfired)?, delay: Time::ZERO }
+            }
         };
         Ok(Flow { src: connection.src, dst: connection.dst, size_bytes: connection.size_bytes, start, group: 0 })
     }
@@ -194,17 +174,10 @@ impl StartUnit {
     }
 }
 
-fn set<T: std::str::FromStr>(key: &'static str, place: &mut Option<T>, text: &str) -> Result<(), ImportProblem> {
+fn set<T: std::str::FromStr>(key: &'static str, place: &mut Option<T>, text: &str) -> Result<(), String> {
     if place.is_some() {
-        return Err(ImportProblem::Twice(format!("the line `{key}`")));
+        return Err(twice(&format!("the line `{key}`")));
     }
     *place = Some(whole(key, text)?);
     Ok(())
-}
-
-fn check_count(what: &'static str, promised: u64, found: u64) -> Result<(), ImportProblem> {
-    if promised == found {
-        return Ok(());
-    }
-    Err(ImportProblem::Count { what, promised, found })
 }

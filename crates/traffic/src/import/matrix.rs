@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use net::Time;
 
-use super::{ImportError, ImportProblem, time};
+use super::{ImportError, amount, check_count, missing, time, twice, unknown};
 
 /// Rates between named nodes, changing over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +27,7 @@ pub fn read_matrix(file: &str, text: &str) -> Result<TrafficMatrix, ImportError>
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_content = |(_, content): &(u64, &str)| !content.trim().is_empty() && !content.trim_start().starts_with('#');
     let mut lines = (1..).zip(text.lines()).filter(is_content);
-    let (line, header) =
-        lines.next().ok_or_else(|| fail(1, ImportProblem::missing("the header line, such as `time_s,a>b,b>a`,")))?;
+    let (line, header) = lines.next().ok_or_else(|| fail(1, missing("the header line, such as `time_s,a>b,b>a`,")))?;
     let pairs = pairs(header).map_err(|problem| fail(line, problem))?;
     let mut matrix = TrafficMatrix { file: file.to_owned(), pairs, begins: Vec::new(), rates_mbps: Vec::new() };
     let (mut first, mut last_line) = (Time::ZERO, line);
@@ -40,56 +39,46 @@ pub fn read_matrix(file: &str, text: &str) -> Result<TrafficMatrix, ImportError>
         let begin = at.saturating_sub(first);
         if matrix.begins.last().is_some_and(|last| begin <= *last) || at < first {
             let problem = "the time is not later than that of the row before; sort the rows by time";
-            return Err(fail(line, ImportProblem::Other(problem.to_owned())));
+            return Err(fail(line, problem.to_owned()));
         }
         matrix.begins.push(begin);
         last_line = line;
     }
     if matrix.begins.is_empty() {
-        return Err(fail(last_line, ImportProblem::missing("a row of rates")));
+        return Err(fail(last_line, missing("a row of rates")));
     }
     Ok(matrix)
 }
 
-fn pairs(header: &str) -> Result<Vec<(String, String)>, ImportProblem> {
+fn pairs(header: &str) -> Result<Vec<(String, String)>, String> {
     let mut names = header.split(',').map(str::trim);
     if names.next() != Some("time_s") {
-        return Err(ImportProblem::missing("`time_s` as the first column"));
+        return Err(missing("`time_s` as the first column"));
     }
     let mut seen = BTreeSet::new();
     let mut pairs = Vec::new();
     for name in names {
         let ends = name.split_once('>').map(|(from, to)| (from.trim(), to.trim()));
-        let (from, to) = ends.filter(|(from, to)| !from.is_empty() && !to.is_empty()).ok_or_else(|| {
-            ImportProblem::Unknown { found: name.to_owned(), expected: "a pair of nodes such as `a>b`" }
-        })?;
+        let ends = ends.filter(|(from, to)| !from.is_empty() && !to.is_empty());
+        let (from, to) = ends.ok_or_else(|| unknown(name, "a pair of nodes such as `a>b`"))?;
         if !seen.insert((from, to)) {
-            return Err(ImportProblem::Twice(format!("column `{name}`")));
+            return Err(twice(&format!("column `{name}`")));
         }
         pairs.push((from.to_owned(), to.to_owned()));
     }
     if pairs.is_empty() {
-        return Err(ImportProblem::missing("a pair of nodes such as `a>b`"));
+        return Err(missing("a pair of nodes such as `a>b`"));
     }
     Ok(pairs)
 }
 
 impl TrafficMatrix {
-    fn row(&mut self, content: &str) -> Result<Time, ImportProblem> {
-        let promised = self.pairs.len() as u64 + 1;
-        let found = content.split(',').count() as u64;
-        if promised != found {
-            return Err(ImportProblem::Count { what: "columns", promised, found });
-        }
+    fn row(&mut self, content: &str) -> Result<Time, String> {
+        check_count("columns", self.pairs.len() + 1, content.split(',').count())?;
         let mut fields = content.split(',').map(str::trim);
         let at = time(fields.next().unwrap_or_default(), "s")?;
         for field in fields {
-            let rate = field.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-            self.rates_mbps.push(rate.ok_or_else(|| ImportProblem::Number {
-                what: "rate",
-                found: field.to_owned(),
-                expected: "a number of Mbit/s, 0 or more",
-            })?);
+            self.rates_mbps.push(amount("rate", field, "a number of Mbit/s, 0 or more")?);
         }
         Ok(at)
     }

@@ -1,12 +1,14 @@
 //! Flow lists and traces: own CSV, htsim, Facebook coflows, AICB training, traffic matrices.
 
+use net::HostIx;
+
 pub mod aicb;
 pub mod coflow;
 pub mod csv;
 pub mod htsim;
 pub mod matrix;
 
-/// A file of flows that cannot be used.
+/// A file of flows or flow sizes that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct ImportError {
@@ -14,74 +16,76 @@ pub struct ImportError {
     /// Line, counted from 1; the last one where the file as a whole is wrong.
     pub line: u64,
     /// The violated rule and accepted values.
-    pub problem: ImportProblem,
-}
-
-/// The errors of a file of flows.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ImportProblem {
-    #[error("{0} is missing")]
-    Missing(String),
-    #[error("`{found}` is unknown here; expected {expected}")]
-    Unknown { found: String, expected: &'static str },
-    #[error("{0} is there twice")]
-    Twice(String),
-    #[error("{what} `{found}` is not {expected}")]
-    Number { what: &'static str, found: String, expected: &'static str },
-    #[error("{what} {found} does not exist; there are {count}, numbered from 0")]
-    OutOfRange { what: &'static str, found: u64, count: u64 },
-    #[error("host {0} sends to itself; sender and receiver must differ")]
-    ToItself(u64),
-    #[error("the header promises {promised} {what}, but there are {found}")]
-    Count { what: &'static str, promised: u64, found: u64 },
-    #[error("{0}; it would never start")]
-    NeverStarts(String),
-    #[error("{0}")]
-    Other(String),
+    pub problem: String,
 }
 
 impl ImportError {
-    fn new(file: &str, line: u64, problem: ImportProblem) -> ImportError {
+    pub(crate) fn new(file: &str, line: u64, problem: String) -> ImportError {
         ImportError { file: file.to_owned(), line, problem }
     }
 }
 
-impl ImportProblem {
-    fn missing(what: impl Into<String>) -> ImportProblem {
-        ImportProblem::Missing(what.into())
-    }
+fn missing(what: &str) -> String {
+    format!("{what} is missing")
 }
 
-fn whole<T: std::str::FromStr>(what: &'static str, text: &str) -> Result<T, ImportProblem> {
-    text.parse().map_err(|_| ImportProblem::Number {
-        what,
-        found: text.to_owned(),
-        expected: "a whole number in range",
-    })
+fn unknown(found: &str, expected: &str) -> String {
+    format!("`{found}` is unknown here; expected {expected}")
 }
 
-fn size_bytes(text: &str) -> Result<u64, ImportProblem> {
-    match whole("size", text)? {
-        0 => Err(ImportProblem::Number { what: "size", found: text.to_owned(), expected: "at least 1 byte" }),
-        size => Ok(size),
-    }
+fn twice(what: &str) -> String {
+    format!("{what} is there twice")
 }
 
-fn host(text: &str, host_count: u32) -> Result<net::HostIx, ImportProblem> {
-    let found: u64 = whole("host", text)?;
-    match u32::try_from(found) {
-        Ok(host) if host < host_count => Ok(net::HostIx(host)),
-        _ => Err(ImportProblem::OutOfRange { what: "host", found, count: u64::from(host_count) }),
+fn never_starts(why: &str) -> String {
+    format!("{why}; it would never start")
+}
+
+/// The problem of a text that is not `expected`.
+fn not(what: &str, found: &str, expected: &str) -> String {
+    format!("{what} `{found}` is not {expected}")
+}
+
+fn check_count(what: &str, promised: usize, found: usize) -> Result<(), String> {
+    if promised == found {
+        return Ok(());
     }
+    Err(format!("the header promises {promised} {what}, but there are {found}"))
+}
+
+fn whole<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| not(what, text, "a whole number in range"))
+}
+
+/// A number of one of `count` things, numbered from 0.
+fn number_below(what: &str, text: &str, count: u32) -> Result<u32, String> {
+    let found: u64 = whole(what, text)?;
+    let below = u32::try_from(found).ok().filter(|found| *found < count);
+    below.ok_or_else(|| format!("{what} {found} does not exist; there are {count}, numbered from 0"))
+}
+
+/// The sender and the receiver of a flow.
+fn ends(src: &str, dst: &str, host_count: u32) -> Result<(HostIx, HostIx), String> {
+    let (src, dst) = (number_below("host", src, host_count)?, number_below("host", dst, host_count)?);
+    if src == dst {
+        return Err(format!("host {src} sends to itself; sender and receiver must differ"));
+    }
+    Ok((HostIx(src), HostIx(dst)))
+}
+
+/// A finite number, 0 or more.
+fn amount(what: &str, text: &str, expected: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| not(what, text, expected))
+}
+
+fn size_bytes(text: &str) -> Result<u64, String> {
+    whole("size", text).and_then(|size| if size == 0 { Err(not("size", text, "at least 1 byte")) } else { Ok(size) })
 }
 
 /// A time written as a plain decimal number of `unit`; digits below a picosecond are dropped.
-fn time(text: &str, unit: &'static str) -> Result<net::Time, ImportProblem> {
+fn time(text: &str, unit: &'static str) -> Result<net::Time, String> {
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let parsed = plain.then(|| format!("{text}{unit}").parse().ok()).flatten();
-    parsed.ok_or_else(|| ImportProblem::Number {
-        what: "time",
-        found: text.to_owned(),
-        expected: "a decimal number, 0 or more, in range",
-    })
+    parsed.ok_or_else(|| not("time", text, "a decimal number, 0 or more, in range"))
 }

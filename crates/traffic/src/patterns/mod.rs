@@ -3,7 +3,7 @@
 use net::random::RandomStream;
 use net::{HostIx, Topology};
 
-use crate::spec::{Parameter, Spec, SpecError, parameter};
+use net::spec_text::{Param, Spec, SpecError, Value};
 
 mod draw;
 mod matrix;
@@ -51,6 +51,17 @@ pub enum IncastTarget {
     Fixed(HostIx),
 }
 
+impl Value for IncastTarget {
+    fn read(text: &str) -> Result<IncastTarget, String> {
+        let host = |_| "give `rotating` or the number of a host".to_owned();
+        if text == "rotating" {
+            Ok(IncastTarget::Rotating)
+        } else {
+            text.parse().map(HostIx).map(IncastTarget::Fixed).map_err(host)
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatternKind {
     /// A fixed list of pairs: one flow each with all-at-once arrivals, else drawn per arrival.
@@ -71,7 +82,7 @@ pub struct PatternInfo {
     pub source: &'static str,
     /// The definition of its pairs.
     pub kind: PatternKind,
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [Param],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +105,7 @@ impl PatternInfo {
     const fn source(self, source: &'static str) -> PatternInfo {
         PatternInfo { source, ..self }
     }
-    const fn parameters(self, parameters: &'static [Parameter]) -> PatternInfo {
+    const fn parameters(self, parameters: &'static [Param]) -> PatternInfo {
         PatternInfo { parameters, ..self }
     }
 }
@@ -103,7 +114,7 @@ pub const PATTERNS: &[PatternInfo] = &[
     pattern("stride", PatternKind::Matrix)
         .title("host x sends to (x + step) mod n")
         .source("Hedera, NSDI 2010; founding documents F0 (step 30) and F2 (half, one-to-one)")
-        .parameters(&[parameter("step", "half the hosts", "distance between sender and receiver, in hosts")]),
+        .parameters(&[Param::new("step", "half the hosts", "distance between sender and receiver, in hosts")]),
     pattern("random-bijection", PatternKind::Matrix)
         .title("every host sends to one other and receives from one")
         .source("Hedera, NSDI 2010; founding document F0"),
@@ -114,25 +125,25 @@ pub const PATTERNS: &[PatternInfo] = &[
         .title("receivers in the same rack, the same pod or elsewhere with given probabilities")
         .source("Hedera, NSDI 2010")
         .parameters(&[
-            parameter("edge", "0.5", "probability of a receiver in the same rack"),
-            parameter("pod", "0.3", "probability of a receiver in the same pod, another rack"),
+            Param::new("edge", "0.5", "probability of a receiver in the same rack"),
+            Param::new("pod", "0.3", "probability of a receiver in the same pod, another rack"),
         ]),
     pattern("all-to-all", PatternKind::Matrix).title("every host sends to every other").source("founding document F2"),
     pattern("one-to-n", PatternKind::Matrix)
         .title("every host sends to n random others")
         .source("founding document F2 (2 and 4)")
-        .parameters(&[parameter("n", "2", "receivers of each host")]),
+        .parameters(&[Param::new("n", "2", "receivers of each host")]),
     pattern("incast", PatternKind::Event)
         .title("random hosts send to one target at the same time")
         .source("DCTCP, SIGCOMM 2010")
         .parameters(&[
-            parameter("fan_in", "8", "senders of one incast"),
-            parameter("target", "rotating", "`rotating`, or the number of the receiving host"),
+            Param::new("fan_in", "8", "senders of one incast"),
+            Param::new("target", "rotating", "`rotating`, or the number of the receiving host"),
         ]),
     pattern("shuffle", PatternKind::Triggered)
         .title("all-to-all in random order, few flows at a time per sender")
         .source("Hedera, NSDI 2010; VL2, SIGCOMM 2009")
-        .parameters(&[parameter("concurrency", "2", "flows of one sender in progress at a time")]),
+        .parameters(&[Param::new("concurrency", "2", "flows of one sender in progress at a time")]),
     pattern("inter-rack", PatternKind::PerFlow)
         .title("uniform sender, uniform receiver in another rack")
         .source("CONGA, SIGCOMM 2014; Hermes, SIGCOMM 2017"),
@@ -141,30 +152,16 @@ pub const PATTERNS: &[PatternInfo] = &[
 impl Pattern {
     /// From text: `stride:step=30`, `incast:fan_in=16,target=3`, `staggered:edge=0.5,pod=0.3`.
     pub fn parse(text: &str) -> Result<Pattern, SpecError> {
-        let spec = Spec::parse("pattern", text)?;
-        let Some(info) = PATTERNS.iter().find(|info| info.name == spec.name) else {
-            let known: Vec<&str> = PATTERNS.iter().map(|info| info.name).collect();
-            return Err(spec.unknown_name(&known));
-        };
-        spec.check_keys(info.parameters)?;
+        let (_, spec) = Spec::parse("pattern", text)?.find(PATTERNS, |info| (info.name, info.parameters))?;
         Ok(match spec.name {
             "stride" => Pattern::Stride { step: spec.get("step")? },
             "random-bijection" => Pattern::RandomBijection,
             "random-pairs" => Pattern::RandomPairs,
             "staggered" => staggered(&spec)?,
             "all-to-all" => Pattern::AllToAll,
-            "one-to-n" => Pattern::OneToN { n: count(&spec, "n", 2)? },
-            "incast" => Pattern::Incast {
-                fan_in: count(&spec, "fan_in", 8)?,
-                target: match spec.text("target") {
-                    None | Some("rotating") => IncastTarget::Rotating,
-                    Some(_) => IncastTarget::Fixed(HostIx(
-                        spec.require("target")
-                            .map_err(|_| spec.bad("target", "give `rotating` or the number of a host"))?,
-                    )),
-                },
-            },
-            "shuffle" => Pattern::Shuffle { concurrency: count(&spec, "concurrency", 2)? },
+            "one-to-n" => Pattern::OneToN { n: spec.positive("n")? },
+            "incast" => Pattern::Incast { fan_in: spec.positive("fan_in")?, target: spec.get("target")? },
+            "shuffle" => Pattern::Shuffle { concurrency: spec.positive("concurrency")? },
             _ => Pattern::InterRack,
         })
     }
@@ -222,22 +219,15 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-fn count(spec: &Spec<'_>, key: &'static str, default: u32) -> Result<u32, SpecError> {
-    match spec.get(key)? {
-        Some(0) => Err(spec.bad(key, "give 1 or more")),
-        given => Ok(given.unwrap_or(default)),
-    }
-}
-
 fn staggered(spec: &Spec<'_>) -> Result<Pattern, SpecError> {
-    let share = |key, default| {
-        let value = spec.get(key)?.unwrap_or(default);
-        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(spec.bad(key, "give a probability from 0 to 1")) }
+    let share = |key| {
+        let value = spec.get(key)?;
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(spec.wrong(key, "give a probability from 0 to 1")) }
     };
-    let (edge, pod) = (share("edge", 0.5)?, share("pod", 0.3)?);
+    let (edge, pod) = (share("edge")?, share("pod")?);
     // Two decimal fractions that sum to 1 may miss it by a rounding.
     if edge + pod > 1.0 + 1e-9 {
-        return Err(spec.bad("pod", format!("edge + pod = {}, above 1", edge + pod)));
+        return Err(spec.wrong("pod", format!("edge + pod = {}, above 1", edge + pod)));
     }
     Ok(Pattern::Staggered { edge, pod })
 }

@@ -4,21 +4,11 @@ use anabranch_traffic::{
     Arrivals, Flow, FlowList, Load, Pattern, Start, TrafficError, TrafficSpec, Warning, generate, parse_workload,
     write_csv,
 };
-use net::{Bandwidth, Time, Topology, TopologyBuilder};
+use net::{Bandwidth, Time, Topology};
 
-/// Racks of four hosts at 10 Gb/s, each rack a separate pod.
-fn topology(rack_count: u32) -> Topology {
-    let mut builder = TopologyBuilder::new("test");
-    let core = builder.switch("core", 2, None);
-    for rack in 0..rack_count {
-        let edge = builder.switch(format!("e{rack}"), 1, Some(rack));
-        builder.connect(edge, core, Bandwidth::from_gbps(20), Time::from_us(1));
-        for host in 4 * rack..4 * rack + 4 {
-            let host = builder.host(format!("h{host}"), rack, Some(rack));
-            builder.connect(host, edge, Bandwidth::from_gbps(10), Time::from_us(1));
-        }
-    }
-    builder.build().unwrap()
+/// Four racks of four hosts at 10 Gb/s.
+fn topology() -> Topology {
+    net::spec::parse("leaf-spine:leaves=4,spines=1,hosts_per_leaf=4,fabric_rate=20Gbps").unwrap()
 }
 
 fn spec(workload: &str, pattern: &str, arrivals: &str) -> TrafficSpec {
@@ -34,21 +24,18 @@ fn spec(workload: &str, pattern: &str, arrivals: &str) -> TrafficSpec {
 
 fn loaded(fraction: f64, pattern: &str, arrivals: &str, flows: u32) -> TrafficSpec {
     TrafficSpec {
-        load: Some(Load::of_host_links(fraction, &topology(4))),
+        load: Some(Load::of_host_links(fraction, &topology())),
         flows: Some(flows),
         ..spec("bimodal-f3", pattern, arrivals)
     }
 }
 
 fn make(spec: &TrafficSpec) -> FlowList {
-    generate(&topology(4), spec, 7).unwrap().0
+    generate(&topology(), spec, 7).unwrap().0
 }
 
 fn start(flow: &Flow) -> Time {
-    match flow.start {
-        Start::At(time) => time,
-        other => panic!("a flow with a time was expected, not {other:?}"),
-    }
+    flow.start.time().unwrap_or_else(|| panic!("a flow with a time was expected, not {:?}", flow.start))
 }
 
 #[test]
@@ -65,7 +52,7 @@ fn the_offered_load_is_the_load_asked_for() {
 
 #[test]
 fn load_references_use_their_own_capacity() {
-    let topology = topology(4);
+    let topology = topology();
     assert_eq!(Load::of_host_links(0.5, &topology).capacity, Bandwidth::from_gbps(160));
     assert_eq!(Load::of_fabric_uplinks(0.5, &topology).capacity, Bandwidth::from_gbps(80));
     let mut spec = loaded(0.5, "inter-rack", "poisson", 10);
@@ -101,7 +88,7 @@ fn each_stream_is_its_own() {
         assert!(start(flow).as_ps().abs_diff(start(&a).as_ps()) <= 1);
         assert_eq!((flow.size_bytes, flow.start), (b.size_bytes, b.start));
     }
-    let other_seed = generate(&topology(4), &loaded(0.5, "random-pairs", "poisson", 500), 8);
+    let other_seed = generate(&topology(), &loaded(0.5, "random-pairs", "poisson", 500), 8);
     assert_ne!(other_seed.unwrap().0.flows, base.flows);
     assert_eq!(make(&loaded(0.5, "random-pairs", "poisson", 500)), base);
 }
@@ -135,7 +122,7 @@ fn an_incast_is_a_group_starting_together() {
         assert!(event.iter().all(|flow| flow.dst.0 == 2 && flow.start == event[0].start));
         assert!(event.iter().all(|flow| flow.group == ix as u32 + 1));
     }
-    let (list, warnings) = generate(&topology(4), &loaded(0.5, "incast:fan_in=6", "poisson", 10), 1).unwrap();
+    let (list, warnings) = generate(&topology(), &loaded(0.5, "incast:fan_in=6", "poisson", 10), 1).unwrap();
     assert_eq!(list.flows.len(), 12);
     assert!(matches!(warnings[..], [Warning::OtherCount { asked: 10, made: 12, .. }]));
 }
@@ -154,7 +141,7 @@ fn a_shuffle_keeps_its_concurrency_by_triggers() {
             Start::AfterGroups { .. } => panic!("a shuffle has no barriers"),
         }
     }
-    let error = generate(&topology(4), &loaded(0.5, "shuffle", "poisson", 10), 1).unwrap_err();
+    let error = generate(&topology(), &loaded(0.5, "shuffle", "poisson", 10), 1).unwrap_err();
     assert!(matches!(error, TrafficError::Triggered(_)));
 }
 
@@ -184,7 +171,7 @@ fn the_end_time_excludes_later_flows() {
     let expected = 2e-3 * 0.5 * 160e9 / (8.0 * 24_850.0);
     assert!((list.flows.len() as f64 / expected - 1.0).abs() < 0.1);
     let both = TrafficSpec { flows: Some(1_000_000), ..spec };
-    let (same, warnings) = generate(&topology(4), &both, 7).unwrap();
+    let (same, warnings) = generate(&topology(), &both, 7).unwrap();
     assert_eq!(same.flows, list.flows);
     let text = warnings[0].to_string();
     assert!(text.starts_with("1000000 flows were asked for and "), "{text}");
@@ -194,19 +181,19 @@ fn the_end_time_excludes_later_flows() {
 #[test]
 fn loads_at_and_above_one_are_warned_about() {
     for (fraction, warned) in [(0.99, false), (1.0, true), (1.5, true)] {
-        let (_, warnings) = generate(&topology(4), &loaded(fraction, "random-pairs", "poisson", 10), 1).unwrap();
+        let (_, warnings) = generate(&topology(), &loaded(fraction, "random-pairs", "poisson", 10), 1).unwrap();
         assert_eq!(matches!(warnings[..], [Warning::LoadAtLeastOne { .. }]), warned);
         assert_eq!(warnings.is_empty(), !warned);
     }
     let mut unused = spec("fixed:size=1B", "stride", "all-at-once");
     unused.load = Some(Load::of_bisection(0.5, Bandwidth::from_gbps(1)));
-    let (_, warnings) = generate(&topology(4), &unused, 1).unwrap();
+    let (_, warnings) = generate(&topology(), &unused, 1).unwrap();
     assert!(matches!(warnings[..], [Warning::LoadNotUsed { .. }]));
 }
 
 #[test]
 fn what_cannot_be_made_is_refused() {
-    let fail = |spec: &TrafficSpec| generate(&topology(4), spec, 1).unwrap_err();
+    let fail = |spec: &TrafficSpec| generate(&topology(), spec, 1).unwrap_err();
     for fraction in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = fail(&loaded(fraction, "random-pairs", "poisson", 10));
         assert!(matches!(error, TrafficError::BadLoad(_)), "{error}");

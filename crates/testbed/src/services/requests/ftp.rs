@@ -40,7 +40,7 @@ pub fn fetch(to: SocketAddrV4, file: &str, limits: StreamLimits<'_>, buffer: &mu
     let _ = command(&mut control, "QUIT", 221);
     let server = greeting.split_whitespace().next().map(str::to_owned);
     let first_byte_ns = first_ns.unwrap_or(start_ns) - start_ns;
-    Ok(Response { connect_ns, first_byte_ns, total_ns, bytes, server, port, late_us: 0 })
+    Ok(Response { connect_ns, first_byte_ns, total_ns, bytes, server, port, ..Response::default() })
 }
 
 fn open(control: &mut BufReader<TimedStream<'_>>) -> std::io::Result<u16> {

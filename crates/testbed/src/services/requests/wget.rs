@@ -43,8 +43,7 @@ pub fn fetch(
     if !ended.success() {
         return Err(reason(ended.code(), &output, begun.elapsed() >= limits.silence));
     }
-    let server = server_name(&output);
-    Ok(Response { connect_ns: 0, first_byte_ns: 0, total_ns, bytes, server, port: 0, late_us: 0 })
+    Ok(Response { total_ns, bytes, server: server_name(&output), ..Response::default() })
 }
 
 fn other(cause: std::io::Error) -> Failure {

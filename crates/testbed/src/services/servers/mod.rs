@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::error::{Result, TestbedError, failed, file_error, make_folder, write_file};
-use crate::network::driver::Program;
+use crate::network::driver::{Program, words};
 use crate::network::running_network::RunningNetwork;
 use crate::processes::{cpu_s, is_listening, processes_with};
 
@@ -76,9 +76,7 @@ impl Server {
     ) -> Result<Server> {
         let server = Server::new(live, "jobs", host, at)?;
         let options = format!("testbed jobs --listen {at} --name {host} --cores {cores} --core-share {core}");
-        let argv =
-            std::iter::once(program.display().to_string()).chain(options.split(' ').map(str::to_owned)).collect();
-        Ok(Server { argv, ..server })
+        Ok(Server { argv: [vec![program.display().to_string()], words(&options)].concat(), ..server })
     }
 
     pub fn output(&self) -> String {

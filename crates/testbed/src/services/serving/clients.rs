@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use experiment::input::RequestClient as Client;
+use experiment::runner::RequestClass;
 
 use super::{Plan, Programs, ServerKind, page_name};
 use crate::clock::now_ns;
@@ -26,14 +27,13 @@ const STACK: usize = 256 << 10;
 
 const PIECE: usize = 64 << 10;
 
+/// What the requests of a class ask for, and where.
 #[derive(Clone, Debug)]
-struct Class {
+struct Target {
     kind: ServerKind,
     to: SocketAddrV4,
     path: String,
-    request_bytes: u64,
-    page_bytes: u64,
-    pages: u32,
+    class: RequestClass,
 }
 
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ pub struct Request {
 }
 
 struct Shared {
-    classes: Vec<Class>,
+    targets: Vec<Target>,
     client: Client,
     folder: PathBuf,
     stop: AtomicBool,
@@ -66,7 +66,7 @@ struct Shared {
 pub fn run_requests(run: &mut ActiveRun<'_, '_>, plan: &Plan<'_>, programs: &Programs) -> Result<Vec<Request>> {
     let folder = run.empty_folder("clients")?;
     let shared = Arc::new(Shared {
-        classes: classes(plan),
+        targets: targets(plan),
         client: plan.testbed.request_client,
         folder,
         stop: AtomicBool::new(false),
@@ -88,8 +88,8 @@ pub fn run_requests(run: &mut ActiveRun<'_, '_>, plan: &Plan<'_>, programs: &Pro
     Ok(done)
 }
 
-fn classes(plan: &Plan<'_>) -> Vec<Class> {
-    let class = |(number, class): (usize, &experiment::runner::RequestClass)| {
+fn targets(plan: &Plan<'_>) -> Vec<Target> {
+    let target = |(number, class): (usize, &RequestClass)| {
         let service = &plan.services.services[class.service as usize];
         let kind = plan.kind(service);
         let path = match kind {
@@ -98,10 +98,9 @@ fn classes(plan: &Plan<'_>) -> Vec<Class> {
             ServerKind::Compute => compute::path(Duration::from_nanos(class.cpu.as_ps() / 1000), class.page_bytes),
         };
         let to = SocketAddrV4::new(service.address, service.port);
-        let (request_bytes, page_bytes, pages) = (class.request_bytes, class.page_bytes, class.pages);
-        Class { kind, to, path, request_bytes, page_bytes, pages }
+        Target { kind, to, path, class: class.clone() }
     };
-    plan.services.classes.iter().enumerate().map(class).collect()
+    plan.services.classes.iter().enumerate().map(target).collect()
 }
 
 /// Starts a thread per client, which starts a thread for each of its requests.
@@ -165,12 +164,12 @@ impl Shared {
     }
 
     fn request(&self, flow: usize, class: usize) {
-        let class = &self.classes[class];
+        let target = &self.targets[class];
         let mut buffer = vec![0; PIECE];
         let mut request = Request { flow, pages: Vec::new() };
-        for number in 0..class.pages {
+        for number in 0..target.class.pages {
             let start_ns = now_ns();
-            let result = self.page(class, (flow, number), &mut buffer);
+            let result = self.page(target, (flow, number), &mut buffer);
             let is_there = result.is_ok();
             request.pages.push(Page { start_ns, end_ns: now_ns(), result });
             if !is_there {
@@ -180,22 +179,22 @@ impl Shared {
         self.keep(request);
     }
 
-    fn page(&self, class: &Class, (flow, number): (usize, u32), buffer: &mut [u8]) -> Result<Response, Failure> {
+    fn page(&self, target: &Target, (flow, number): (usize, u32), buffer: &mut [u8]) -> Result<Response, Failure> {
         let left = Duration::from_nanos(self.end_ns.saturating_sub(now_ns())) + Duration::from_secs(1);
-        let silence = if class.kind == ServerKind::Compute { left } else { left.min(SILENCE) };
+        let silence = if target.kind == ServerKind::Compute { left } else { left.min(SILENCE) };
         let limits = StreamLimits { silence, stop: &self.stop };
         let log = || self.folder.join(format!("{flow}-{number}.log"));
-        let answer = match (class.kind, self.client) {
-            (ServerKind::Http, Client::Wget) => wget::fetch("http", class.to, &class.path, &log(), limits),
-            (ServerKind::Ftp, Client::Wget) => wget::fetch("ftp", class.to, &class.path, &log(), limits),
-            (ServerKind::Ftp, Client::Builtin) => ftp::fetch(class.to, &class.path, limits, buffer),
+        let answer = match (target.kind, self.client) {
+            (ServerKind::Http, Client::Wget) => wget::fetch("http", target.to, &target.path, &log(), limits),
+            (ServerKind::Ftp, Client::Wget) => wget::fetch("ftp", target.to, &target.path, &log(), limits),
+            (ServerKind::Ftp, Client::Builtin) => ftp::fetch(target.to, &target.path, limits, buffer),
             (kind @ (ServerKind::Http | ServerKind::Compute), _) => {
-                let (bytes, is_post) = (class.request_bytes, kind == ServerKind::Compute);
-                get(&HttpRequest { to: class.to, path: &class.path, bytes, is_post }, limits, buffer)
+                let (bytes, is_post) = (target.class.request_bytes, kind == ServerKind::Compute);
+                get(&HttpRequest { to: target.to, path: &target.path, bytes, is_post }, limits, buffer)
             }
         };
         match answer {
-            Ok(answer) if answer.bytes != class.page_bytes => Err(Failure::Short),
+            Ok(answer) if answer.bytes != target.class.page_bytes => Err(Failure::Short),
             // The run ended first.
             Err(_) if now_ns() >= self.end_ns => Err(Failure::Stopped),
             answer => answer,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Plan, ServerInstance, ServerKind, config, data_ports, page_name};
 use crate::error::{Result, TestbedError, failed};
-use crate::network::driver::Program;
+use crate::network::driver::{Program, words};
 use crate::network::plan::host_name;
 use crate::network::running_network::RunningNetwork;
 use crate::processes::tree_cpu_s;
@@ -82,7 +82,7 @@ impl Programs {
         for (instance, _, pid) in own() {
             options += &format!(" --pid {pid} --connections {}", instance.at.port());
         }
-        std::iter::once(program.display().to_string()).chain(options.split(' ').map(str::to_owned)).collect()
+        [vec![program.display().to_string()], words(&options)].concat()
     }
 
     pub fn wait_for_members(plan: &Plan<'_>, controller: &mut Controller) -> Result<()> {

@@ -24,8 +24,7 @@ use crate::clock::now_ns;
 use crate::error::{Result, TestbedError, failed, file_error};
 
 pub use receive::{DeliveryGap, Received};
-use send::Sent;
-pub use send::{Gap, SendPlan};
+pub use send::{Gap, SendPlan, Sent};
 
 /// Minimum payload of a packet, bytes: its number and sending time.
 pub const PAYLOAD_MIN: usize = header::LENGTH;
@@ -47,10 +46,7 @@ pub struct HostAt {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    pub sent: u64,
-    /// Sending time of the first packet, nanoseconds of CLOCK_MONOTONIC; 0 for never.
-    pub first_sent_ns: u64,
-    pub is_all_sent: bool,
+    pub sent: Sent,
     pub received: Received,
 }
 
@@ -128,10 +124,7 @@ impl Traffic {
             let _ = receiver.join();
         }
         let mut tallies = vec![Tally::default(); flows];
-        for (flow, sent) in sent {
-            let Sent { packets, first_ns, is_all } = sent;
-            tallies[flow] = Tally { sent: packets, first_sent_ns: first_ns, is_all_sent: is_all, ..Tally::default() };
-        }
+        sent.into_iter().for_each(|(flow, sent)| tallies[flow].sent = sent);
         for state in &states {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
             for (tally, received) in tallies.iter_mut().zip(state.iter()).filter(|(_, received)| received.has_any()) {

@@ -53,9 +53,10 @@ impl SendPlan {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
     pub packets: u64,
+    /// Sending time of the first packet, nanoseconds of CLOCK_MONOTONIC; 0 for never.
     pub first_ns: u64,
     pub is_all: bool,
 }
