@@ -50,7 +50,7 @@ pub(crate) struct Engine {
     pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerStats)>,
     seed: u64,
     metrics: Arc<Metrics>,
-    events: broadcast::Sender<DaemonEvent>,
+    pub(crate) events: broadcast::Sender<DaemonEvent>,
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
     touched: Vec<Arc<Peer>>,
     unsendable: Vec<(ConnectionId, openflow::Xid)>,
@@ -105,10 +105,6 @@ impl Engine {
         }
     }
 
-    pub(crate) fn events(&self) -> broadcast::Sender<DaemonEvent> {
-        self.events.clone()
-    }
-
     pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
         let hub = self.hub.clone();
         let mut alarm = std::pin::pin!(tokio::time::sleep(LONG));
@@ -128,11 +124,8 @@ impl Engine {
                 Some(job) = jobs.recv() => job(&mut self),
             }
             // All event sources get their turn in every round, so that none starves.
-            for _ in 0..JOBS_PER_ROUND {
-                match jobs.try_recv() {
-                    Ok(job) => job(&mut self),
-                    Err(_) => break,
-                }
+            for job in std::iter::from_fn(|| jobs.try_recv().ok()).take(JOBS_PER_ROUND) {
+                job(&mut self);
             }
             self.turn();
         }

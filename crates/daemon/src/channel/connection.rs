@@ -66,7 +66,7 @@ fn hello() -> Envelope {
 }
 
 async fn handshake_timeout(hub: &Hub, peer: &Peer) {
-    tokio::time::sleep(duration(hub.handshake_timeout())).await;
+    tokio::time::sleep(duration(hub.limits.handshake_timeout)).await;
     if matches!(peer.phase(), Phase::Ready(_)) {
         std::future::pending::<()>().await;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::small_limits;
 use anabranch_daemon::Daemon;
 use anabranch_daemon::settings::{HttpTls, Limits, Tls};
-use openflow::{Envelope, Message, Xid, wire};
+use openflow::{Message, wire};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -80,10 +80,7 @@ fn connect(
 
 fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, KeyPair)>) -> Option<Message> {
     let mut stream = connect(daemon.openflow, trusted, own);
-    let mut bytes = Vec::new();
-    let envelope = Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << 4 } };
-    wire::encode(&envelope, &mut bytes).expect("it fits");
-    stream.write_all(&bytes).ok()?;
+    stream.write_all(&crate::common::hello()).ok()?;
     let mut said = Vec::new();
     loop {
         let mut part = [0; 1024];
