@@ -13,10 +13,10 @@ use openflow::{DatapathId, PortNo};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::config;
 use crate::events::{DaemonEvent, dpid};
 use crate::server::Handle;
 use crate::services::{Mac, replace_file};
-use crate::{config, settings};
 
 /// Time to collect hosts that appear together before one write.
 const BATCH_TIME: Duration = Duration::from_millis(200);
@@ -45,7 +45,7 @@ struct Host {
 }
 
 /// Loads the hosts of a file; a missing file holds none.
-fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
+pub(crate) fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
     let name = || file.display().to_string();
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -100,14 +100,6 @@ async fn next(events: &mut broadcast::Receiver<DaemonEvent>) -> bool {
             Err(broadcast::error::RecvError::Closed) => return false,
         }
     }
-}
-
-pub(crate) fn with_stored_hosts(settings: &settings::Settings) -> Result<settings::Settings, StateError> {
-    let mut settings = settings.clone();
-    if let Some(file) = &settings.state {
-        settings.control.persisted_hosts = load(file)?;
-    }
-    Ok(settings)
 }
 
 #[cfg(test)]

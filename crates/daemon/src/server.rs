@@ -102,8 +102,12 @@ impl Daemon {
         let metrics = Arc::new(Metrics::new());
         let limits = fd_limit::raise_fd_limit(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
-        let settings = &host_store::with_stored_hosts(settings)?;
-        let mut engine = Engine::new(settings, discovery_key()?, hub.clone(), metrics.clone());
+        let mut control = settings.control.clone();
+        if let Some(file) = &settings.state {
+            control.persisted_hosts = host_store::load(file)?;
+        }
+        control.discovery_key = Some(discovery_key()?);
+        let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
         let services = Arc::new(merge_services(settings, &mut engine)?);
@@ -131,8 +135,8 @@ impl Daemon {
             parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            let door = http::HttpListener { listener, tls: http_tls, limits };
-            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, door, stop))?);
+            let listener = (listener, http_tls);
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, limits, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
         Ok(Daemon { openflow, http, parts })

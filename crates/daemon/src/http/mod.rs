@@ -137,15 +137,13 @@ async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem
     ))
 }
 
-pub(crate) struct HttpListener {
-    pub(crate) listener: TcpListener,
-    pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) limits: Limits,
-}
-
-pub(crate) async fn serve(handle: Handle, http_listener: HttpListener, stop: oneshot::Receiver<()>) {
+pub(crate) async fn serve(
+    handle: Handle,
+    (listener, tls): (TcpListener, Option<TlsAcceptor>),
+    limits: Limits,
+    stop: oneshot::Receiver<()>,
+) {
     let app = app(handle);
-    let HttpListener { listener, tls, limits } = http_listener;
     // Accepted sockets inherit the option.
     let timeout_ms = limits.write_timeout.as_ps() / Time::from_ms(1).as_ps();
     if let Err(error) = setsockopt(&listener, TcpUserTimeout, &(timeout_ms as u32)) {

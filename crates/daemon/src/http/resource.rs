@@ -41,7 +41,7 @@ pub(super) trait Resource: Clone + Serialize + DeserializeOwned + ToSchema + Sen
     fn remove(desired: &mut Desired, manager: &ServiceManager, key: &Self::Key) -> Result<bool, ChangeError>;
     fn view(overview: &Overview, key: &Self::Key) -> Option<Self::View>;
     /// Returns all objects within those of these names.
-    fn views(overview: &Overview, within: &[Name]) -> Result<Vec<Self::View>, Problem>;
+    fn views(overview: &Overview, within: &[Name]) -> Result<Vec<Self::View>, ChangeError>;
 
     /// Returns the schema of a request that creates an object: the object with its name.
     fn new_schema() -> RefOr<Schema> {
@@ -61,8 +61,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Names {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Names, Response> {
         let path = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Path(parameters) = path.map_err(IntoResponse::into_response)?;
-        let name = |(kind, text): &(String, String)| Name::try_from(text.clone()).map_err(|_| no_such(kind, text));
-        parameters.iter().map(name).collect::<Result<_, _>>().map(Names).map_err(Problem::into_response)
+        let name = |(kind, text): &(String, String)| Name::try_from(text.clone()).map_err(|_| unknown(kind, text));
+        let names = parameters.iter().map(name).collect::<Result<_, _>>();
+        names.map(Names).map_err(|error| Problem::from(error).into_response())
     }
 }
 
@@ -124,10 +125,6 @@ pub(super) fn routes<T: Resource>() -> [UtoipaMethodRouter<Handle>; 2] {
 /// Returns the name of the kind in the singular.
 fn kind_of<T: Resource>() -> &'static str {
     T::KINDS.last().copied().unwrap_or_default()
-}
-
-pub(super) fn no_such(kind: &str, name: impl Display) -> Problem {
-    Problem::from(unknown(kind, name))
 }
 
 pub(super) fn unknown(kind: &str, name: impl Display) -> ChangeError {

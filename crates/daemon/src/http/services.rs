@@ -7,7 +7,7 @@ use utoipa::openapi::{Ref, RefOr};
 
 use super::body::Body;
 use super::problem::Problem;
-use super::resource::{Resource, no_such, unknown};
+use super::resource::{Resource, unknown};
 use super::vips::{Member, Overview, Pool, Service};
 use crate::services::{ChangeError, Desired, ErrorScope, MemberSpec, Name, NamedMember};
 use crate::services::{Origin, PoolSpec, ServiceManager, ServiceSpec};
@@ -40,7 +40,7 @@ impl Resource for ServiceSpec {
     fn view(overview: &Overview, [name]: &[Name; 1]) -> Option<Service> {
         overview.service(name)
     }
-    fn views(overview: &Overview, _: &[Name]) -> Result<Vec<Service>, Problem> {
+    fn views(overview: &Overview, _: &[Name]) -> Result<Vec<Service>, ChangeError> {
         Ok(overview.services())
     }
 }
@@ -72,7 +72,7 @@ impl Resource for PoolSpec {
     fn view(overview: &Overview, [name]: &[Name; 1]) -> Option<Pool> {
         overview.pool(name)
     }
-    fn views(overview: &Overview, _: &[Name]) -> Result<Vec<Pool>, Problem> {
+    fn views(overview: &Overview, _: &[Name]) -> Result<Vec<Pool>, ChangeError> {
         Ok(overview.pools())
     }
 }
@@ -127,9 +127,9 @@ impl Resource for MemberSpec {
     fn view(overview: &Overview, [pool, name]: &[Name; 2]) -> Option<Member> {
         overview.pool(pool)?.members.into_iter().find(|member| member.name.as_ref() == Some(name))
     }
-    fn views(overview: &Overview, within: &[Name]) -> Result<Vec<Member>, Problem> {
+    fn views(overview: &Overview, within: &[Name]) -> Result<Vec<Member>, ChangeError> {
         let [name] = within else { unreachable!("the path of members has the name of their pool") };
-        overview.pool(name).map(|pool| pool.members).ok_or_else(|| no_such("pool", name))
+        overview.pool(name).map(|pool| pool.members).ok_or_else(|| unknown("pool", name))
     }
     fn new_schema() -> RefOr<Schema> {
         Ref::from_schema_name("NamedMember").into()

@@ -87,10 +87,7 @@ fn head_of(body: &[u8]) -> String {
 fn encode(desired: &Desired) -> io::Result<Vec<u8>> {
     let mut body = serde_json::to_vec_pretty(desired)?;
     body.push(b'\n');
-    let mut text = head_of(&body).into_bytes();
-    text.push(b'\n');
-    text.append(&mut body);
-    Ok(text)
+    Ok([head_of(&body).as_bytes(), b"\n", &body].concat())
 }
 
 fn decode(bytes: &[u8]) -> Result<Desired, String> {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::common::{Fabric, ask, fat_tree, get, request, served, settings, wait};
-use anabranch_daemon::{Daemon, StartError, config};
+use anabranch_daemon::{Daemon, Settings, StartError, config};
 use net::HostIx;
 use openflow::{Headers, MacAddr, frame};
 use serde_json::{Value, json};
@@ -249,14 +249,6 @@ fn metrics_and_dashboard_show_services() {
     assert!(!figures().contains("service=\"dns\""), "{}", figures());
 }
 
-fn parse(text: &str, state: Option<&Path>) -> anabranch_daemon::Settings {
-    let mut parsed = config::parse("serve.toml", text, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
-    parsed.listen = settings().listen;
-    parsed.http = settings().http;
-    parsed.state = state.map(Path::to_owned);
-    parsed
-}
-
 const FILE: &str = r#"
 [services]
 health_check_address = "10.255.255.1"
@@ -274,7 +266,11 @@ members = [{ name = "s1", address = "10.0.0.11", weight = 2 }, { name = "s2", ad
 fn file_services_follow_file_and_api_services_persist() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json");
-    let start = |text: &str| Daemon::start(&parse(text, Some(&state)));
+    let start = |text: &str| {
+        let parsed = config::parse("serve.toml", text, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
+        let Settings { listen, http, .. } = settings();
+        Daemon::start(&Settings { listen, http, state: Some(state.clone()), ..parsed })
+    };
     let first = start(FILE).expect("a daemon");
     let http = first.http.expect("HTTP is on");
     make_web(http);

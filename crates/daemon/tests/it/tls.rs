@@ -128,12 +128,11 @@ fn http_served_over_tls_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let (authority, stranger) = (Authority::new(), Authority::new());
     let Tls { certificate, key, .. } = files(folder.path(), &authority);
-    let daemon = crate::common::daemon(&crate::common::fat_tree(), |settings| {
+    let (_daemon, http) = crate::common::served(|settings| {
         settings.http_tls = Some(HttpTls { certificate, key });
         settings.http_names = vec!["controller.test".to_owned()];
         settings.limits = Limits { pending_handshakes: 3, ..small_limits() };
     });
-    let http = daemon.http.expect("an HTTP interface");
     let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\"sdn-ecmp\""), "{answer}");
     assert_eq!(ask(&mut connect(http, &stranger, None)), None, "of an authority that is not trusted");
