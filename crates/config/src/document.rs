@@ -191,27 +191,15 @@ fn convert_table(
         let inner = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let value = convert(document, value.get_ref(), &inner, at(value.span()), at)?;
         let is_in = |flat: &&str| path == *flat || path.strip_prefix(flat).is_some_and(|rest| rest.starts_with('.'));
-        if document.layout.flat.iter().any(is_in) {
-            flatten(&mut out, name, at(key.span()), value);
-        } else {
-            out.insert(name, Entry { key_origin: at(key.span()), value });
+        match value.data {
+            // `[sweep.transport] min_rto = […]` is stored as `"transport.min_rto" = […]`.
+            Data::Table(inner) if document.layout.flat.iter().any(is_in) => {
+                out.extend(inner.into_iter().map(|(key, entry)| (format!("{name}.{key}"), entry)));
+            }
+            _ => drop(out.insert(name, Entry { key_origin: at(key.span()), value })),
         }
     }
     Ok(out)
-}
-
-/// Stores `[sweep.transport] min_rto = […]` as `"transport.min_rto" = […]`.
-fn flatten(out: &mut Table, name: String, key_at: ValueOrigin, value: Value) {
-    match value.data {
-        Data::Table(inner) => {
-            for (key, entry) in inner {
-                out.insert(format!("{name}.{key}"), entry);
-            }
-        }
-        _ => {
-            out.insert(name, Entry { key_origin: key_at, value });
-        }
-    }
 }
 
 fn convert(

@@ -110,12 +110,7 @@ impl fmt::Display for Kind {
             Kind::Size(min, max) => write!(f, "{} to {}", amount(*min), amount(*max)),
             Kind::Choice(texts) => f.write_str(&texts.join("|")),
             Kind::List(item) => write!(f, "list of {}", plural(&item.to_string())),
-            Kind::Either(kinds) => {
-                for (ix, kind) in kinds.iter().enumerate() {
-                    write!(f, "{}{kind}", if ix == 0 { "" } else { " or " })?;
-                }
-                Ok(())
-            }
+            Kind::Either(kinds) => f.write_str(&kinds.iter().map(Kind::to_string).collect::<Vec<_>>().join(" or ")),
         }
     }
 }

@@ -53,13 +53,11 @@ impl<'a> Section<'a> {
         let Data::List(items) = &value.data else {
             return Err(self.error(key, "must be a list of tables").with_hint(format!("write `[[{name}]]`")));
         };
-        let mut sections = Vec::new();
-        for (ix, item) in items.iter().enumerate() {
+        let section = |(ix, item)| {
             let section = self.table(name, format!("{key}.{ix}"), item)?;
-            section.check_keys()?;
-            sections.push(section);
-        }
-        Ok(sections)
+            section.check_keys().map(|()| section)
+        };
+        items.iter().enumerate().map(section).collect()
     }
 
     /// Returns a value that must be a table, such as a ramp of `switch.ecn`, as the section `name` of the
@@ -134,22 +132,27 @@ impl<'a> Section<'a> {
     }
     fn kind_error(&self, key: &str, value: &Value, expected: &str) -> FileError {
         let error = self.error(key, format!("must be {expected}, not {}", value.kind()));
-        match &value.data {
-            Data::Text(text) => match text.strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok()) {
-                Some(percent) => error.with_hint(format!("shares are numbers: write {} for {text}", percent / 100.0)),
-                None => error,
-            },
-            _ => error,
+        let Data::Text(text) = &value.data else { return error };
+        match text.strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok()) {
+            Some(percent) => error.with_hint(format!("shares are numbers: write {} for {text}", percent / 100.0)),
+            None => error,
         }
+    }
+    /// Returns the value that `pick` finds at a key; a value of another type is an error.
+    fn read<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        pick: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, FileError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        pick(value).map(Some).ok_or_else(|| self.kind_error(key, value, expected))
     }
 
     /// Returns a text; `None` without the key, as the other readers.
     pub fn text(&self, key: &str) -> Result<Option<&'a str>, FileError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(Value { data: Data::Text(text), .. }) => Ok(Some(text)),
-            Some(value) => Err(self.kind_error(key, value, "text in quotes")),
-        }
+        let text = |value: &'a Value| if let Data::Text(text) = &value.data { Some(text.as_str()) } else { None };
+        self.read(key, "text in quotes", text)
     }
     /// Returns a text parsed as `T`.
     pub fn parsed<T: FromStr>(&self, key: &str, what: &str) -> Result<Option<T>, FileError> {
@@ -162,18 +165,12 @@ impl<'a> Section<'a> {
     }
     /// Returns `true` or `false`.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FileError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(Value { data: Data::Flag(flag), .. }) => Ok(Some(*flag)),
-            Some(value) => Err(self.kind_error(key, value, "true or false")),
-        }
+        self.read(key, "true or false", |value| if let Data::Flag(flag) = value.data { Some(flag) } else { None })
     }
     /// Returns a whole number in the declared range.
     pub fn count<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, FileError> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        let Data::Integer(number) = value.data else {
-            return Err(self.kind_error(key, value, "a whole number"));
-        };
+        let whole = |value: &Value| if let Data::Integer(number) = value.data { Some(number) } else { None };
+        let Some(number) = self.read(key, "a whole number", whole)? else { return Ok(None) };
         let range = |kind: &Kind| if let Kind::Count(min, max) = *kind { Some((min, max)) } else { None };
         let (min, max) = self.kinds(key).iter().find_map(range).unwrap_or((0, u64::MAX));
         let count = u64::try_from(number).ok().filter(|count| (min..=max).contains(count));
@@ -185,8 +182,7 @@ impl<'a> Section<'a> {
     }
     /// Returns a number above 0, up to the declared maximum.
     pub fn positive(&self, key: &str) -> Result<Option<f64>, FileError> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        let number = number(value).ok_or_else(|| self.kind_error(key, value, "a number"))?;
+        let Some(number) = self.read(key, "a number", number)? else { return Ok(None) };
         let limit = |kind: &Kind| if let Kind::Positive(max) = *kind { Some(max) } else { None };
         let max = self.kinds(key).iter().find_map(limit).unwrap_or(f64::INFINITY);
         if number > 0.0 && number <= max {
@@ -232,21 +228,19 @@ impl<'a> Section<'a> {
     /// Returns one of the declared texts.
     pub fn choice(&self, key: &str) -> Result<Option<&'static str>, FileError> {
         let Some(text) = self.text(key)? else { return Ok(None) };
+        let texts = self.choices(key);
+        let unknown = || self.error(key, format!("`{text}` is not possible"));
+        let choice = texts.iter().copied().find(|choice| *choice == text);
+        choice.map(Some).ok_or_else(|| unknown().with_hint(suggestion(text, texts.iter().copied())))
+    }
+    fn choices(&self, key: &str) -> &'static [&'static str] {
         let texts = |kind: &Kind| if let Kind::Choice(texts) = *kind { Some(texts) } else { None };
-        let texts = self.kinds(key).iter().find_map(texts).unwrap_or_default();
-        match texts.iter().find(|choice| **choice == text) {
-            Some(choice) => Ok(Some(choice)),
-            None => Err(self
-                .error(key, format!("`{text}` is not possible"))
-                .with_hint(suggestion(text, texts.iter().copied()))),
-        }
+        self.kinds(key).iter().find_map(texts).unwrap_or_default()
     }
     /// Returns the one of `values` that is at the position of the value in the declared texts.
     pub fn chosen<T: Copy>(&self, key: &str, values: &[T]) -> Result<Option<T>, FileError> {
-        let Some(text) = self.choice(key)? else { return Ok(None) };
-        let position =
-            |kind: &Kind| if let Kind::Choice(texts) = kind { texts.iter().position(|t| *t == text) } else { None };
-        Ok(self.kinds(key).iter().find_map(position).map(|position| values[position]))
+        let text = self.choice(key)?;
+        Ok(self.choices(key).iter().zip(values).find(|(choice, _)| Some(**choice) == text).map(|(_, value)| *value))
     }
     /// Returns the items of a list; a single value counts as a list of one.
     pub fn list(&self, key: &str) -> Vec<&'a Value> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use subtle::{Choice, ConstantTimeEq};
+use subtle::ConstantTimeEq;
 
 const TOKEN_CHARS: usize = 16;
 
@@ -120,14 +120,8 @@ impl Tokens {
     /// Returns the role of a token. The comparison takes constant time, so its duration does not
     /// reveal a prefix.
     pub(crate) fn role(&self, token: &str) -> Option<Role> {
-        let mut found = None;
-        for (role, known) in &self.0 {
-            let is_it: Choice = known.as_bytes().ct_eq(token.as_bytes());
-            if bool::from(is_it) {
-                found = Some(*role);
-            }
-        }
-        found
+        let is_it = |known: &str| bool::from(known.as_bytes().ct_eq(token.as_bytes()));
+        self.0.iter().fold(None, |found, (role, known)| if is_it(known) { Some(*role) } else { found })
     }
 }
 

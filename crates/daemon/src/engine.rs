@@ -27,7 +27,6 @@ use crate::clock::Clock;
 use crate::events::{DaemonEvent, dpid, limit_name};
 use crate::http::ServerStats;
 use crate::metrics::Metrics;
-use crate::settings::Settings;
 
 /// A closure that the engine runs between two rounds.
 pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
@@ -50,7 +49,7 @@ pub(crate) struct Engine {
     pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerStats)>,
     seed: u64,
     metrics: Arc<Metrics>,
-    events: broadcast::Sender<DaemonEvent>,
+    pub(crate) events: broadcast::Sender<DaemonEvent>,
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
     touched: Vec<Arc<Peer>>,
     unsendable: Vec<(ConnectionId, openflow::Xid)>,
@@ -65,30 +64,22 @@ fn end((datapath, port): &(DatapathId, PortNo)) -> String {
 }
 
 fn switch_of(output: &Output) -> Option<ConnectionId> {
-    match output {
-        Output::Channel(FromController::Message(connection, _)) => Some(*connection),
-        _ => None,
-    }
+    let Output::Channel(FromController::Message(connection, _)) = output else { return None };
+    Some(*connection)
 }
 
 /// Returns the message of an output. A hello is skipped: the connection task has already sent it.
 fn message_of(output: &Output) -> Option<&Envelope> {
-    match output {
-        Output::Channel(FromController::Message(_, envelope)) => {
-            Some(envelope).filter(|envelope| !matches!(envelope.message, Message::Hello { .. }))
-        }
-        _ => None,
-    }
+    let Output::Channel(FromController::Message(_, envelope)) = output else { return None };
+    Some(envelope).filter(|envelope| !matches!(envelope.message, Message::Hello { .. }))
 }
 
 impl Engine {
-    pub(crate) fn new(settings: &Settings, discovery_key: [u8; 16], hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
-        let seed = settings.control.seed;
-        let balancer = balancer::build(&settings.balancer, seed);
-        let config = control::Config { discovery_key: Some(discovery_key), ..settings.control.clone() };
+    pub(crate) fn new(config: control::Config, balancer: &Spec, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
+        let seed = config.seed;
         Engine {
-            controller: Controller::new(config, balancer),
-            balancer: settings.balancer.clone(),
+            controller: Controller::new(config, balancer::build(balancer, seed)),
+            balancer: balancer.clone(),
             clock: Clock::start(),
             hub,
             agent_commands: AgentCommands::default(),
@@ -103,10 +94,6 @@ impl Engine {
             batch: Vec::new(),
             outputs: VecDeque::new(),
         }
-    }
-
-    pub(crate) fn events(&self) -> broadcast::Sender<DaemonEvent> {
-        self.events.clone()
     }
 
     pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
@@ -128,11 +115,8 @@ impl Engine {
                 Some(job) = jobs.recv() => job(&mut self),
             }
             // All event sources get their turn in every round, so that none starves.
-            for _ in 0..JOBS_PER_ROUND {
-                match jobs.try_recv() {
-                    Ok(job) => job(&mut self),
-                    Err(_) => break,
-                }
+            for job in std::iter::from_fn(|| jobs.try_recv().ok()).take(JOBS_PER_ROUND) {
+                job(&mut self);
             }
             self.turn();
         }

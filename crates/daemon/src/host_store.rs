@@ -13,10 +13,10 @@ use openflow::{DatapathId, PortNo};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, oneshot};
 
+use crate::config;
 use crate::events::{DaemonEvent, dpid};
 use crate::server::Handle;
-use crate::services::replace_file;
-use crate::{config, settings};
+use crate::services::{Mac, replace_file};
 
 /// Time to collect hosts that appear together before one write.
 const BATCH_TIME: Duration = Duration::from_millis(200);
@@ -38,14 +38,14 @@ struct StoredHosts {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Host {
-    mac: String,
+    mac: Mac,
     ipv4: std::net::Ipv4Addr,
     dpid: String,
     port: u32,
 }
 
 /// Loads the hosts of a file; a missing file holds none.
-fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
+pub(crate) fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
     let name = || file.display().to_string();
     let text = match fs::read_to_string(file) {
         Ok(text) => text,
@@ -55,21 +55,19 @@ fn load(file: &Path) -> Result<Vec<KnownHost>, StateError> {
     let content = |message: String| StateError::Content { file: name(), message };
     let stored: StoredHosts = serde_json::from_str(&text).map_err(|error| content(error.to_string()))?;
     let host = |host: Host| {
-        let mac = config::mac_address(&host.mac)
-            .ok_or_else(|| content(format!("`{}` is not an Ethernet address", host.mac)))?;
         let datapath =
             config::datapath(&host.dpid).ok_or_else(|| content(format!("`{}` is not a datapath id", host.dpid)))?;
-        Ok(KnownHost { mac, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) })
+        Ok(KnownHost { mac: host.mac.0, ipv4: host.ipv4, datapath: DatapathId(datapath), port: PortNo(host.port) })
     };
     stored.hosts.into_iter().map(host).collect()
 }
 
 fn write(file: &Path, hosts: &[KnownHost]) -> io::Result<()> {
-    let host = |host: &KnownHost| Host {
-        mac: host.mac.to_string(),
-        ipv4: host.ipv4,
-        dpid: dpid(host.datapath),
-        port: host.port.0,
+    let host = |&KnownHost { mac, ipv4, datapath, port }: &KnownHost| Host {
+        mac: Mac(mac),
+        ipv4,
+        dpid: dpid(datapath),
+        port: port.0,
     };
     let stored = StoredHosts { hosts: hosts.iter().map(host).collect() };
     let mut text = serde_json::to_vec_pretty(&stored)?;
@@ -102,14 +100,6 @@ async fn next(events: &mut broadcast::Receiver<DaemonEvent>) -> bool {
             Err(broadcast::error::RecvError::Closed) => return false,
         }
     }
-}
-
-pub(crate) fn with_stored_hosts(settings: &settings::Settings) -> Result<settings::Settings, StateError> {
-    let mut settings = settings.clone();
-    if let Some(file) = &settings.state {
-        settings.control.persisted_hosts = load(file)?;
-    }
-    Ok(settings)
 }
 
 #[cfg(test)]

@@ -64,7 +64,8 @@ struct Part {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the controller is stopping")]
 pub(crate) struct Stopping;
 
 #[derive(Clone, Debug)]
@@ -101,23 +102,25 @@ impl Daemon {
         let metrics = Arc::new(Metrics::new());
         let limits = fd_limit::raise_fd_limit(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
-        let settings = &host_store::with_stored_hosts(settings)?;
-        let mut engine = Engine::new(settings, discovery_key()?, hub.clone(), metrics.clone());
+        let mut control = settings.control.clone();
+        if let Some(file) = &settings.state {
+            control.persisted_hosts = host_store::load(file)?;
+        }
+        control.discovery_key = Some(discovery_key()?);
+        let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
         let services = Arc::new(merge_services(settings, &mut engine)?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let tokens = Arc::new(settings.tokens.clone());
         let http_names = own_names(&settings.http_names);
-        let handle = Handle { jobs, events: engine.events(), metrics, services, tokens, http_names };
+        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, tokens, http_names };
 
         let switches = runtime()?;
-        let listener = open(&switches, "switches", settings.listen)?;
-        let openflow = address(&listener, settings.listen);
+        let (listener, openflow) = open(&switches, "switches", settings.listen)?;
         let web = settings.http.map(|configured| -> Result<_, StartError> {
             let runtime = runtime()?;
-            let listener = open(&runtime, "HTTP", configured)?;
-            let at = address(&listener, configured);
+            let (listener, at) = open(&runtime, "HTTP", configured)?;
             Ok((runtime, listener, at))
         });
         let web = web.transpose()?;
@@ -132,28 +135,16 @@ impl Daemon {
             parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            let door = http::HttpListener { listener, tls: http_tls, limits };
-            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, door, stop))?);
+            let listener = (listener, http_tls);
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, limits, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
         Ok(Daemon { openflow, http, parts })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        for part in &mut self.parts {
-            // The send fails if the thread has already stopped.
-            let _ = part.stop.take().map(|stop| stop.send(()));
-        }
-        for part in &mut self.parts {
-            if part.thread.take().is_some_and(|thread| thread.join().is_err()) {
-                tracing::error!("a thread of the daemon panicked");
-            }
-        }
+    pub fn stop(self) {
+        drop(self);
     }
 
     /// Returns whether all threads run; a thread that stopped without a request has panicked.
@@ -164,7 +155,15 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.end();
+        for part in &mut self.parts {
+            // The send fails if the thread has already stopped.
+            let _ = part.stop.take().map(|stop| stop.send(()));
+        }
+        for part in &mut self.parts {
+            if part.thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("a thread of the daemon panicked");
+            }
+        }
     }
 }
 
@@ -223,7 +222,8 @@ fn runtime() -> Result<Runtime, StartError> {
     Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
 }
 
-fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<TcpListener, StartError> {
+/// Opens a listener. Returns it with its actual address.
+fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let _context = runtime.enter();
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -231,7 +231,9 @@ fn open(runtime: &Runtime, what: &'static str, address: SocketAddr) -> Result<Tc
         socket.set_reuseaddr(true)?;
         send_at_once(&socket);
         socket.bind(address)?;
-        socket.listen(BACKLOG)
+        let listener = socket.listen(BACKLOG)?;
+        let at = listener.local_addr().unwrap_or(address);
+        Ok((listener, at))
     };
     listen().map_err(|source| StartError::Listen { what, address, source })
 }
@@ -243,8 +245,4 @@ fn send_at_once(socket: &TcpSocket) {
     if let Err(error) = setsockopt(socket, TcpCongestion, &OsString::from("reno")) {
         tracing::debug!("the system's congestion control stays in use: {error}");
     }
-}
-
-fn address(listener: &TcpListener, configured: SocketAddr) -> SocketAddr {
-    listener.local_addr().unwrap_or(configured)
 }

@@ -7,21 +7,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anabranch_daemon::balancer;
-use common::{connect, network, request, resident_bytes, served, udp, wait};
+use common::{bytes, connect, hello, metric, network, resident_bytes, served, udp, wait};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use openflow::{Envelope, Message, Xid, wire};
-
-fn metric(http: std::net::SocketAddr, name: &str) -> u64 {
-    let (_, text) = request(http, "GET", "/metrics", None);
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("anabranch_{name} ")));
-    line.unwrap_or_else(|| panic!("{name} is a metric:\n{text}")).parse().expect("a number")
-}
-
-fn bytes(message: Message) -> Vec<u8> {
-    let mut out = Vec::new();
-    wire::encode(&Envelope { xid: Xid(1), message }, &mut out).expect("it fits");
-    out
-}
+use openflow::Message;
 
 #[test]
 fn flows_over_limit_use_default_routes() {
@@ -44,9 +32,9 @@ fn switch_above_message_rate_is_throttled() {
     let (daemon, http) = served(|settings| settings.limits.messages_per_s = 4_000);
     let mut stream = connect(daemon.openflow);
     // A burst of 400, then 4,000/s.
-    let many = bytes(Message::EchoRequest(Vec::new())).repeat(4_400);
+    let many = bytes(1, Message::EchoRequest(Vec::new())).repeat(4_400);
     let began = Instant::now();
-    stream.write_all(&[bytes(Message::Hello { versions: 1 << 4 }), many].concat()).expect("bytes");
+    stream.write_all(&[hello(), many].concat()).expect("bytes");
     let (mut said, mut part) = (0, vec![0; 1 << 16]);
     while said < 4_400 * 8 {
         said += stream.read(&mut part).ok().filter(|length| *length > 0).expect("answers to all");

@@ -4,7 +4,7 @@ mod common;
 
 use std::net::{SocketAddr, TcpStream};
 
-use common::{Wires, get, network, request, resident_bytes, wait};
+use common::{Wires, get, metric, network, resident_bytes, wait};
 use net::NodeIx;
 
 /// Reconnects before the first measurement, so that reused allocations exist by then.
@@ -23,10 +23,7 @@ struct Held {
 
 fn held(http: SocketAddr) -> Held {
     let entries = |folder: &str| std::fs::read_dir(folder).expect("Linux").count();
-    let (_, metrics) = request(http, "GET", "/metrics", None);
-    let tasks =
-        metrics.lines().find_map(|line| line.strip_prefix("anabranch_runtime_tasks ")).expect("the metric is there");
-    let tasks = tasks.parse().expect("a number");
+    let tasks = metric(http, "runtime_tasks");
     Held { files: entries("/proc/self/fd"), threads: entries("/proc/self/task"), tasks }
 }
 
@@ -73,6 +70,5 @@ fn reconnects_leak_nothing() {
     wait("files, threads and tasks are as many as before", || held(http) == before);
     let growth = resident_bytes().saturating_sub(resident);
     assert!(growth < GROWTH_MAX, "{growth} bytes more than before {RECONNECTS} reconnects");
-    let (_, metrics) = request(http, "GET", "/metrics", None);
-    assert!(metrics.contains("anabranch_connections 20\n"), "{metrics}");
+    assert_eq!(metric(http, "connections"), 20);
 }

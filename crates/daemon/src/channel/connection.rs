@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use openflow::wire::{self, DecodeError};
-use openflow::{Envelope, Message, Xid};
+use openflow::{Envelope, Message, Xid, wire};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::timeout;
 
@@ -36,9 +35,7 @@ where
 {
     let rate_limit = TokenBucket::new(hub.limits.messages_per_s, BURST);
     let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), rate_limit };
-    let (hello, _) = peer.append(|out| wire::encode(&hello(), out));
-    debug_assert!(hello.is_ok(), "a hello fits into a message");
-    peer.out_ready.notify_one();
+    send(peer, &hello());
     let mut writing = std::pin::pin!(write(hub, peer, writer));
     let reason = tokio::select! {
         biased;
@@ -66,7 +63,7 @@ fn hello() -> Envelope {
 }
 
 async fn handshake_timeout(hub: &Hub, peer: &Peer) {
-    tokio::time::sleep(duration(hub.handshake_timeout())).await;
+    tokio::time::sleep(duration(hub.limits.handshake_timeout)).await;
     if matches!(peer.phase(), Phase::Ready(_)) {
         std::future::pending::<()>().await;
     }
@@ -176,7 +173,9 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
             }
             Err(error) => {
                 hub.metrics.decode_errors.inc();
-                refuse(peer, &error, &bytes[used..]);
+                if let Some(reply) = error.error_reply(&bytes[used..]) {
+                    send(peer, &reply);
+                }
                 let Some(length) = error.skip else { return Err(Closing::Malformed(error.message)) };
                 hub.log_rejection(format_args!(
                     "connection {} from {}: message rejected at offset {}: {}",
@@ -189,10 +188,10 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
     Ok(used)
 }
 
-fn refuse(peer: &Peer, error: &DecodeError, bytes: &[u8]) {
-    let Some(envelope) = error.error_reply(bytes) else { return };
-    let (written, _) = peer.append(|out| wire::encode(&envelope, out));
-    debug_assert!(written.is_ok(), "an error that repeats a beginning fits into a message");
+/// Sends a message of bounded length: a hello, or an error that repeats a beginning.
+fn send(peer: &Peer, envelope: &Envelope) {
+    let (written, _) = peer.append(|out| wire::encode(envelope, out));
+    debug_assert!(written.is_ok(), "it fits into a message");
     peer.out_ready.notify_one();
 }
 

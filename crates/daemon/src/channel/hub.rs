@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use net::Time;
 use openflow::{ConnectionId, DatapathId};
 use tokio::sync::Notify;
 
@@ -180,8 +179,5 @@ impl Hub {
     }
     pub(crate) fn handshaking(&self) -> usize {
         self.state().waiting.len()
-    }
-    pub(crate) fn handshake_timeout(&self) -> Time {
-        self.limits.handshake_timeout
     }
 }

@@ -83,7 +83,7 @@ async fn run_connection(hub: &Hub, peer: &Arc<Peer>, stream: TcpStream, tls: Opt
         peer.set_outlet(None); // The engine may keep the peer; the socket closes now.
         return reason;
     };
-    let handshake = tokio::time::timeout(duration(hub.handshake_timeout()), tls.accept(stream));
+    let handshake = tokio::time::timeout(duration(hub.limits.handshake_timeout), tls.accept(stream));
     let stream = tokio::select! {
         biased;
         () = peer.close_requested.notified() => return peer.closing().unwrap_or(Closing::Evicted),

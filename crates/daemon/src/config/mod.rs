@@ -119,16 +119,17 @@ fn http_tls(api: &Section<'_>, folder: &Path) -> Result<Option<HttpTls>, FileErr
 }
 
 fn http_names(api: &Section<'_>) -> Result<Vec<String>, FileError> {
-    let hint = "write names without a port, such as names = [\"controller.example.org\"]";
     let name = |value: &Value| match &value.data {
-        Data::Text(name) if !name.is_empty() && !name.contains([':', '/']) => Ok(name.to_ascii_lowercase()),
-        _ => Err(api.error("names", "must be a list of names").with_hint(hint)),
+        Data::Text(name) if !name.is_empty() && !name.contains([':', '/']) => Some(name.to_ascii_lowercase()),
+        _ => None,
     };
-    match api.get("names").map(|value| &value.data) {
-        None => Ok(Vec::new()),
+    let names = match api.get("names").map(|value| &value.data) {
+        None => Some(Vec::new()),
         Some(Data::List(names)) => names.iter().map(name).collect(),
-        Some(_) => Err(api.error("names", "must be a list of names").with_hint(hint)),
-    }
+        Some(_) => None,
+    };
+    let hint = "write names without a port, such as names = [\"controller.example.org\"]";
+    names.ok_or_else(|| api.error("names", "must be a list of names").with_hint(hint))
 }
 
 fn file(section: &Section<'_>, key: &str, folder: &Path, hint: &str) -> Result<PathBuf, FileError> {

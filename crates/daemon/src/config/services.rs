@@ -46,12 +46,8 @@ fn json(value: &Value) -> serde_json::Value {
         Data::Text(text) => text.as_str().into(),
         Data::Flag(flag) => (*flag).into(),
         Data::Real(number) => (*number).into(),
-        Data::Integer(number) => match (u64::try_from(*number), i64::try_from(*number)) {
-            (Ok(number), _) => number.into(),
-            (_, Ok(number)) => number.into(),
-            // The parser of the document accepts no others.
-            _ => serde_json::Value::Null,
-        },
+        // The parser of the document accepts only integers that JSON represents.
+        Data::Integer(number) => serde_json::Number::from_i128(*number).into(),
         Data::List(items) => items.iter().map(json).collect(),
         Data::Table(table) => table.iter().map(|(key, entry)| (key.clone(), json(&entry.value))).collect(),
     }

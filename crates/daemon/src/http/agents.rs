@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::stream::FlowTuple;
 use crate::engine::Engine;
 use crate::server::Handle;
-use crate::services::FieldError;
+use crate::services::{FieldError, require};
 
 /// Validity of server statistics, in seconds.
 const VALIDITY_S: f64 = 15.0;
@@ -187,29 +187,15 @@ pub(super) struct StatsAccepted {
 
 impl ServerStats {
     fn checked(&self) -> Result<balance::server::ServerStats, FieldError> {
-        let within = |field: &str, value: Option<f64>, most: f64| match value {
-            Some(value) if !(0.0..=most).contains(&value) => {
-                Err(FieldError::new(field, format!("{value} is not from 0 to {most}")))
-            }
-            _ => Ok(()),
-        };
-        within("cpu", self.cpu, 1.0)?;
-        within("response_ms", self.response_ms, 1e9)?;
-        if self.cores == Some(0) {
-            return Err(FieldError::new("cores", "must be above 0"));
+        for (field, value, most) in [("cpu", self.cpu, 1.0), ("response_ms", self.response_ms, 1e9)] {
+            let value = value.unwrap_or_default();
+            require((0.0..=most).contains(&value), field, format_args!("{value} is not from 0 to {most}"))?;
         }
-        if self.probes.len() > 64 {
-            return Err(FieldError::new("probes", "must be at most 64"));
-        }
+        require(self.cores != Some(0), "cores", "must be above 0")?;
+        require(self.probes.len() <= 64, "probes", "must be at most 64")?;
         let response = self.response_ms.map(|ms| net::Time::from_s_f64(ms / 1e3));
         let ServerStats { connections, cpu, cores, .. } = *self;
-        Ok(balance::server::ServerStats {
-            connections,
-            cpu,
-            cores,
-            response,
-            ..balance::server::ServerStats::default()
-        })
+        Ok(balance::server::ServerStats { connections, cpu, cores, response, ..Default::default() })
     }
 }
 

@@ -10,6 +10,7 @@ use super::model::{Balancer, BalancerKind, BalancerRequest, Flow, Group, Host, L
 use super::problem::Problem;
 use crate::engine::Engine;
 use crate::server::Handle;
+use crate::services::FieldError;
 
 async fn reply<T: Send + 'static>(
     handle: &Handle,
@@ -98,7 +99,7 @@ pub(super) async fn set_balancer(
     requested: Result<Json<BalancerRequest>, JsonRejection>,
 ) -> Result<Json<Balancer>, Problem> {
     let Json(requested) = requested?;
-    let spec = crate::balancer::parse(&requested.spec).map_err(|error| Problem::unprocessable(error.to_string()))?;
+    let spec = crate::balancer::parse(&requested.spec).map_err(|error| FieldError::new("", error.to_string()))?;
     let change = |engine: &mut Engine| {
         engine.set_balancer(spec);
         Balancer::new(&engine.balancer)

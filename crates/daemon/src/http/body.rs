@@ -3,17 +3,16 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use utoipa::PartialSchema;
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{self, RefOr};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::problem::Problem;
 use super::strict_json;
-use crate::services::{self, FieldError, MemberSpec, Name};
+use crate::services::{self, FieldError, Name};
 
 pub(super) struct Body(pub(super) Value);
 
@@ -42,25 +41,26 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 impl Body {
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Problem> {
-        self.object()?;
-        services::read(self.0).map_err(Problem::from)
+        Ok(services::read(self.object()?.into())?)
     }
     pub(super) fn read_named<T: DeserializeOwned>(self) -> Result<(Name, T), Problem> {
-        self.object()?;
-        let Value::Object(mut object) = self.0 else { unreachable!("it is an object") };
-        let name = object.remove("name").ok_or_else(|| Problem::field("name", "is missing"))?;
-        let name = services::read(name).map_err(|fault| Problem::from(fault.within("name")))?;
+        let mut object = self.object()?;
+        let name = object.remove("name").ok_or_else(|| FieldError::new("name", "is missing"))?;
+        let name = services::read(name).map_err(|fault| fault.within("name"))?;
         Ok((name, services::read(Value::Object(object))?))
     }
     /// Merges the body into the current value (RFC 7396).
     pub(super) fn patch<T: Serialize + DeserializeOwned>(self, current: &T) -> Result<T, FieldError> {
-        self.object()?;
+        let patch = self.object()?;
         let mut merged = serde_json::to_value(current).map_err(|error| FieldError::new("", error.to_string()))?;
-        merge(&mut merged, self.0);
+        merge(&mut merged, patch.into());
         services::read(merged)
     }
-    fn object(&self) -> Result<&Map<String, Value>, FieldError> {
-        self.0.as_object().ok_or_else(|| FieldError::new("", "the body must be a JSON object"))
+    fn object(self) -> Result<Map<String, Value>, FieldError> {
+        let Value::Object(object) = self.0 else {
+            return Err(FieldError::new("", "the body must be a JSON object"));
+        };
+        Ok(object)
     }
 }
 
@@ -100,22 +100,6 @@ pub(super) fn new_schema<T: PartialSchema>() -> RefOr<Schema> {
 /// Returns the schema of a merge patch; null sets the default.
 pub(super) fn patch_schema<T: PartialSchema>() -> RefOr<Schema> {
     schema_of::<T>(|object| object.required.clear())
-}
-
-/// Schema of a merge patch of a member. Exists for the OpenAPI document only.
-pub(super) struct MemberPatch;
-
-impl PartialSchema for MemberPatch {
-    fn schema() -> RefOr<Schema> {
-        patch_schema::<MemberSpec>()
-    }
-}
-
-impl ToSchema for MemberPatch {}
-
-/// Returns the response to a PUT or POST: 201 with the location of a new object, else 200.
-pub(super) fn made(is_new: bool, path: &str, body: impl IntoResponse) -> Response {
-    if is_new { (StatusCode::CREATED, [(header::LOCATION, path)], body).into_response() } else { body.into_response() }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ mod connections;
 mod dashboard;
 mod describe;
 mod floodlight;
-mod members;
 mod model;
 mod problem;
 mod resource;
@@ -20,7 +19,7 @@ mod vips;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse};
 use axum::routing::{any, get};
 use net::Time;
@@ -37,7 +36,7 @@ pub(crate) use agents::ServerStats;
 pub(crate) use vips::ConnectionStats;
 
 use crate::server::Handle;
-use crate::services::{PoolSpec, ServiceSpec};
+use crate::services::{MemberSpec, PoolSpec, ServiceSpec};
 use crate::settings::Limits;
 use problem::Problem;
 
@@ -63,15 +62,10 @@ const BODY_BYTES: usize = 64 << 10;
 struct Document;
 
 fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
-    let (api, mut document) = paths();
-    describe::complete(&mut document);
-    (api, document)
-}
-
-fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
     let [services, service] = resource::routes::<ServiceSpec>();
     let [pools, pool] = resource::routes::<PoolSpec>();
-    OpenApiRouter::with_openapi(Document::openapi())
+    let [members, member] = resource::routes::<MemberSpec>();
+    let (api, mut document) = OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(api::switches))
         .routes(routes!(api::switch))
         .routes(routes!(api::links))
@@ -86,15 +80,17 @@ fn paths() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(service)
         .routes(pools)
         .routes(pool)
-        .routes(routes!(members::members, members::make_member))
-        .routes(routes!(members::member, members::put_member, members::patch_member, members::delete_member))
+        .routes(members)
+        .routes(member)
         .routes(routes!(api::server_balancers))
         .routes(routes!(stream::events))
         .routes(routes!(agents::commands))
         .routes(routes!(agents::reports))
         .routes(routes!(agents::stats))
         .routes(routes!(agents::agents))
-        .split_for_parts()
+        .split_for_parts();
+    describe::complete(&mut document);
+    (api, document)
 }
 
 pub fn openapi() -> String {
@@ -114,7 +110,10 @@ fn app(handle: Handle) -> Router {
         .route("/metrics", get(metrics))
         .route("/", get(home))
         .fallback(|| async { Problem::not_found("unknown path; GET /v1/openapi.json lists all paths") })
-        .method_not_allowed_fallback(|| async { Problem::method() })
+        .method_not_allowed_fallback(|| async {
+            let message = "method not allowed for this path; GET /v1/openapi.json lists the methods";
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, message)
+        })
         .layer(axum::extract::DefaultBodyLimit::max(BODY_BYTES))
         .layer(axum::middleware::from_fn_with_state(handle.clone(), auth::guard))
         .with_state(handle)
@@ -129,21 +128,22 @@ async fn metrics(State(handle): State<Handle>) -> Result<impl IntoResponse, Prob
 }
 
 async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
-    let served = vips::Overview::of(&handle).await?.into();
+    let overview = vips::Overview::of(&handle).await?;
     let snapshot = handle.ask(|engine| dashboard::Snapshot::of(engine)).await?;
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
-    Ok(([(header::CONTENT_SECURITY_POLICY, policy)], Html(dashboard::render(&snapshot, &served))))
+    Ok((
+        [(header::CONTENT_SECURITY_POLICY, policy)],
+        Html(dashboard::render(&snapshot, &overview.services(), &overview.pools())),
+    ))
 }
 
-pub(crate) struct HttpListener {
-    pub(crate) listener: TcpListener,
-    pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) limits: Limits,
-}
-
-pub(crate) async fn serve(handle: Handle, http_listener: HttpListener, stop: oneshot::Receiver<()>) {
+pub(crate) async fn serve(
+    handle: Handle,
+    (listener, tls): (TcpListener, Option<TlsAcceptor>),
+    limits: Limits,
+    stop: oneshot::Receiver<()>,
+) {
     let app = app(handle);
-    let HttpListener { listener, tls, limits } = http_listener;
     // Accepted sockets inherit the option.
     let timeout_ms = limits.write_timeout.as_ps() / Time::from_ms(1).as_ps();
     if let Err(error) = setsockopt(&listener, TcpUserTimeout, &(timeout_ms as u32)) {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use balance::Spec;
 use balance::central::WeightedPath;
 use balance::entry::Entry;
+use balance::params::Param;
 use control::{FlowDetail, HostInfo, LinkInfo, SwitchInfo};
 use net::{LinkIx, Time};
 use openflow::{Action, Bucket, DatapathId, GroupDescription, PortNo, SetField};
@@ -202,9 +203,9 @@ pub(crate) struct Balancer {
     /// Specification, as on the command line.
     #[schema(example = "hedera:policy=gff")]
     pub(crate) spec: String,
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) summary: String,
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) summary: &'static str,
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
@@ -220,19 +221,19 @@ pub(crate) struct BalancerRequest {
 /// An available balancer.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct BalancerKind {
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) summary: String,
+    pub(crate) name: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) summary: &'static str,
     /// Publication that describes the balancer.
-    pub(crate) source: String,
+    pub(crate) source: &'static str,
     pub(crate) parameters: Vec<Parameter>,
 }
 
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub(crate) struct Parameter {
-    pub(crate) name: String,
-    pub(crate) default: String,
-    pub(crate) meaning: String,
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
 }
 
 impl SwitchPort {
@@ -391,29 +392,16 @@ impl Statistics {
 
 impl Balancer {
     pub(crate) fn new(spec: &Spec) -> Balancer {
-        Balancer {
-            spec: spec.label(),
-            name: spec.entry.name.to_owned(),
-            title: spec.entry.title.to_owned(),
-            summary: spec.entry.summary.to_owned(),
-            parameters: spec.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        }
+        let Entry { name, title, summary, .. } = *spec.entry;
+        let parameters = spec.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Balancer { spec: spec.label(), name, title, summary, parameters }
     }
 }
 
 impl BalancerKind {
     pub(crate) fn new(entry: &Entry) -> BalancerKind {
-        let parameter = |param: &balance::params::Param| Parameter {
-            name: param.name.to_owned(),
-            default: param.default.to_owned(),
-            meaning: param.doc.to_owned(),
-        };
-        BalancerKind {
-            name: entry.name.to_owned(),
-            title: entry.title.to_owned(),
-            summary: entry.summary.to_owned(),
-            source: entry.source.to_owned(),
-            parameters: entry.params.iter().map(parameter).collect(),
-        }
+        let &Entry { name, title, summary, source, params, .. } = entry;
+        let parameter = |param: &Param| Parameter { name: param.name, default: param.default, meaning: param.doc };
+        BalancerKind { name, title, summary, source, parameters: params.iter().map(parameter).collect() }
     }
 }

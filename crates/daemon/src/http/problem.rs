@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::{self, ContentBuilder, Ref, ResponseBuilder};
 
-use crate::services::{ChangeError, FieldError};
+use crate::services::ChangeError;
 
 const CONTENT: &str = "application/problem+json";
 
@@ -31,23 +31,8 @@ impl Problem {
         let title = status.canonical_reason().unwrap_or("Problem");
         Problem { kind: "about:blank", title, status: status.as_u16(), detail: detail.into(), field: None }
     }
-    pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Problem {
-        Problem::from(FieldError::new(field, message))
-    }
-    pub(crate) fn conflict(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::CONFLICT, detail)
-    }
     pub(crate) fn not_found(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, detail)
-    }
-    pub(crate) fn method() -> Problem {
-        Problem::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method not allowed for this path; GET /v1/openapi.json lists the methods",
-        )
-    }
-    pub(crate) fn unprocessable(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
     pub(super) fn described(message: &str) -> openapi::Response {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
@@ -55,22 +40,23 @@ impl Problem {
     }
 }
 
-impl From<FieldError> for Problem {
-    fn from(fault: FieldError) -> Problem {
-        let problem = Problem::unprocessable(fault.to_string());
-        Problem { field: (!fault.field.is_empty()).then_some(fault.field), ..problem }
+pub(super) fn status_of(refused: &ChangeError) -> StatusCode {
+    match refused {
+        ChangeError::Fault(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        ChangeError::NotFound(_) => StatusCode::NOT_FOUND,
+        ChangeError::Conflict(_) => StatusCode::CONFLICT,
+        ChangeError::Store(_) => StatusCode::INSUFFICIENT_STORAGE,
+        ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
-impl From<ChangeError> for Problem {
-    fn from(refused: ChangeError) -> Problem {
-        let message = refused.to_string();
+impl<E: Into<ChangeError>> From<E> for Problem {
+    fn from(error: E) -> Problem {
+        let refused = error.into();
+        let problem = Problem::new(status_of(&refused), refused.to_string());
         match refused {
-            ChangeError::Fault(fault) => Problem::from(fault),
-            ChangeError::NotFound(_) => Problem::not_found(message),
-            ChangeError::Conflict(_) => Problem::conflict(message),
-            ChangeError::Store(_) => Problem::new(StatusCode::INSUFFICIENT_STORAGE, message),
-            ChangeError::Stopping => Problem::from(crate::server::Stopping),
+            ChangeError::Fault(fault) if !fault.field.is_empty() => Problem { field: Some(fault.field), ..problem },
+            _ => problem,
         }
     }
 }
@@ -78,12 +64,6 @@ impl From<ChangeError> for Problem {
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Problem {
         Problem::new(rejection.status(), rejection.body_text())
-    }
-}
-
-impl From<crate::server::Stopping> for Problem {
-    fn from(_: crate::server::Stopping) -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping")
     }
 }
 

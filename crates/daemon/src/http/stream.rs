@@ -130,57 +130,48 @@ impl FlowTuple {
 }
 
 impl EventMessage {
-    fn new(event: &DaemonEvent) -> EventMessage {
+    fn new(event: DaemonEvent) -> EventMessage {
         match event {
             DaemonEvent::Event(event) => EventMessage::of_controller(event),
-            DaemonEvent::Command(AgentCommand::SetReportThreshold(bytes)) => {
-                EventMessage::ReportThreshold { bytes: *bytes }
-            }
+            DaemonEvent::Command(AgentCommand::SetReportThreshold(bytes)) => EventMessage::ReportThreshold { bytes },
             DaemonEvent::Command(AgentCommand::SetRateLimit { tuple, rate }) => {
-                EventMessage::RateLimit { flow: FlowTuple::new(tuple), rate_bps: rate.map(|rate| rate.as_bps()) }
+                EventMessage::RateLimit { flow: FlowTuple::new(&tuple), rate_bps: rate.map(|rate| rate.as_bps()) }
             }
         }
     }
-    fn of_controller(event: &Event) -> EventMessage {
+    fn of_controller(event: Event) -> EventMessage {
+        let end = SwitchPort::new;
         match event {
-            Event::SwitchUp(datapath) => EventMessage::SwitchUp { dpid: dpid(*datapath) },
-            Event::SwitchDown(datapath) => EventMessage::SwitchDown { dpid: dpid(*datapath) },
-            Event::LinkUp { from, to } => {
-                EventMessage::LinkUp { from: SwitchPort::new(*from), to: SwitchPort::new(*to) }
-            }
-            Event::LinkDown { from, to } => {
-                EventMessage::LinkDown { from: SwitchPort::new(*from), to: SwitchPort::new(*to) }
-            }
+            Event::SwitchUp(datapath) => EventMessage::SwitchUp { dpid: dpid(datapath) },
+            Event::SwitchDown(datapath) => EventMessage::SwitchDown { dpid: dpid(datapath) },
+            Event::LinkUp { from, to } => EventMessage::LinkUp { from: end(from), to: end(to) },
+            Event::LinkDown { from, to } => EventMessage::LinkDown { from: end(from), to: end(to) },
             Event::Host(host) => EventMessage::HostSeen {
                 ipv4: host.ipv4.to_string(),
                 mac: host.mac.to_string(),
-                location: SwitchPort::new((host.datapath, host.port)),
+                location: end((host.datapath, host.port)),
             },
-            Event::PortDamped { datapath, port } => {
-                EventMessage::PortDamped { port: SwitchPort::new((*datapath, *port)) }
-            }
+            Event::PortDamped { datapath, port } => EventMessage::PortDamped { port: end((datapath, port)) },
             Event::HostRefused { host, limit } => EventMessage::HostOverLimit {
                 ipv4: host.ipv4.to_string(),
                 mac: host.mac.to_string(),
-                location: SwitchPort::new((host.datapath, host.port)),
-                limit: limit_name(*limit).to_owned(),
+                location: end((host.datapath, host.port)),
+                limit: limit_name(limit).to_owned(),
             },
-            Event::FlowMigrated(tuple) => EventMessage::FlowMigrated { flow: FlowTuple::new(tuple) },
+            Event::FlowMigrated(tuple) => EventMessage::FlowMigrated { flow: FlowTuple::new(&tuple) },
             Event::Member { pool, member, address, state } => EventMessage::MemberState {
                 pool: pool.0,
                 member: member.0,
                 ipv4: address.to_string(),
-                is_up: *state == control::vip::MemberState::Up,
+                is_up: state == control::vip::MemberState::Up,
                 state: state.words().to_string(),
             },
             Event::ReadBackTooLarge { datapath, limit_bytes } => {
-                EventMessage::ReadBackTooLarge { dpid: dpid(*datapath), limit_bytes: *limit_bytes as u64 }
+                EventMessage::ReadBackTooLarge { dpid: dpid(datapath), limit_bytes: limit_bytes as u64 }
             }
-            Event::SwitchError { datapath, error, message } => EventMessage::SwitchError {
-                dpid: dpid(*datapath),
-                error: format!("{error:?}"),
-                message: message.clone(),
-            },
+            Event::SwitchError { datapath, error, message } => {
+                EventMessage::SwitchError { dpid: dpid(datapath), error: format!("{error:?}"), message }
+            }
         }
     }
 
@@ -199,7 +190,7 @@ impl EventMessage {
 pub(super) async fn events(State(handle): State<Handle>) -> Sse<impl Stream<Item = Result<Sent, Infallible>>> {
     let stream = BroadcastStream::new(handle.events.subscribe()).map(|received| {
         let model = match received {
-            Ok(event) => EventMessage::new(&event),
+            Ok(event) => EventMessage::new(event),
             Err(BroadcastStreamRecvError::Lagged(count)) => EventMessage::EventsLost { count },
         };
         Ok(model.sent().unwrap_or_else(|_| Sent::default().comment("event cannot be serialised")))

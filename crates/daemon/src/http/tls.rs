@@ -44,14 +44,9 @@ impl Listener {
         let _ = stream.set_nodelay(true);
         let handshake = timeout(self.patience, self.acceptor.accept(stream));
         let handshake = self.handshakes.spawn(async move {
-            match handshake.await {
-                Ok(Ok(stream)) => Some((stream, from)),
-                Ok(Err(error)) => {
-                    tracing::debug!(%from, "TLS handshake failed: {error}");
-                    None
-                }
-                Err(_) => None,
-            }
+            let stream = handshake.await.ok()?;
+            let stream = stream.inspect_err(|error| tracing::debug!(%from, "TLS handshake failed: {error}"));
+            Some((stream.ok()?, from))
         });
         self.oldest.push_back(handshake);
     }

@@ -5,9 +5,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-use super::problem::Problem;
 use crate::metrics::MemberLabels;
-use crate::server::Handle;
+use crate::server::{Handle, Stopping};
 use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, OnUnavailable, Origin, PoolSpec, Protocol, Rules};
 use crate::services::{Mac, NamedMember, OnMemberFailure};
 
@@ -128,8 +127,8 @@ pub(crate) struct Overview {
 }
 
 impl Overview {
-    pub(crate) async fn of(handle: &Handle) -> Result<Overview, Problem> {
-        let desired = handle.services.desired().await;
+    pub(crate) async fn of(handle: &Handle) -> Result<Overview, Stopping> {
+        let desired = handle.services.desired.lock().await;
         let now = handle.ask(|engine| engine.controller.services()).await?;
         let now = now.into_iter().map(|service| (service.service.id.0, service)).collect();
         Ok(Overview { desired: desired.clone(), now })
@@ -204,17 +203,13 @@ impl Overview {
             members: all,
         })
     }
-
-    pub(crate) fn member(&self, pool: &Name, member: &Name) -> Option<Member> {
-        self.pool(pool)?.members.into_iter().find(|found| found.name.as_ref() == Some(member))
-    }
 }
 
 impl Service {
     pub(crate) fn figures(&self) -> impl Iterator<Item = (MemberLabels, bool, ConnectionStats)> {
         self.members.iter().map(|member| {
             let name = member.name.as_ref().map_or_else(|| format!("#{}", member.id), ToString::to_string);
-            let labels = MemberLabels { service: self.name.to_string(), member: name };
+            let labels = [("service", self.name.to_string()), ("member", name)];
             (labels, member.state == MemberState::Up, member.stats)
         })
     }

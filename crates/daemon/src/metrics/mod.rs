@@ -5,7 +5,6 @@ mod services;
 use std::sync::atomic::Ordering;
 
 use control::ControllerStats;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -29,7 +28,7 @@ pub(crate) struct Metrics {
     pub(crate) runtime_tasks: Gauge,
     pub(crate) refused_connections: Counter,
     pub(crate) throttled: Counter,
-    closed: Family<Reason, Counter>,
+    closed: Family<Label, Counter>,
     /// By message type number.
     pub(crate) received: [Counter; kinds::COUNT],
     pub(crate) sent: [Counter; kinds::COUNT],
@@ -62,15 +61,8 @@ const CONTROL: [ControlCounter; 11] = [
     }),
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reason {
-    reason: &'static str,
-}
+/// The only label of a metric: name and value.
+type Label = [(&'static str, &'static str); 1];
 
 fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
@@ -83,7 +75,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("anabranch");
         let all = &mut registry;
         let by_kind =
-            |family: &Family<Kind, Counter>| kinds::NAMES.map(|kind| family.get_or_create_owned(&Kind { kind }));
+            |family: &Family<Label, Counter>| kinds::NAMES.map(|kind| family.get_or_create_owned(&[("kind", kind)]));
         // 10 µs to 2.6 s.
         let decision_time = Histogram::new(exponential_buckets(1e-5, 4.0, 10));
         let help = "Time from input to the last resulting message, in rounds with a decision of the balancer";
@@ -123,7 +115,7 @@ impl Metrics {
             Closing::NotReading => "write_timeout",
             Closing::Io(_) => "io",
         };
-        self.closed.get_or_create(&Reason { reason }).inc();
+        self.closed.get_or_create(&[("reason", reason)]).inc();
     }
 
     pub(crate) fn copy_control(&self, stats: &ControllerStats) {

@@ -2,35 +2,24 @@
 
 use std::sync::atomic::Ordering;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::add;
+use super::{Label, add};
 use crate::http::ConnectionStats;
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct MemberLabels {
-    pub(crate) service: String,
-    /// Name of the member; `#` and its id once it is removed.
-    pub(crate) member: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ByteLabels {
-    service: String,
-    member: String,
-    direction: &'static str,
-}
+/// Labels of a member: `service`, and `member`, which is `#` and the id of the member once it is
+/// removed.
+pub(crate) type MemberLabels = [(&'static str, String); 2];
 
 #[derive(Debug)]
 pub(crate) struct ServiceMetrics {
     up: Family<MemberLabels, Gauge>,
     connections: Family<MemberLabels, Gauge>,
     opened: Family<MemberLabels, Counter>,
-    bytes: Family<ByteLabels, Counter>,
+    bytes: Family<(MemberLabels, Label), Counter>,
 }
 
 impl ServiceMetrics {
@@ -56,9 +45,8 @@ impl ServiceMetrics {
             self.up.get_or_create(&labels).set(is_up.into());
             self.connections.get_or_create(&labels).set(i64::try_from(figures.connections).unwrap_or(i64::MAX));
             self.opened.get_or_create(&labels).inner().store(figures.connections_total, Ordering::Relaxed);
-            let MemberLabels { service, member } = labels;
             for (direction, bytes) in [("in", figures.bytes_in), ("out", figures.bytes_out)] {
-                let labels = ByteLabels { service: service.clone(), member: member.clone(), direction };
+                let labels = (labels.clone(), [("direction", direction)]);
                 self.bytes.get_or_create(&labels).inner().store(bytes, Ordering::Relaxed);
             }
         }

@@ -7,8 +7,8 @@ use balance::{Build, Spec};
 use control::vip;
 use openflow::MacAddr;
 
-use super::spec::{Name, PoolSpec, Protocol, ServiceSpec};
-use super::{Desired, FieldError};
+use super::spec::{Mac, MemberSpec, Name, PoolSpec, Protocol, ServiceSpec};
+use super::{Desired, FieldError, require};
 
 /// The changed object. Of two conflicting definitions, the changed one is reported.
 #[derive(Clone, Copy, Debug)]
@@ -25,17 +25,14 @@ impl ErrorScope<'_> {
             ErrorScope::Pool(name) => format!("pools.{name}"),
             ErrorScope::All => return fault,
         };
-        let rest = fault.field.strip_prefix(&part).map(|rest| rest.trim_start_matches('.').to_owned());
-        FieldError { field: rest.unwrap_or(fault.field), ..fault }
+        fault.relative_to(&part)
     }
 }
 
-fn is_station(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
-}
-
-fn no_station(address: Ipv4Addr) -> FieldError {
-    FieldError::new("address", format!("{address} is not the address of one host"))
+fn require_station(address: Ipv4Addr) -> Result<(), FieldError> {
+    let is_other =
+        address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback();
+    require(!is_other, "address", format_args!("{address} is not the address of one host"))
 }
 
 /// Addresses of virtual services with the Ethernet address that is set first.
@@ -79,43 +76,28 @@ impl Desired {
         seen: &mut Virtual,
     ) -> Result<(), FieldError> {
         let address = spec.address;
-        if !is_station(address) {
-            return Err(no_station(address));
-        }
-        if Some(address) == checker {
-            return Err(FieldError::new("address", format!("{address} is the health-check address")));
-        }
-        match (spec.protocol, spec.port) {
-            (Protocol::Icmp, 1..) => return Err(FieldError::new("port", "ICMP has no ports: omit it")),
-            (Protocol::Tcp | Protocol::Udp, 0) => {
-                return Err(FieldError::new("port", "TCP and UDP need a port above 0"));
-            }
-            _ => {}
-        }
-        if spec.idle_timeout_s == 0 {
-            return Err(FieldError::new("idle_timeout_s", "must be above 0: otherwise connections never expire"));
-        }
-        if !vip::BUCKETS.contains(&spec.client_slots) || !spec.client_slots.is_power_of_two() {
-            let (least, most) = (vip::BUCKETS.start(), vip::BUCKETS.end());
-            return Err(FieldError::new("client_slots", format!("must be a power of two from {least} to {most}")));
-        }
-        if spec.mac.is_some_and(|mac| mac.0.is_multicast() || mac.0 == MacAddr::default()) {
-            return Err(FieldError::new("mac", "is not the address of one host"));
-        }
-        if let Some(pool) = spec.pool.as_ref().filter(|pool| !self.pools.contains_key(pool)) {
-            return Err(FieldError::new("pool", format!("unknown pool `{pool}`")));
+        require_station(address)?;
+        require(Some(address) != checker, "address", format_args!("{address} is the health-check address"))?;
+        let is_icmp = spec.protocol == Protocol::Icmp;
+        require(!is_icmp || spec.port == 0, "port", "ICMP has no ports: omit it")?;
+        require(is_icmp || spec.port > 0, "port", "TCP and UDP need a port above 0")?;
+        let message = "must be above 0: otherwise connections never expire";
+        require(spec.idle_timeout_s > 0, "idle_timeout_s", message)?;
+        let is_possible = vip::BUCKETS.contains(&spec.client_slots) && spec.client_slots.is_power_of_two();
+        let (least, most) = (vip::BUCKETS.start(), vip::BUCKETS.end());
+        require(is_possible, "client_slots", format_args!("must be a power of two from {least} to {most}"))?;
+        let is_station = |mac: Mac| !mac.0.is_multicast() && mac.0 != MacAddr::default();
+        require(spec.mac.is_none_or(is_station), "mac", "is not the address of one host")?;
+        if let Some(pool) = &spec.pool {
+            require(self.pools.contains_key(pool), "pool", format_args!("unknown pool `{pool}`"))?;
         }
         let protocol = vip::Protocol::from(spec.protocol);
-        if !seen.places.insert((address, protocol.number(), spec.port)) {
-            let field = if spec.protocol == Protocol::Icmp { "address" } else { "port" };
-            return Err(FieldError::new(field, format!("another service uses {address} with this protocol and port")));
-        }
+        let is_free = seen.places.insert((address, protocol.number(), spec.port));
+        let message = format_args!("another service uses {address} with this protocol and port");
+        require(is_free, if is_icmp { "address" } else { "port" }, message)?;
         let mac = spec.mac.map_or_else(|| vip::mac_of(address), |mac| mac.0);
         let first = *seen.macs.entry(address).or_insert(mac);
-        if first != mac {
-            return Err(FieldError::new("mac", format!("another service of {address} sends ARP replies with {first}")));
-        }
-        Ok(())
+        require(first == mac, "mac", format_args!("another service of {address} sends ARP replies with {first}"))
     }
 
     fn check_members(&self, seen: &Virtual, focus: ErrorScope<'_>) -> Result<(), FieldError> {
@@ -146,32 +128,23 @@ impl Desired {
 
 fn check_pool(spec: &PoolSpec, checker: Option<Ipv4Addr>) -> Result<(), FieldError> {
     let balancer = Spec::parse(&spec.balancer).map_err(|error| FieldError::new("balancer", error.to_string()))?;
-    if !matches!(balancer.entry.build, Build::Server(_)) {
-        let message =
-            format!("`{}` does not pick servers; use a server balancer such as server-rr", balancer.entry.name);
-        return Err(FieldError::new("balancer", message));
-    }
+    let (name, is_server) = (balancer.entry.name, matches!(balancer.entry.build, Build::Server(_)));
+    let message = format_args!("`{name}` does not pick servers; use a server balancer such as server-rr");
+    require(is_server, "balancer", message)?;
     if let Some(monitor) = &spec.monitor {
         monitor.check().map_err(|fault| fault.within("monitor"))?;
-        if checker.is_none() {
-            let message =
-                "health checks need a source address: set `health_check_address` of [services] in the configuration";
-            return Err(FieldError::new("monitor", message));
-        }
+        let message =
+            "health checks need a source address: set `health_check_address` of [services] in the configuration";
+        require(checker.is_some(), "monitor", message)?;
     }
     let mut names = BTreeSet::new();
     for (ix, member) in spec.members.iter().enumerate() {
-        let part = format!("members[{ix}]");
-        if !names.insert(&member.name) {
-            return Err(FieldError::new("name", format!("another member has the name `{}`", member.name)).within(part));
-        }
-        let member = member.spec();
-        if !is_station(member.address) {
-            return Err(no_station(member.address).within(part));
-        }
-        if member.port == Some(0) {
-            return Err(FieldError::new("port", "must be above 0").within(part));
-        }
+        let MemberSpec { address, port, .. } = member.spec();
+        let message = format_args!("another member has the name `{}`", member.name);
+        require(names.insert(&member.name), "name", message)
+            .and_then(|()| require_station(address))
+            .and_then(|()| require(port != Some(0), "port", "must be above 0"))
+            .map_err(|fault| fault.within(format!("members[{ix}]")))?;
     }
     Ok(())
 }

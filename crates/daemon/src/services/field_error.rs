@@ -1,24 +1,16 @@
 //! Errors of definitions: the invalid field and the message.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{field}{}{message}", if .field.is_empty() { "" } else { ": " })]
 pub(crate) struct FieldError {
     /// Dotted path, such as `members[2].address`; empty for the whole definition.
     pub(crate) field: String,
     pub(crate) message: String,
-}
-
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.field.as_str() {
-            "" => f.write_str(&self.message),
-            field => write!(f, "{field}: {}", self.message),
-        }
-    }
 }
 
 impl FieldError {
@@ -29,22 +21,25 @@ impl FieldError {
         let field = if self.field.is_empty() { part.to_string() } else { format!("{part}.{}", self.field) };
         FieldError { field, ..self }
     }
+    /// Returns the error with the field relative to `part` if it is below that.
+    pub(crate) fn relative_to(self, part: &str) -> FieldError {
+        let rest = self.field.strip_prefix(part).map(|rest| rest.trim_start_matches('.').to_owned());
+        FieldError { field: rest.unwrap_or(self.field), ..self }
+    }
+}
+
+/// Returns an error about a field unless a requirement is met.
+pub(crate) fn require(is_met: bool, field: &str, message: impl Display) -> Result<(), FieldError> {
+    if is_met { Ok(()) } else { Err(FieldError::new(field, message.to_string())) }
 }
 
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, FieldError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let message = error.inner().to_string();
-        let path = if path == "." { String::new() } else { path };
+        let (path, message) = (error.path().to_string(), error.inner().to_string());
         // The path ends at the table of a missing field; the message has the name.
         let missing = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
-        match missing {
-            Some(field) => {
-                let fault = FieldError::new(field, "is missing");
-                if path.is_empty() { fault } else { fault.within(path) }
-            }
-            None => FieldError::new(path, message),
-        }
+        let fault = missing.map_or(FieldError::new("", &message), |field| FieldError::new(field, "is missing"));
+        if path == "." { fault } else { fault.within(path) }
     })
 }
 

@@ -1,57 +1,40 @@
 //! Changes of the desired services, one at a time: each is checked, stored and then applied.
 
-use std::fmt;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 
 use super::{Desired, ErrorScope, FieldError, Store};
-use crate::server::Handle;
+use crate::server::{Handle, Stopping};
 
 /// The reason why a change was rejected. The state is unchanged.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum ChangeError {
-    Fault(FieldError),
+    #[error(transparent)]
+    Fault(#[from] FieldError),
+    #[error("{0}")]
     NotFound(String),
+    #[error("{0}")]
     Conflict(String),
+    #[error("the change cannot be stored: {0}")]
     Store(String),
-    Stopping,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChangeError::Fault(fault) => fault.fmt(f),
-            ChangeError::NotFound(message) | ChangeError::Conflict(message) => f.write_str(message),
-            ChangeError::Store(message) => write!(f, "the change cannot be stored: {message}"),
-            ChangeError::Stopping => f.write_str("the controller is stopping"),
-        }
-    }
-}
-
-impl From<FieldError> for ChangeError {
-    fn from(fault: FieldError) -> ChangeError {
-        ChangeError::Fault(fault)
-    }
+    #[error(transparent)]
+    Stopping(#[from] Stopping),
 }
 
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
-    desired: Mutex<Desired>,
+    pub(crate) desired: Mutex<Desired>,
     store: Option<Arc<Store>>,
-    checker: Option<Ipv4Addr>,
+    /// The health-check address.
+    pub(crate) checker: Option<Ipv4Addr>,
 }
 
 impl ServiceManager {
     pub(crate) fn new(desired: Desired, store: Option<Store>, checker: Option<Ipv4Addr>) -> ServiceManager {
         ServiceManager { desired: Mutex::new(desired), store: store.map(Arc::new), checker }
-    }
-    pub(crate) fn checker(&self) -> Option<Ipv4Addr> {
-        self.checker
-    }
-    pub(crate) async fn desired(&self) -> MutexGuard<'_, Desired> {
-        self.desired.lock().await
     }
     /// Makes a change completely or not at all. When this returns, the change is on disk and in the
     /// controller.
@@ -62,7 +45,7 @@ impl ServiceManager {
         let handle = handle.clone();
         // A separate task completes the change even if the client disconnects.
         let done = tokio::spawn(async move { handle.services.clone().make(&handle, edit).await });
-        done.await.unwrap_or(Err(ChangeError::Stopping))
+        done.await.unwrap_or(Err(Stopping.into()))
     }
 
     async fn make<T>(
@@ -82,18 +65,13 @@ impl ServiceManager {
         if let Some(store) = self.store.clone() {
             let copy = changed.clone();
             let written = tokio::task::spawn_blocking(move || store.write(&copy)).await;
-            let failure = match written {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
-            if let Some(message) = failure {
-                tracing::error!("cannot store services: {message}; the change was rejected");
-                return Err(ChangeError::Store(message));
+            if let Err(error) = written.map_err(io::Error::other).flatten() {
+                tracing::error!("cannot store services: {error}; the change was rejected");
+                return Err(ChangeError::Store(error.to_string()));
             }
         }
         let services = changed.compile();
-        let set = handle.ask(move |engine| engine.set_services(services)).await.map_err(|_| ChangeError::Stopping)?;
+        let set = handle.ask(move |engine| engine.set_services(services)).await?;
         // The check has accepted the same definitions, so the controller does not reject them.
         set.map_err(|error| ChangeError::Fault(FieldError::new("", error.to_string())))?;
         *desired = changed;

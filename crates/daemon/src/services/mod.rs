@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub(crate) use check::ErrorScope;
-pub(crate) use field_error::{FieldError, read};
+pub(crate) use field_error::{FieldError, read, require};
 pub(crate) use floodlight::Floodlight;
 pub(crate) use manager::{ChangeError, ServiceManager};
 pub(crate) use monitor::MonitorSpec;
@@ -105,8 +105,23 @@ fn next_free(last: u32, max: u32, is_used: impl Fn(u32) -> bool) -> Option<u32> 
     (1..=max).map(|step| (last.min(max) + step - 1) % max + 1).find(|id| !is_used(*id))
 }
 
-fn check_origin(name: &Name, origin: Origin, found: Origin) -> Result<(), ChangeError> {
-    if origin == found { Ok(()) } else { Err(ChangeError::Conflict(format!("`{name}` {}", found.conflict()))) }
+/// Assigns an id that no other service or pool uses.
+fn new_id(last: &mut u16, used: impl Iterator<Item = u16>, what: &str) -> Result<u16, ChangeError> {
+    let used: BTreeSet<u16> = used.collect();
+    let free = next_free((*last).into(), u16::MAX.into(), |id| used.contains(&(id as u16)));
+    *last = free.ok_or_else(|| ChangeError::Conflict(format!("there are 65535 {what} already")))? as u16;
+    Ok(*last)
+}
+
+/// Returns the id of a definition if there is one.
+///
+/// # Errors
+/// It has another origin.
+fn known_id(name: &Name, origin: Origin, found: Option<(u16, Origin)>) -> Result<Option<u16>, ChangeError> {
+    match found {
+        Some((_, other)) if other != origin => Err(ChangeError::Conflict(format!("`{name}` {}", other.conflict()))),
+        _ => Ok(found.map(|(id, _)| id)),
+    }
 }
 
 impl Desired {
@@ -115,17 +130,11 @@ impl Desired {
     /// # Errors
     /// The service has another origin, or all ids are used.
     pub(crate) fn put_service(&mut self, origin: Origin, name: &Name, spec: ServiceSpec) -> Result<bool, ChangeError> {
-        if let Some(service) = self.services.get_mut(name) {
-            check_origin(name, origin, service.origin)?;
-            service.spec = spec;
-            return Ok(false);
-        }
-        let used: BTreeSet<u16> = self.services.values().map(|service| service.id).collect();
-        let free = next_free(self.last.service.into(), u16::MAX.into(), |id| used.contains(&(id as u16)));
-        let id = free.ok_or_else(|| ChangeError::Conflict("there are 65535 services already".to_owned()))? as u16;
-        self.last.service = id;
+        let known = known_id(name, origin, self.services.get(name).map(|service| (service.id, service.origin)))?;
+        let used = self.services.values().map(|service| service.id);
+        let id = known.map_or_else(|| new_id(&mut self.last.service, used, "services"), Ok)?;
         self.services.insert(name.clone(), Service { id, origin, spec });
-        Ok(true)
+        Ok(known.is_none())
     }
 
     /// Removes a service. Returns whether it existed.
@@ -133,8 +142,7 @@ impl Desired {
     /// # Errors
     /// The service has another origin.
     pub(crate) fn remove_service(&mut self, origin: Origin, name: &Name) -> Result<bool, ChangeError> {
-        let Some(service) = self.services.get(name) else { return Ok(false) };
-        check_origin(name, origin, service.origin)?;
+        known_id(name, origin, self.services.get(name).map(|service| (service.id, service.origin)))?;
         Ok(self.services.remove(name).is_some())
     }
 
@@ -143,24 +151,12 @@ impl Desired {
     /// # Errors
     /// The pool has another origin, or all ids are used.
     pub(crate) fn put_pool(&mut self, origin: Origin, name: &Name, spec: PoolSpec) -> Result<bool, ChangeError> {
-        let before = self.pools.get(name);
-        if let Some(before) = before {
-            check_origin(name, origin, before.origin)?;
-        }
-        let is_new = before.is_none();
-        let id = match before {
-            Some(before) => before.id,
-            None => {
-                let used: BTreeSet<u16> = self.pools.values().map(|pool| pool.id).collect();
-                let free = next_free(self.last.pool.into(), u16::MAX.into(), |id| used.contains(&(id as u16)));
-                let id = free.ok_or_else(|| ChangeError::Conflict("there are 65535 pools already".to_owned()))? as u16;
-                self.last.pool = id;
-                id
-            }
-        };
+        let known = known_id(name, origin, self.pools.get(name).map(|pool| (pool.id, pool.origin)))?;
+        let used = self.pools.values().map(|pool| pool.id);
+        let id = known.map_or_else(|| new_id(&mut self.last.pool, used, "pools"), Ok)?;
         let members = self.member_ids(name, &spec);
         self.pools.insert(name.clone(), Pool { id, origin, spec, members });
-        Ok(is_new)
+        Ok(known.is_none())
     }
 
     /// Returns the ids of the members of a pool. A changed address or port makes another member
@@ -194,8 +190,9 @@ impl Desired {
     /// # Errors
     /// The pool has another origin, or services use it.
     pub(crate) fn remove_pool(&mut self, origin: Origin, name: &Name) -> Result<bool, ChangeError> {
-        let Some(pool) = self.pools.get(name) else { return Ok(false) };
-        check_origin(name, origin, pool.origin)?;
+        if known_id(name, origin, self.pools.get(name).map(|pool| (pool.id, pool.origin)))?.is_none() {
+            return Ok(false);
+        }
         if let Some(user) = self.users_of(name).next() {
             return Err(ChangeError::Conflict(format!(
                 "pool `{name}` is used by service `{user}`: assign another pool to the service first"
@@ -234,8 +231,11 @@ impl Desired {
             pool.map_or(EMPTY_POOL, |pool| PoolId(pool.id))
         };
         let service = |service: &Service| {
-            let ServiceSpec { address, protocol, port, mac, idle_timeout_s, .. } = service.spec;
-            let rules = service.spec.rules();
+            let ServiceSpec { address, protocol, port, mac, idle_timeout_s, rules, client_slots, .. } = service.spec;
+            let rules = match rules {
+                Rules::Connection => vip::Rules::Connection,
+                Rules::Wildcard => vip::Rules::Wildcard { buckets: client_slots },
+            };
             vip::Service {
                 id: ServiceId(service.id),
                 address,

@@ -5,7 +5,8 @@ use net::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::field_error::FieldError;
+use super::spec::number;
+use super::{FieldError, require};
 
 const MONITOR_S: f64 = 86_400.0;
 
@@ -39,83 +40,46 @@ pub(crate) struct MonitorSpec {
     #[schema(value_type = [u16; 2], example = json!([200, 399]))]
     pub(crate) statuses: (u16, u16),
     /// Time between the starts of two checks, in seconds: 0.01 to 86400.
-    #[serde(default = "interval_s")]
+    #[serde(default = "number::<2, _>")]
     #[schema(minimum = 0.01, maximum = 86_400.0)]
     pub(crate) interval_s: f64,
     /// Time limit for a reply, in seconds: 0.01 up to the interval.
-    #[serde(default = "timeout_s")]
+    #[serde(default = "number::<1, _>")]
     #[schema(minimum = 0.01, maximum = 86_400.0)]
     pub(crate) timeout_s: f64,
     /// Consecutive successful checks after which a failed member is up again.
-    #[serde(default = "rise")]
+    #[serde(default = "number::<1, _>")]
     #[schema(minimum = 1)]
     pub(crate) rise: u32,
     /// Consecutive failed checks after which a member is down.
-    #[serde(default = "fall")]
+    #[serde(default = "number::<2, _>")]
     #[schema(minimum = 1)]
     pub(crate) fall: u32,
 }
 
-fn path() -> String {
+pub(in crate::services) fn path() -> String {
     "/".to_owned()
 }
-fn statuses() -> (u16, u16) {
+pub(in crate::services) fn statuses() -> (u16, u16) {
     (200, 399)
-}
-fn interval_s() -> f64 {
-    2.0
-}
-fn timeout_s() -> f64 {
-    1.0
-}
-fn rise() -> u32 {
-    1
-}
-fn fall() -> u32 {
-    2
 }
 
 impl MonitorSpec {
-    pub(super) fn new(
-        check: CheckKind,
-        port: Option<u16>,
-        (interval_s, timeout_s): (f64, f64),
-        fall: u32,
-    ) -> MonitorSpec {
-        let (path, statuses, rise) = (path(), statuses(), rise());
-        MonitorSpec { check, port, path, statuses, interval_s, timeout_s, rise, fall }
-    }
-
     pub(super) fn check(&self) -> Result<(), FieldError> {
         let is_time = |time: f64| (0.01..=MONITOR_S).contains(&time);
-        if !is_time(self.interval_s) {
-            return Err(FieldError::new(
-                "interval_s",
-                format!("{} is not from 0.01 to {MONITOR_S} s", self.interval_s),
-            ));
-        }
-        if !is_time(self.timeout_s) || self.timeout_s > self.interval_s {
-            let message = format!("{} is not from 0.01 s to the interval, {} s", self.timeout_s, self.interval_s);
-            return Err(FieldError::new("timeout_s", message));
-        }
-        for (field, value) in [("rise", self.rise), ("fall", self.fall)] {
-            if value == 0 {
-                return Err(FieldError::new(field, "must be above 0"));
-            }
-        }
-        if self.port == Some(0) {
-            return Err(FieldError::new("port", "must be above 0"));
-        }
+        let (interval_s, timeout_s) = (self.interval_s, self.timeout_s);
+        let message = format_args!("{interval_s} is not from 0.01 to {MONITOR_S} s");
+        require(is_time(interval_s), "interval_s", message)?;
+        let message = format_args!("{timeout_s} is not from 0.01 s to the interval, {interval_s} s");
+        require(is_time(timeout_s) && timeout_s <= interval_s, "timeout_s", message)?;
+        require(self.rise > 0, "rise", "must be above 0")?;
+        require(self.fall > 0, "fall", "must be above 0")?;
+        require(self.port != Some(0), "port", "must be above 0")?;
         let is_plain = self.path.len() <= 1000 && self.path.bytes().all(|byte| byte.is_ascii_graphic());
-        if !(self.path.starts_with('/') && is_plain) {
-            let rule = "must begin with `/`, in ASCII without spaces, at most 1,000 bytes";
-            return Err(FieldError::new("path", rule));
-        }
+        let rule = "must begin with `/`, in ASCII without spaces, at most 1,000 bytes";
+        require(self.path.starts_with('/') && is_plain, "path", rule)?;
         let (lowest, highest) = self.statuses;
-        if lowest > highest {
-            return Err(FieldError::new("statuses", format!("no status is from {lowest} to {highest}")));
-        }
-        Ok(())
+        require(lowest <= highest, "statuses", format_args!("no status is from {lowest} to {highest}"))
     }
 
     pub(super) fn compile(&self) -> vip::Monitor {

@@ -8,6 +8,8 @@ use control::vip;
 use openflow::MacAddr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Schema, Type};
 
 use super::monitor::MonitorSpec;
 use crate::config;
@@ -16,7 +18,7 @@ const NAME_CHARS: usize = 63;
 
 /// A name chosen by the user: letters, digits, `.`, `_` and `-`, beginning with a letter or digit.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 #[schema(value_type = String, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "web")]
 pub(crate) struct Name(String);
 
@@ -29,12 +31,6 @@ impl TryFrom<String> for Name {
             && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         let rule = "1 to 63 letters, digits, `.`, `_` and `-`, beginning with a letter or digit";
         if is_valid { Ok(Name(text)) } else { Err(format!("`{text}` is not a valid name: {rule}")) }
-    }
-}
-
-impl From<Name> for String {
-    fn from(name: Name) -> String {
-        name.0
     }
 }
 
@@ -106,7 +102,7 @@ pub(crate) struct ServiceSpec {
     #[serde(default)]
     pub(crate) mac: Option<Mac>,
     /// Idle timeout of a connection, in seconds.
-    #[serde(default = "idle_timeout_s")]
+    #[serde(default = "number::<300, _>")]
     #[schema(minimum = 1)]
     pub(crate) idle_timeout_s: u16,
     /// Which rules lead to members.
@@ -118,8 +114,9 @@ pub(crate) struct ServiceSpec {
     pub(crate) client_slots: u16,
 }
 
-pub(super) fn idle_timeout_s() -> u16 {
-    300
+/// Returns the default of a numeric field.
+pub(super) fn number<const N: u16, T: From<u16>>() -> T {
+    N.into()
 }
 /// Default number of client slots: up to eight members get their shares within a few percent, and
 /// the tables of a switch hold a few services.
@@ -140,15 +137,6 @@ pub(crate) enum Rules {
     Wildcard,
 }
 
-impl ServiceSpec {
-    pub(super) fn rules(&self) -> vip::Rules {
-        match self.rules {
-            Rules::Connection => vip::Rules::Connection,
-            Rules::Wildcard => vip::Rules::Wildcard { buckets: self.client_slots },
-        }
-    }
-}
-
 /// A member of a pool: a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -161,16 +149,13 @@ pub(crate) struct MemberSpec {
     #[schema(minimum = 1)]
     pub(crate) port: Option<u16>,
     /// Share of new connections relative to the weights of the other members; 0 for none.
-    #[serde(default = "weight")]
+    #[serde(default = "number::<1, _>")]
     pub(crate) weight: u32,
     /// Whether the member gets new connections. False drains it: existing connections stay.
     #[serde(default = "is_enabled")]
     pub(crate) is_enabled: bool,
 }
 
-fn weight() -> u32 {
-    1
-}
 fn is_enabled() -> bool {
     true
 }
@@ -189,7 +174,7 @@ pub(crate) struct NamedMember {
     #[schema(minimum = 1)]
     port: Option<u16>,
     /// Share of new connections relative to the weights of the other members; 0 for none.
-    #[serde(default = "weight")]
+    #[serde(default = "number::<1, _>")]
     weight: u32,
     /// Whether the member gets new connections. False drains it: existing connections stay.
     #[serde(default = "is_enabled")]
@@ -253,36 +238,33 @@ pub(crate) struct PoolSpec {
     pub(crate) on_unavailable: OnUnavailable,
 }
 
-pub(super) fn balancer() -> String {
+fn balancer() -> String {
     "server-rr".to_owned()
 }
 
 /// Schema of the address of one host, as a pattern: a format would allow multicast addresses.
-fn station_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-    use utoipa::openapi::schema::{ObjectBuilder, Type};
+fn station_schema() -> Object {
     let first = "([1-9]|[1-9][0-9]|1[01][0-9]|12[0-689]|1[3-9][0-9]|2[01][0-9]|22[0-3])";
     let other = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
-    let schema = ObjectBuilder::new()
+    ObjectBuilder::new()
         .schema_type(Type::String)
         .pattern(Some(format!(r"^{first}(\.{other}){{3}}$")))
         .description(Some("IPv4 address of one host"))
-        .examples([serde_json::json!("10.0.0.100")]);
-    schema.into()
+        .examples([serde_json::json!("10.0.0.100")])
+        .build()
 }
 
-fn client_slots_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-    use utoipa::openapi::schema::{ObjectBuilder, Type};
+fn client_slots_schema() -> Object {
     let counts = std::iter::successors(Some(*vip::BUCKETS.start()), |count| count.checked_mul(2));
-    let schema = ObjectBuilder::new()
+    ObjectBuilder::new()
         .schema_type(Type::Integer)
         .enum_values(Some(counts.take_while(|count| vip::BUCKETS.contains(count)).map(u64::from)))
         .default(Some(client_slots().into()))
-        .description(Some("Number of client slots with `rules` = `wildcard`: a power of two"));
-    schema.into()
+        .description(Some("Number of client slots with `rules` = `wildcard`: a power of two"))
+        .build()
 }
 
-fn balancer_schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
-    use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Type};
+fn balancer_schema() -> RefOr<Schema> {
     let names = SERVER.iter().map(|entry| entry.name);
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let with = text()

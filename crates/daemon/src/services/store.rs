@@ -87,10 +87,7 @@ fn head_of(body: &[u8]) -> String {
 fn encode(desired: &Desired) -> io::Result<Vec<u8>> {
     let mut body = serde_json::to_vec_pretty(desired)?;
     body.push(b'\n');
-    let mut text = head_of(&body).into_bytes();
-    text.push(b'\n');
-    text.append(&mut body);
-    Ok(text)
+    Ok([head_of(&body).as_bytes(), b"\n", &body].concat())
 }
 
 fn decode(bytes: &[u8]) -> Result<Desired, String> {
@@ -107,19 +104,8 @@ fn decode(bytes: &[u8]) -> Result<Desired, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::Name;
-    use super::super::{Origin, read};
+    use super::super::tests::some;
     use super::*;
-
-    fn some() -> Desired {
-        let mut desired = Desired::default();
-        let name = Name::try_from("web".to_owned()).expect("a name");
-        let pool = read(serde_json::json!({"members": [{"name": "a", "address": "10.0.0.1"}]})).expect("a pool");
-        let service = read(serde_json::json!({"address": "10.0.0.9", "port": 80, "pool": "web"})).expect("a service");
-        desired.put_pool(Origin::Api, &name, pool).expect("a pool");
-        desired.put_service(Origin::Api, &name, service).expect("a service");
-        desired
-    }
 
     #[test]
     fn content_round_trips_and_damage_is_detected() {

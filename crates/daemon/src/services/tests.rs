@@ -17,7 +17,8 @@ fn pool(members: &[(&str, &str)]) -> PoolSpec {
     read(json!({"members": members.iter().map(member).collect::<Vec<_>>()})).expect("a pool")
 }
 
-fn some() -> Desired {
+/// Returns a service with a pool of two members.
+pub(super) fn some() -> Desired {
     let mut desired = Desired::default();
     desired.put_pool(Origin::Api, &name("web"), pool(&[("a", "10.0.0.1"), ("b", "10.0.0.2")])).expect("a pool");
     let web = service(json!({"address": "10.0.0.100", "port": 80, "pool": "web"}));
@@ -52,16 +53,12 @@ fn ids_stay_with_names_and_are_reused_last() {
 #[test]
 fn origin_protects_definitions_from_other_origins() {
     let mut desired = some();
-    let refused = desired.remove_service(Origin::File, &name("web"));
-    assert!(
-        matches!(&refused, Err(ChangeError::Conflict(message)) if message.contains("defined by the API")),
-        "{refused:?}"
-    );
-    let refused = desired.remove_pool(Origin::Api, &name("web"));
-    assert!(
-        matches!(&refused, Err(ChangeError::Conflict(message)) if message.contains("used by service `web`")),
-        "{refused:?}"
-    );
+    for (refused, reason) in [
+        (desired.remove_service(Origin::File, &name("web")), "defined by the API"),
+        (desired.remove_pool(Origin::Api, &name("web")), "used by service `web`"),
+    ] {
+        assert!(matches!(&refused, Err(ChangeError::Conflict(text)) if text.contains(reason)), "{refused:?}");
+    }
     let file = |port: u16| service(json!({"address": "10.0.0.101", "port": port}));
     let defined = |list: &[(&str, u16)]| {
         let services = list.iter().map(|(text, port)| (name(text), file(*port))).collect();

@@ -70,6 +70,16 @@ pub fn get(http: SocketAddr, path: &str) -> Value {
     value
 }
 
+/// Returns the value of a metric in the text of all metrics.
+pub fn metric_in(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("anabranch_{name} ")));
+    line.unwrap_or_else(|| panic!("{name} is a metric:\n{text}")).parse().expect("a number")
+}
+
+pub fn metric(http: SocketAddr, name: &str) -> u64 {
+    metric_in(&request(http, "GET", "/metrics", None).1, name)
+}
+
 pub fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");

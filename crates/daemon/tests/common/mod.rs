@@ -16,12 +16,14 @@ use anabranch_daemon::settings::Limits;
 use anabranch_daemon::{Daemon, Settings};
 use control::KnownHost;
 use net::{FiveTuple, HostIx, NodeIx, Time, Topology, address};
-use openflow::{ConnectionId, MacAddr, PortNo, frame, wire};
+use openflow::{ConnectionId, Envelope, MacAddr, Message, PortNo, Xid, frame, wire};
 pub use switch::testing::{fat_tree, udp};
 use switch::testing::{packet, switches};
 use switch::{Output, Switch};
 
-pub use http::{ask, connect, exchange, get, network, request, request_with, resident_bytes, served, status_of};
+pub use http::{
+    ask, connect, exchange, get, metric, metric_in, network, request, request_with, resident_bytes, served, status_of,
+};
 
 /// Time limit of an expected event.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -51,6 +53,18 @@ pub fn wait(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < limit, "{what}: not within {WAIT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Returns the bytes of a message.
+pub fn bytes(xid: u32, message: Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    wire::encode(&Envelope { xid: Xid(xid), message }, &mut bytes).expect("it fits");
+    bytes
+}
+
+/// Returns the first message of a switch.
+pub fn hello() -> Vec<u8> {
+    bytes(1, Message::Hello { versions: 1 << 4 })
 }
 
 /// A switch with its end of the channel.
@@ -118,6 +132,14 @@ impl Fabric {
     /// Waits until every host reaches every other.
     pub fn wait_reached(&self) {
         wait("every host reaches every other", || self.with(|wires| wires.unreached().is_empty()));
+    }
+
+    /// Checks for some time that every host reaches every other.
+    pub fn assert_reached_for(&self, time: Duration, why: &str) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            assert_eq!(self.with(|wires| wires.unreached()), [], "{why}");
+        }
     }
 }
 
@@ -288,13 +310,9 @@ impl Node {
         let Some(stream) = &mut self.stream else { return false };
         let mut bytes = [0; 65_536];
         match stream.read(&mut bytes) {
-            Ok(0) => {
-                self.lost(now);
-                return true;
-            }
-            Ok(length) => self.input.extend_from_slice(&bytes[..length]),
+            Ok(length @ 1..) => self.input.extend_from_slice(&bytes[..length]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-            Err(_) => {
+            _ => {
                 self.lost(now);
                 return true;
             }

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{Fabric, connect, fat_tree, get, network, request, request_with, served, wait};
+use crate::common::{Fabric, connect, fat_tree, get, metric_in, network, request, request_with, served, wait};
 use serde_json::Value;
 
 /// Set `UPDATE_OPENAPI=1` to rewrite the file.
@@ -27,24 +27,23 @@ fn committed_openapi_document_matches_served() {
     assert_eq!((status, text == document), (200, true));
 }
 
-/// Collects the violations of a schema by a value, as paths into the value.
-fn violations(document: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+fn document() -> Value {
+    serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON")
+}
+
+/// Returns the violations of a schema by a value, as paths into the value.
+fn violations(document: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let pointer = reference.strip_prefix('#').expect("a reference into the document");
         let target = document.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"));
-        return violations(document, target, value, at, found);
+        return violations(document, target, value, at);
     }
     if let Some(choices) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
-        let fits = |choice: &&Value| {
-            let mut found = Vec::new();
-            violations(document, choice, value, at, &mut found);
-            found.is_empty()
-        };
-        if choices.iter().filter(fits).count() != 1 {
-            found.push(format!("{at}: fits not exactly one of its kinds"));
-        }
-        return;
+        let fits = choices.iter().filter(|choice| violations(document, choice, value, at).is_empty()).count();
+        let wrong = (fits != 1).then(|| format!("{at}: fits not exactly one of its kinds"));
+        return wrong.into_iter().collect();
     }
+    let mut found = Vec::new();
     let kind = match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -68,9 +67,9 @@ fn violations(document: &Value, schema: &Value, value: &Value, at: &str, found: 
         found.push(format!("{at}: is not one of its constants"));
     }
     for (ix, item) in value.as_array().into_iter().flatten().enumerate() {
-        violations(document, &schema["items"], item, &format!("{at}/{ix}"), found);
+        found.extend(violations(document, &schema["items"], item, &format!("{at}/{ix}")));
     }
-    let Some(object) = value.as_object() else { return };
+    let Some(object) = value.as_object() else { return found };
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if !object.contains_key(name) {
             found.push(format!("{at}/{name}: is missing"));
@@ -78,16 +77,17 @@ fn violations(document: &Value, schema: &Value, value: &Value, at: &str, found: 
     }
     for (name, inner) in object {
         match (&schema["properties"][name], &schema["additionalProperties"]) {
-            (Value::Null, Value::Object(any)) => violations(document, &Value::Object(any.clone()), inner, at, found),
+            (Value::Null, any @ Value::Object(_)) => found.extend(violations(document, any, inner, at)),
             (Value::Null, _) => found.push(format!("{at}/{name}: is not described")),
-            (described, _) => violations(document, described, inner, &format!("{at}/{name}"), found),
+            (described, _) => found.extend(violations(document, described, inner, &format!("{at}/{name}"))),
         }
     }
+    found
 }
 
 #[test]
 fn responses_conform_to_openapi_document() {
-    let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
+    let document = document();
     let (_daemon, http, _fabric) = network(|settings| {
         settings.balancer = anabranch_daemon::balancer::parse("sdn-vlb").expect("a balancer");
     });
@@ -120,8 +120,7 @@ fn responses_conform_to_openapi_document() {
         let names = names.into_iter().chain([("{service}", "web"), ("{pool}", "web")]);
         let path = &names.fold(path.clone(), |path, (what, name)| path.replace(what, name));
         let answer = get(http, path);
-        let mut found = Vec::new();
-        violations(&document, schema, &answer, path, &mut found);
+        let found = violations(&document, schema, &answer, path);
         assert!(found.is_empty(), "{found:#?}");
         checked += 1;
     }
@@ -131,9 +130,8 @@ fn responses_conform_to_openapi_document() {
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));
     assert!(get(http, "/v1/paths")["splits"].as_array().is_some_and(|pairs| !pairs.is_empty()));
     // The schema checker reports violations.
-    let mut found = Vec::new();
     let schema = &document["paths"]["/v1/switches"]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-    violations(&document, schema, &serde_json::json!([{"dpid": 3}]), "", &mut found);
+    let found = violations(&document, schema, &serde_json::json!([{"dpid": 3}]), "");
     assert!(found.len() > 5, "{found:?}");
 }
 
@@ -178,10 +176,7 @@ fn balancer_replaced_without_loss() {
         let (status, answer) = request(http, "PUT", "/v1/balancer", Some(&body));
         assert_eq!(status, 200, "{answer}");
         assert_eq!(get(http, "/v1/balancer")["name"], name);
-        let until = Instant::now() + Duration::from_millis(700);
-        while Instant::now() < until {
-            assert_eq!(fabric.with(|wires| wires.unreached()), [], "while switching to {spec}");
-        }
+        fabric.assert_reached_for(Duration::from_millis(700), &format!("while switching to {spec}"));
         wait("it settles", || get(http, "/v1/statistics")["is_settled"] == true);
     }
     assert!(get(http, "/v1/statistics")["balancer_decisions"].as_u64() >= Some(5));
@@ -203,9 +198,8 @@ fn agents_report_flows_and_receive_commands() {
         serde_json::from_str::<Value>(&answer).expect("JSON")
     };
     let commands = report("started", 2_000_000);
-    let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
-    let mut found = Vec::new();
-    violations(&document, &document["components"]["schemas"]["AgentCommands"], &commands, "commands", &mut found);
+    let document = document();
+    let found = violations(&document, &document["components"]["schemas"]["AgentCommands"], &commands, "commands");
     assert!(found.is_empty(), "{commands}: {found:#?}");
     assert!(commands["report_threshold_bytes"].is_u64(), "{commands}");
     let flows = get(http, "/v1/flows");
@@ -235,15 +229,14 @@ fn events_are_streamed() {
     // The response head arrives as soon as the stream is subscribed.
     assert!(lines.next().is_some_and(|line| line.ends_with("200 OK")));
     let _fabric = Fabric::start(fat_tree(), daemon.openflow);
-    let document: Value = serde_json::from_str(&anabranch_daemon::http::openapi()).expect("JSON");
+    let document = document();
     let schema = &document["components"]["schemas"]["EventMessage"];
     let mut seen = BTreeSet::new();
     while !(seen.contains("switch_up") && seen.contains("link_up")) {
         let line = lines.next().expect("the stream does not end");
         let Some(data) = line.strip_prefix("data: ") else { continue };
         let event: Value = serde_json::from_str(data).expect("JSON");
-        let mut found = Vec::new();
-        violations(&document, schema, &event, "event", &mut found);
+        let found = violations(&document, schema, &event, "event");
         assert!(found.is_empty(), "{event}: {found:#?}");
         seen.insert(event["event"].as_str().expect("a name").to_owned());
     }
@@ -255,15 +248,11 @@ fn metrics_and_dashboard_show_network_state() {
     let (status, text) = request(http, "GET", "/metrics", None);
     assert_eq!(status, 200);
     assert!(text.ends_with("# EOF\n"), "{text}");
-    let value = |name: &str| -> f64 {
-        let line = text.lines().find(|line| line.starts_with(&format!("{name} ")));
-        let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
-    };
-    assert_eq!((value("anabranch_switches"), value("anabranch_hosts")), (20.0, 16.0));
-    assert!(value("anabranch_balancer_decisions_total") > 0.0 && value("anabranch_decision_seconds_count") > 0.0);
-    assert!(value("anabranch_messages_received_total{kind=\"hello\"}") >= 20.0);
-    assert!(value("anabranch_messages_sent_total{kind=\"flow_mod\"}") >= value("anabranch_flow_mods_total"));
+    let value = |name: &str| metric_in(&text, name);
+    assert_eq!((value("switches"), value("hosts")), (20, 16));
+    assert!(value("balancer_decisions_total") > 0 && value("decision_seconds_count") > 0);
+    assert!(value("messages_received_total{kind=\"hello\"}") >= 20);
+    assert!(value("messages_sent_total{kind=\"flow_mod\"}") >= value("flow_mods_total"));
     let (status, page) = request(http, "GET", "/", None);
     assert_eq!(status, 200);
     assert!(page.contains("sdn-ecmp") && page.contains("10.0.0.") || page.contains("10."), "{page}");

@@ -4,20 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::common::{Fabric, WAIT_TIMEOUT, daemon, fat_tree, network, request, small_limits, wait};
+use crate::common::{
+    Fabric, WAIT_TIMEOUT, bytes, connect, daemon, fat_tree, hello, network, request, small_limits, wait,
+};
 use openflow::{Envelope, Message, Xid, wire};
 
-fn bytes(xid: u32, message: Message) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    wire::encode(&Envelope { xid: Xid(xid), message }, &mut bytes).expect("it fits");
-    bytes
-}
-fn hello() -> Vec<u8> {
-    bytes(1, Message::Hello { versions: 1 << 4 })
-}
-
 fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
-    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
     let mut all = Vec::new();
     // The connection may end with a reset if unread bytes were left; the received ones count.
     let mut part = [0; 4096];
@@ -57,13 +49,9 @@ fn rules_survive_daemon_restart() {
     assert!(began.elapsed() < Duration::from_secs(2), "it took {:?} to stop", began.elapsed());
     wait("switches notice", || fabric.with(|wires| wires.connected()) == 0);
     assert_eq!(fabric.with(|wires| wires.unreached()), [], "without a controller");
-    let second = daemon(&fat_tree(), |settings| settings.listen = address);
+    let _second = daemon(&fat_tree(), |settings| settings.listen = address);
     wait("switches are back", || fabric.with(|wires| wires.connected()) == 20);
-    let until = Instant::now() + Duration::from_secs(3);
-    while Instant::now() < until {
-        assert_eq!(fabric.with(|wires| wires.unreached()), [], "while the rules are taken over");
-    }
-    drop(second);
+    fabric.assert_reached_for(Duration::from_secs(3), "while the rules are taken over");
 }
 
 #[test]
@@ -87,22 +75,18 @@ fn learned_hosts_survive_restart() {
     });
     let address = first.openflow;
     first.stop();
-    let second = daemon(&fat_tree(), |settings| {
+    let _second = daemon(&fat_tree(), |settings| {
         learning(settings);
         settings.listen = address;
     });
     wait("switches are back", || fabric.with(|wires| wires.connected()) == 20);
-    let until = Instant::now() + Duration::from_secs(3);
-    while Instant::now() < until {
-        assert_eq!(fabric.with(|wires| wires.unreached()), [], "no host has sent anything");
-    }
-    drop(second);
+    fabric.assert_reached_for(Duration::from_secs(3), "no host has sent anything");
 }
 
 #[test]
 fn split_messages_are_reassembled() {
     let daemon = daemon(&fat_tree(), |_| {});
-    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    let mut stream = connect(daemon.openflow);
     stream.set_nodelay(true).expect("every byte by itself");
     for byte in [hello(), bytes(7, Message::EchoRequest(vec![1, 2, 3]))].concat() {
         stream.write_all(&[byte]).expect("a byte");
@@ -121,12 +105,12 @@ fn malformed_peer_gets_error_and_close_without_affecting_others() {
     let connects = fabric.with(|wires| wires.connects);
     // The length is below that of the header, so the start of the next message is unknown.
     for nonsense in [vec![4, 0, 0, 3, 0, 0, 0, 9], vec![0xff; 4096], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()] {
-        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        let mut stream = connect(daemon.openflow);
         stream.write_all(&nonsense).expect("bytes");
         read_to_end(&mut stream);
     }
     // A message of unknown type but valid length gets an error, and the connection stays.
-    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    let mut stream = connect(daemon.openflow);
     let echo = bytes(8, Message::EchoRequest(Vec::new()));
     stream.write_all(&[hello(), vec![4, 99, 0, 8, 0, 0, 0, 5], echo].concat()).expect("bytes");
     stream.shutdown(std::net::Shutdown::Write).expect("an end");
@@ -152,7 +136,7 @@ fn random_and_damaged_messages_leave_switches_connected() {
     };
     let echo = bytes(9, Message::EchoRequest(vec![7; 40]));
     for turn in 0..300 {
-        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        let mut stream = connect(daemon.openflow);
         let mut text: Vec<u8> = match turn % 3 {
             0 => (0..draw() % 3000).map(|_| draw() as u8).collect(),
             // A valid version and length.
@@ -177,7 +161,7 @@ fn random_and_damaged_messages_leave_switches_connected() {
 fn unfinished_handshake_times_out() {
     let daemon = daemon(&fat_tree(), |settings| settings.limits = small_limits());
     for first in [Vec::new(), hello()] {
-        let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+        let mut stream = connect(daemon.openflow);
         stream.write_all(&first).expect("bytes");
         let began = Instant::now();
         read_to_end(&mut stream);
@@ -192,7 +176,7 @@ fn non_reading_peer_is_closed() {
         settings.limits = anabranch_daemon::settings::Limits { send_buffer_bytes: 1 << 20, ..small_limits() };
         settings.limits.handshake_timeout = net::Time::from_s(60);
     });
-    let mut stream = TcpStream::connect(daemon.openflow).expect("a connection");
+    let mut stream = connect(daemon.openflow);
     stream.set_write_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
     stream.write_all(&hello()).expect("a hello");
     let echo = bytes(9, Message::EchoRequest(vec![7; 60_000]));
@@ -214,13 +198,13 @@ fn switches_served_despite_silent_and_flooding_peers() {
     let (daemon, http, fabric) = network(|settings| settings.limits.pending_handshakes = 200);
     let connects = fabric.with(|wires| wires.connects);
     // More connections than the limit: the daemon evicts the oldest silent ones.
-    let silent: Vec<TcpStream> = (0..800).map(|_| TcpStream::connect(daemon.openflow).expect("a connection")).collect();
+    let silent: Vec<TcpStream> = (0..800).map(|_| connect(daemon.openflow)).collect();
     let address = daemon.openflow;
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let served = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let count = served.clone();
     let flood = std::thread::spawn(move || {
-        let mut stream = TcpStream::connect(address).expect("a connection");
+        let mut stream = connect(address);
         stream.set_nonblocking(true).expect("a socket that does not block");
         let echo = bytes(9, Message::EchoRequest(vec![7; 8]));
         let mut many = hello();

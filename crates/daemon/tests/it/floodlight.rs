@@ -36,29 +36,20 @@ fn ask(http: SocketAddr, method: &str, path: &str, kind: &str, body: &str) -> An
     Answer { status: status.into(), kind: kind.to_owned(), body: body.to_owned() }
 }
 
-/// Returns the items of a list by identifier: Floodlight's order is that of a hash table.
-fn by_id(list: &Value) -> Vec<Value> {
-    let mut items = list.as_array().expect("a list").clone();
-    items.sort_by_key(|item| item["id"].as_str().unwrap_or_default().to_owned());
-    items
-}
-
 /// Removes what exists on one side only: random identifiers, and objects affected by the faults
 /// listed in `differs`.
 fn comparable(value: &Value) -> Value {
     let is_left_out = |item: &Value| {
         let (id, name) = (item["id"].as_str().unwrap_or_default(), &item["name"]);
         // The VIP with a port above 32767, and the pool of a rejected call.
-        let is_ours = name == "vipbig";
-        ["5789", "2980", "8942"].contains(&id)
-            || is_ours
-            || name == "noid"
-            || (name.is_null() && item["address"] == "0.0.0.0")
+        let is_ours = name == "vipbig" || name == "noid";
+        ["5789", "2980", "8942"].contains(&id) || is_ours || (name.is_null() && item["address"] == "0.0.0.0")
     };
-    match value {
-        Value::Array(_) => by_id(value).into_iter().filter(|item| !is_left_out(item)).collect(),
-        other => other.clone(),
-    }
+    let Value::Array(items) = value else { return value.clone() };
+    let mut items: Vec<Value> = items.iter().filter(|item| !is_left_out(item)).cloned().collect();
+    // Floodlight's order is that of a hash table.
+    items.sort_by_key(|item| item["id"].as_str().unwrap_or_default().to_owned());
+    items.into()
 }
 
 /// Returns an intended difference from the recorded response; `None` if the responses must be

@@ -4,19 +4,20 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::common::{Fabric, ask, daemon, fat_tree, get, request, served, settings, wait};
-use anabranch_daemon::{Daemon, StartError, config};
+use crate::common::{Fabric, ask, fat_tree, get, request, served, settings, wait};
+use anabranch_daemon::{Daemon, Settings, StartError, config};
 use net::HostIx;
 use openflow::{Headers, MacAddr, frame};
 use serde_json::{Value, json};
 
 fn make_web(http: SocketAddr) {
     let members = json!([{"name": "a", "address": "10.0.0.1"}, {"name": "b", "address": "10.0.0.2", "port": 8080}]);
-    let (status, pool) = ask(http, "POST", "/v1/pools", Some(json!({"name": "servers", "members": members})));
-    assert_eq!(status, 201, "{pool}");
+    let pool = json!({"name": "servers", "members": members});
     let web = json!({"name": "web", "address": "10.255.0.1", "port": 80, "pool": "servers"});
-    let (status, web) = ask(http, "POST", "/v1/services", Some(web));
-    assert_eq!(status, 201, "{web}");
+    for (path, body) in [("/v1/pools", pool), ("/v1/services", web)] {
+        let (status, made) = ask(http, "POST", path, Some(body));
+        assert_eq!(status, 201, "{made}");
+    }
 }
 
 #[test]
@@ -177,8 +178,7 @@ fn came_to(fabric: &Fabric, port: u16) -> Vec<u32> {
 fn connections_keep_members_after_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json");
-    let first = daemon(&fat_tree(), |settings| settings.state = Some(state.clone()));
-    let http = first.http.expect("HTTP is on");
+    let (first, http) = served(|settings| settings.state = Some(state.clone()));
     let member =
         |host| json!({"name": format!("m{host}"), "address": net::address::host_ipv4(HostIx(host)).to_string()});
     let pool = json!({"members": [member(0), member(5)]});
@@ -199,8 +199,7 @@ fn connections_keep_members_after_restart() {
 
     let at = first.openflow;
     first.stop();
-    let second = daemon(&fat_tree(), |settings| (settings.state, settings.listen) = (Some(state.clone()), at));
-    let http = second.http.expect("HTTP is on");
+    let (_second, http) = served(|settings| (settings.state, settings.listen) = (Some(state.clone()), at));
     wait("the connections are found again", || connections(http) == 3);
     fabric.wait_reached();
     fabric.with(|wires| wires.arrived.clear());
@@ -250,14 +249,6 @@ fn metrics_and_dashboard_show_services() {
     assert!(!figures().contains("service=\"dns\""), "{}", figures());
 }
 
-fn parse(text: &str, state: Option<&Path>) -> anabranch_daemon::Settings {
-    let mut parsed = config::parse("serve.toml", text, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
-    parsed.listen = settings().listen;
-    parsed.http = settings().http;
-    parsed.state = state.map(Path::to_owned);
-    parsed
-}
-
 const FILE: &str = r#"
 [services]
 health_check_address = "10.255.255.1"
@@ -275,7 +266,11 @@ members = [{ name = "s1", address = "10.0.0.11", weight = 2 }, { name = "s2", ad
 fn file_services_follow_file_and_api_services_persist() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json");
-    let start = |text: &str| Daemon::start(&parse(text, Some(&state)));
+    let start = |text: &str| {
+        let parsed = config::parse("serve.toml", text, Path::new("")).unwrap_or_else(|error| panic!("{error}"));
+        let Settings { listen, http, .. } = settings();
+        Daemon::start(&Settings { listen, http, state: Some(state.clone()), ..parsed })
+    };
     let first = start(FILE).expect("a daemon");
     let http = first.http.expect("HTTP is on");
     make_web(http);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::small_limits;
 use anabranch_daemon::Daemon;
 use anabranch_daemon::settings::{HttpTls, Limits, Tls};
-use openflow::{Envelope, Message, Xid, wire};
+use openflow::{Message, wire};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -80,10 +80,7 @@ fn connect(
 
 fn hello(daemon: &Daemon, trusted: &Authority, own: Option<(rcgen::Certificate, KeyPair)>) -> Option<Message> {
     let mut stream = connect(daemon.openflow, trusted, own);
-    let mut bytes = Vec::new();
-    let envelope = Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << 4 } };
-    wire::encode(&envelope, &mut bytes).expect("it fits");
-    stream.write_all(&bytes).ok()?;
+    stream.write_all(&crate::common::hello()).ok()?;
     let mut said = Vec::new();
     loop {
         let mut part = [0; 1024];
@@ -131,12 +128,11 @@ fn http_served_over_tls_only() {
     let folder = tempfile::tempdir().expect("a folder");
     let (authority, stranger) = (Authority::new(), Authority::new());
     let Tls { certificate, key, .. } = files(folder.path(), &authority);
-    let daemon = crate::common::daemon(&crate::common::fat_tree(), |settings| {
+    let (_daemon, http) = crate::common::served(|settings| {
         settings.http_tls = Some(HttpTls { certificate, key });
         settings.http_names = vec!["controller.test".to_owned()];
         settings.limits = Limits { pending_handshakes: 3, ..small_limits() };
     });
-    let http = daemon.http.expect("an HTTP interface");
     let answer = ask(&mut connect(http, &authority, None)).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("\"sdn-ecmp\""), "{answer}");
     assert_eq!(ask(&mut connect(http, &stranger, None)), None, "of an authority that is not trusted");

@@ -6,8 +6,8 @@ use std::fmt::{self, Write as _};
 
 use net::{Bandwidth, Time};
 
-use super::model::{Balancer, Host, Link, Statistics, Switch};
-use super::vips::{Overview, Pool, Service};
+use super::model::{Balancer, Host, Link, Statistics, Switch, SwitchPort};
+use super::vips::{Pool, Service};
 use crate::engine::Engine;
 
 pub(super) struct Snapshot {
@@ -16,18 +16,6 @@ pub(super) struct Snapshot {
     hosts: Vec<Host>,
     balancer: Balancer,
     statistics: Statistics,
-}
-
-/// Virtual services, which the page shows in addition to the state of the engine.
-pub(super) struct ServicesSection {
-    services: Vec<Service>,
-    pools: Vec<Pool>,
-}
-
-impl From<Overview> for ServicesSection {
-    fn from(overview: Overview) -> ServicesSection {
-        ServicesSection { services: overview.services(), pools: overview.pools() }
-    }
 }
 
 impl Snapshot {
@@ -59,7 +47,8 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
+/// Renders the page: the state of the engine and the virtual services.
+pub(super) fn render(snapshot: &Snapshot, services: &[Service], pools: &[Pool]) -> String {
     let mut out = String::from(HEAD);
     let Snapshot { switches, links, hosts, balancer, statistics } = snapshot;
     let connected = switches.iter().filter(|switch| switch.is_connected).count();
@@ -74,9 +63,9 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
     let _ = writeln!(
         out,
         "<section class=\"wide\"><h2>Balancer</h2><p><b>{}</b> <code>{}</code><br>{}</p><p class=\"dim\">{}</p></section>",
-        Escaped(&balancer.title),
+        Escaped(balancer.title),
         Escaped(&balancer.spec),
-        Escaped(&balancer.summary),
+        Escaped(balancer.summary),
         Escaped(&parameters.join(", ")),
     );
     let figures = [
@@ -105,10 +94,10 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
         let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
     }
     out.push_str("</dl></section>\n");
-    services::write(&mut out, served);
-    table(&mut out, &SWITCHES, switches, switch_row);
-    table(&mut out, &HOSTS, hosts, host_row);
-    table(&mut out, &LINKS, links, link_row);
+    services::write(&mut out, services, pools);
+    write_switches(&mut out, switches);
+    write_hosts(&mut out, hosts);
+    write_links(&mut out, links);
     out.push_str(
         "</main>\n<footer>The same as JSON: <a href=\"/v1/openapi.json\">API</a>, metrics for Prometheus: \
          <a href=\"/metrics\">metrics</a>.</footer>\n</body>\n</html>\n",
@@ -119,69 +108,43 @@ pub(super) fn render(snapshot: &Snapshot, served: &ServicesSection) -> String {
 /// Maximum number of rows of a table; the API returns all of them.
 const ROWS: usize = 500;
 
-struct Table {
-    title: &'static str,
+/// A table of objects: heading, CSS class and cell of every column.
+struct Table<'a, T> {
+    title: &'a str,
     /// CSS class; with `cards` the rows become cards on narrow screens.
-    class: &'static str,
-    columns: &'static [Column],
-    note: &'static str,
+    class: &'a str,
+    columns: &'a [Column<T>],
+    note: &'a str,
 }
 
-struct Column(&'static str, &'static str);
+struct Column<T>(&'static str, &'static str, fn(&T) -> String);
 
-const fn text(heading: &'static str) -> Column {
-    Column(heading, "")
+fn text<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
+    Column(heading, "", cell)
 }
 /// A right-aligned column of digits.
-const fn number(heading: &'static str) -> Column {
-    Column(heading, "number")
+fn number<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
+    Column(heading, "number", cell)
 }
-const fn long(heading: &'static str) -> Column {
-    Column(heading, "long")
+fn long<T>(heading: &'static str, cell: fn(&T) -> String) -> Column<T> {
+    Column(heading, "long", cell)
 }
 
-static SWITCHES: Table = Table {
-    title: "Switches",
-    class: "",
-    columns: &[
-        text("switch"),
-        text("state"),
-        number("ports up"),
-        number("rules"),
-        number("groups"),
-        number("round trip"),
-    ],
-    note: "",
-};
-static HOSTS: Table = Table {
-    title: "Hosts",
-    class: "",
-    columns: &[text("address"), text("Ethernet"), text("switch"), number("port")],
-    note: "",
-};
-static LINKS: Table = Table {
-    title: "Links",
-    class: "",
-    columns: &[text("from"), text("to"), text("state"), number("latency"), number("load"), number("capacity")],
-    note: "",
-};
-
-fn table<T>(out: &mut String, table: &Table, rows: &[T], row: impl Fn(&T) -> Vec<String>) {
-    let Table { title, class, columns, note } = table;
+fn table<T>(out: &mut String, rows: &[T], Table { title, class, columns, note }: &Table<'_, T>) {
     let _ = write!(out, "<section class=\"wide\"><h2>{title}</h2>");
     if rows.is_empty() {
         out.push_str("<p class=\"dim\">none yet</p></section>\n");
         return;
     }
     let _ = write!(out, "<div class=\"scroll\"><table class=\"{class}\"><thead><tr>");
-    for Column(heading, class) in *columns {
+    for Column(heading, class, _) in *columns {
         let _ = write!(out, "<th class=\"{class}\">{heading}</th>");
     }
     out.push_str("</tr></thead><tbody>\n");
-    for cells in rows.iter().take(ROWS).map(row) {
+    for row in rows.iter().take(ROWS) {
         out.push_str("<tr>");
-        for (Column(heading, class), cell) in columns.iter().zip(cells) {
-            let _ = write!(out, "<td class=\"{class}\" data-label=\"{heading}\">{cell}</td>");
+        for Column(heading, class, cell) in *columns {
+            let _ = write!(out, "<td class=\"{class}\" data-label=\"{heading}\">{}</td>", cell(row));
         }
         out.push_str("</tr>\n");
     }
@@ -204,41 +167,46 @@ fn time(us: Option<f64>) -> String {
     us.map_or("–".to_owned(), |us| format!("{us:.0} µs"))
 }
 
-fn switch_row(switch: &Switch) -> Vec<String> {
-    let up = switch.ports.iter().filter(|port| port.is_up).count();
-    vec![
-        format!("<code>{}</code>", switch.dpid),
-        state(switch.is_connected, "connected", "away"),
-        format!("{up} of {}", switch.ports.len()),
-        switch.rules.to_string(),
-        switch.groups.to_string(),
-        time(switch.rtt_us),
-    ]
+fn write_switches(out: &mut String, switches: &[Switch]) {
+    let columns = &[
+        text("switch", |switch: &Switch| format!("<code>{}</code>", switch.dpid)),
+        text("state", |switch| state(switch.is_connected, "connected", "away")),
+        number("ports up", |switch| {
+            format!("{} of {}", switch.ports.iter().filter(|port| port.is_up).count(), switch.ports.len())
+        }),
+        number("rules", |switch| switch.rules.to_string()),
+        number("groups", |switch| switch.groups.to_string()),
+        number("round trip", |switch| time(switch.rtt_us)),
+    ];
+    table(out, switches, &Table { title: "Switches", class: "", columns, note: "" });
 }
 
-fn host_row(host: &Host) -> Vec<String> {
-    vec![
-        host.ipv4.clone(),
-        format!("<code>{}</code>", host.mac),
-        format!("<code>{}</code>", host.location.dpid),
-        host.location.port.to_string(),
-    ]
+fn write_hosts(out: &mut String, hosts: &[Host]) {
+    let columns = &[
+        text("address", |host: &Host| host.ipv4.clone()),
+        text("Ethernet", |host| format!("<code>{}</code>", host.mac)),
+        text("switch", |host| format!("<code>{}</code>", host.location.dpid)),
+        number("port", |host| host.location.port.to_string()),
+    ];
+    table(out, hosts, &Table { title: "Hosts", class: "", columns, note: "" });
 }
 
-fn link_row(link: &Link) -> Vec<String> {
-    let end = |end: &super::model::SwitchPort| format!("<code>{}</code>&nbsp;:{}", end.dpid, end.port);
-    let load = link.load_bps.map_or("–".to_owned(), |load| {
-        let share = load as f64 / link.capacity_bps.max(1) as f64 * 100.0;
-        format!("{share:.0} %")
-    });
-    vec![
-        end(&link.from),
-        end(&link.to),
-        state(link.is_up, "up", "down"),
-        time(link.latency_us),
-        load,
-        Bandwidth::from_bps(link.capacity_bps).to_string(),
-    ]
+fn write_links(out: &mut String, links: &[Link]) {
+    fn end(end: &SwitchPort) -> String {
+        format!("<code>{}</code>&nbsp;:{}", end.dpid, end.port)
+    }
+    let columns = &[
+        text("from", |link: &Link| end(&link.from)),
+        text("to", |link| end(&link.to)),
+        text("state", |link| state(link.is_up, "up", "down")),
+        number("latency", |link| time(link.latency_us)),
+        number("load", |link| {
+            let share = |load: u64| load as f64 / link.capacity_bps.max(1) as f64 * 100.0;
+            link.load_bps.map_or("–".to_owned(), |load| format!("{:.0} %", share(load)))
+        }),
+        number("capacity", |link| Bandwidth::from_bps(link.capacity_bps).to_string()),
+    ];
+    table(out, links, &Table { title: "Links", class: "", columns, note: "" });
 }
 
 const HEAD: &str = concat!(

@@ -1,55 +1,16 @@
 //! Virtual services on the dashboard: services, pools, members.
 
 use super::super::vips::{Member, MemberState, Pool, Service};
-use super::{Escaped, ServicesSection, Table, long, number, state, table, text};
+use super::{Escaped, Table, long, number, state, table, text};
 
-static SERVICES: Table = Table {
-    title: "Virtual services",
-    class: "cards",
-    columns: &[
-        long("service"),
-        text("address"),
-        long("pool"),
-        text("members up"),
-        number("connections"),
-        number("connections in total"),
-        number("from clients"),
-        number("to clients"),
-    ],
-    note: "Bytes of closed connections, and of open ones if the balancer requests counters.",
-};
-static POOLS: Table = Table {
-    title: "Pools",
-    class: "cards",
-    columns: &[long("pool"), long("balancer"), text("health check"), long("services"), text("members up")],
-    note: "",
-};
-static MEMBERS: Table = Table {
-    title: "Members",
-    class: "cards",
-    columns: &[
-        long("member"),
-        long("pool"),
-        text("address"),
-        long("state"),
-        number("weight"),
-        number("connections"),
-        number("connections in total"),
-        number("from clients"),
-        number("to clients"),
-    ],
-    note: "",
-};
-
-pub(super) fn write(out: &mut String, served: &ServicesSection) {
-    if served.services.is_empty() && served.pools.is_empty() {
+pub(super) fn write(out: &mut String, services: &[Service], pools: &[Pool]) {
+    if services.is_empty() && pools.is_empty() {
         return;
     }
-    table(out, &SERVICES, &served.services, service_row);
-    table(out, &POOLS, &served.pools, pool_row);
-    let members: Vec<(&Pool, &Member)> =
-        served.pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member))).collect();
-    table(out, &MEMBERS, &members, |(pool, member)| member_row(pool, member));
+    write_services(out, services);
+    write_pools(out, pools);
+    let members = pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
+    write_members(out, &members.collect::<Vec<_>>());
 }
 
 fn up(members: &[Member]) -> String {
@@ -69,61 +30,73 @@ fn bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
+fn place(address: &str, port: Option<u16>) -> String {
+    port.map_or(address.to_owned(), |port| format!("{address}:{port}"))
+}
+
 /// Returns the name of a protocol, such as `TCP`.
 fn upper(protocol: impl std::fmt::Debug) -> String {
     format!("{protocol:?}").to_uppercase()
 }
 
-fn service_row(service: &Service) -> Vec<String> {
-    let place = match service.port {
-        0 => service.address.clone(),
-        port => format!("{}:{port}", service.address),
-    };
-    let stats = &service.stats;
-    vec![
-        format!("<b>{}</b>", Escaped(&service.name.to_string())),
-        format!("{place} {}", upper(service.protocol)),
-        service.pool.as_ref().map_or("–".to_owned(), |pool| Escaped(&pool.to_string()).to_string()),
-        match service.pool {
+fn write_services(out: &mut String, services: &[Service]) {
+    let columns = &[
+        long("service", |service: &Service| format!("<b>{}</b>", Escaped(&service.name.to_string()))),
+        text("address", |service| {
+            let port = Some(service.port).filter(|port| *port != 0);
+            format!("{} {}", place(&service.address, port), upper(service.protocol))
+        }),
+        long("pool", |service| {
+            service.pool.as_ref().map_or("–".to_owned(), |pool| Escaped(&pool.to_string()).to_string())
+        }),
+        text("members up", |service| match service.pool {
             Some(_) => up(&service.members),
             None => "none (refuses clients)".to_owned(),
-        },
-        stats.connections.to_string(),
-        stats.connections_total.to_string(),
-        bytes(stats.bytes_in),
-        bytes(stats.bytes_out),
-    ]
+        }),
+        number("connections", |service| service.stats.connections.to_string()),
+        number("connections in total", |service| service.stats.connections_total.to_string()),
+        number("from clients", |service| bytes(service.stats.bytes_in)),
+        number("to clients", |service| bytes(service.stats.bytes_out)),
+    ];
+    let note = "Bytes of closed connections, and of open ones if the balancer requests counters.";
+    table(out, services, &Table { title: "Virtual services", class: "cards", columns, note });
 }
 
-fn pool_row(pool: &Pool) -> Vec<String> {
-    let serves: Vec<String> = pool.services.iter().map(ToString::to_string).collect();
-    let check = pool.monitor.as_ref().map_or("port state only".to_owned(), |monitor| {
-        format!("{} every {} s", upper(monitor.check), monitor.interval_s)
-    });
-    vec![
-        format!("<b>{}</b>", Escaped(&pool.name.to_string())),
-        format!("<code>{}</code>", Escaped(&pool.balancer)),
-        check,
-        if serves.is_empty() { "–".to_owned() } else { Escaped(&serves.join(", ")).to_string() },
+fn write_pools(out: &mut String, pools: &[Pool]) {
+    let columns = &[
+        long("pool", |pool: &Pool| format!("<b>{}</b>", Escaped(&pool.name.to_string()))),
+        long("balancer", |pool| format!("<code>{}</code>", Escaped(&pool.balancer))),
+        text("health check", |pool| {
+            pool.monitor.as_ref().map_or("port state only".to_owned(), |monitor| {
+                format!("{} every {} s", upper(monitor.check), monitor.interval_s)
+            })
+        }),
+        long("services", |pool| {
+            let serves: Vec<String> = pool.services.iter().map(ToString::to_string).collect();
+            if serves.is_empty() { "–".to_owned() } else { Escaped(&serves.join(", ")).to_string() }
+        }),
         // The controller does not observe members of a pool without services.
-        if pool.services.is_empty() { "–".to_owned() } else { up(&pool.members) },
-    ]
+        text("members up", |pool| if pool.services.is_empty() { "–".to_owned() } else { up(&pool.members) }),
+    ];
+    table(out, pools, &Table { title: "Pools", class: "cards", columns, note: "" });
 }
 
-fn member_row(pool: &Pool, member: &Member) -> Vec<String> {
-    let name = member.name.as_ref().map_or("removed".to_owned(), ToString::to_string);
-    let address = member.port.map_or(member.address.clone(), |port| format!("{}:{port}", member.address));
-    vec![
-        format!("<b>{}</b>", Escaped(&name)),
-        Escaped(&pool.name.to_string()).to_string(),
-        address,
-        state_of(member),
-        member.weight.to_string(),
-        member.stats.connections.to_string(),
-        member.stats.connections_total.to_string(),
-        bytes(member.stats.bytes_in),
-        bytes(member.stats.bytes_out),
-    ]
+fn write_members(out: &mut String, members: &[(&Pool, &Member)]) {
+    let columns = &[
+        long("member", |(_, member): &(&Pool, &Member)| {
+            let name = member.name.as_ref().map_or("removed".to_owned(), ToString::to_string);
+            format!("<b>{}</b>", Escaped(&name))
+        }),
+        long("pool", |(pool, _)| Escaped(&pool.name.to_string()).to_string()),
+        text("address", |(_, member)| place(&member.address, member.port)),
+        long("state", |(_, member)| state_of(member)),
+        number("weight", |(_, member)| member.weight.to_string()),
+        number("connections", |(_, member)| member.stats.connections.to_string()),
+        number("connections in total", |(_, member)| member.stats.connections_total.to_string()),
+        number("from clients", |(_, member)| bytes(member.stats.bytes_in)),
+        number("to clients", |(_, member)| bytes(member.stats.bytes_out)),
+    ];
+    table(out, members, &Table { title: "Members", class: "cards", columns, note: "" });
 }
 
 /// Returns the state of a member. A disabled member is shown neither as up nor as failed.

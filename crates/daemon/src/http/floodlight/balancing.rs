@@ -62,14 +62,12 @@ fn put<T: Object>(all: &mut Floodlight, id: &str, fields: &Fields, is_update: bo
 
 pub(super) async fn many<T: Object>(call: &Call<'_>) -> Result<Answer, Answer> {
     if call.is_get() {
-        let overview = call.overview().await?;
+        let overview = Overview::of(call.handle).await?;
         let all = overview.floodlight();
         return Ok(Answer::of(list(T::ids(all).into_iter().filter_map(|id| T::show(all, Some(&overview), id)))));
     }
-    if !(call.method == Method::POST || T::IS_POST_LIKE_PUT && call.method == Method::PUT) {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
+    Answer::require_method(call.method == Method::POST || T::IS_POST_LIKE_PUT && call.method == Method::PUT)?;
+    let fields = Fields::read(call.body)?;
     call.change(move |all| {
         let id = T::new_id(all, &fields)?;
         put::<T>(all, &id, &fields, false)
@@ -80,16 +78,14 @@ pub(super) async fn many<T: Object>(call: &Call<'_>) -> Result<Answer, Answer> {
 pub(super) async fn one<T: Object>(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
     let id = id.to_owned();
     if call.method == Method::PUT || T::IS_POST_LIKE_PUT && call.method == Method::POST {
-        let fields = call.fields()?;
+        let fields = Fields::read(call.body)?;
         return call.change(move |all| put::<T>(all, &id, &fields, true)).await;
     }
     if call.method == Method::DELETE {
         return call.change(move |all| Ok(Answer::removed(T::WHAT, T::remove(all, &id)))).await;
     }
-    if !call.is_get() {
-        return Err(Answer::method());
-    }
-    let overview = call.overview().await?;
+    Answer::require_method(call.is_get())?;
+    let overview = Overview::of(call.handle).await?;
     Ok(Answer::one(T::show(overview.floodlight(), Some(&overview), &id)))
 }
 
@@ -185,7 +181,7 @@ impl Object for Member {
         let address = fields.address("address")?.or(before.as_ref().map(|member| member.address));
         let address = address.ok_or_else(|| FieldError::new("address", "is missing"))?;
         let is_enabled = fields.text("admin_state")?.map(|text| !["0", "false", "down"].contains(&text.as_str()));
-        let weight = fields.number("weight", u32::MAX)?.or(before.as_ref().map(|member| member.weight)).unwrap_or(1);
+        let weight = fields.number("weight")?.or(before.as_ref().map(|member| member.weight)).unwrap_or(1);
         let port = fields.short("port")?.or(before.as_ref().map(|member| member.port)).unwrap_or(0);
         let is_enabled = is_enabled.or(before.map(|member| member.is_enabled)).unwrap_or(true);
         all.members.insert(id.to_owned(), Member { address, port, pool, weight, is_enabled });
@@ -254,19 +250,15 @@ fn status_of(overview: Option<&Overview>, id: &str, member: &Member) -> &'static
 }
 
 async fn members_of(call: &Call<'_>, pool: &str) -> Result<Answer, Answer> {
-    if !call.is_get() {
-        return Err(Answer::method());
-    }
-    let overview = call.overview().await?;
+    Answer::require_method(call.is_get())?;
+    let overview = Overview::of(call.handle).await?;
     let all = overview.floodlight();
     let members = all.members_of(pool).filter_map(|(id, _)| Member::show(all, Some(&overview), id));
     Ok(Answer::of(list(members)))
 }
 
 async fn weigh(call: &Call<'_>, id: &str, weight: &str) -> Result<Answer, Answer> {
-    if !call.is_put_or_post() {
-        return Err(Answer::method());
-    }
+    Answer::require_method(call.is_put_or_post())?;
     call.no_body()?;
     let weight = weight.parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight));
     let id = id.to_owned();
@@ -278,9 +270,7 @@ async fn weigh(call: &Call<'_>, id: &str, weight: &str) -> Result<Answer, Answer
 }
 
 async fn prefer(call: &Call<'_>, pool: &str, member: &str) -> Result<Answer, Answer> {
-    if !call.is_put_or_post() {
-        return Err(Answer::method());
-    }
+    Answer::require_method(call.is_put_or_post())?;
     call.no_body()?;
     let (pool, member) = (pool.to_owned(), member.to_owned());
     call.change(move |all| Ok(Answer::number(all.prefer(&pool, &member)))).await
@@ -289,10 +279,8 @@ async fn prefer(call: &Call<'_>, pool: &str, member: &str) -> Result<Answer, Ans
 /// Returns bytes and connections of a pool. Floodlight's counters only grow; here `Active Flows` is
 /// the current number of connections.
 async fn stats(call: &Call<'_>, id: &str) -> Result<Answer, Answer> {
-    if !call.is_get() {
-        return Err(Answer::method());
-    }
-    let overview = call.overview().await?;
+    Answer::require_method(call.is_get())?;
+    let overview = Overview::of(call.handle).await?;
     let pool = Name::try_from(format!("pool-{id}")).ok().and_then(|name| overview.pool(&name));
     let members = pool.map(|pool| pool.members).unwrap_or_default();
     let sum = |of: fn(&crate::http::vips::ConnectionStats) -> u64| {

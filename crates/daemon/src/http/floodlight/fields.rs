@@ -2,13 +2,14 @@
 //! only, in Floodlight's order.
 
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::Answer;
 use crate::http::strict_json;
-use crate::services::{FieldError, Floodlight};
+use crate::services::FieldError;
 
 #[derive(Debug)]
 pub(super) struct Fields(Map<String, Value>);
@@ -39,21 +40,21 @@ impl Fields {
     }
     pub(super) fn id(&self, taken: &[&String]) -> Result<String, FieldError> {
         let id = self.text("id")?.filter(|id| !id.is_empty());
-        Ok(id.unwrap_or_else(|| Floodlight::free_id(taken)))
+        let free = || (1..).map(|number: u32| number.to_string()).find(|id| !taken.contains(&id));
+        Ok(id.or_else(free).unwrap_or_default())
     }
-    pub(super) fn number(&self, field: &str, max: u32) -> Result<Option<u32>, FieldError> {
+    fn parsed<T: FromStr>(&self, field: &str, what: &str) -> Result<Option<T>, FieldError> {
         let Some(text) = self.text(field)?.filter(|text| !text.is_empty()) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| *number <= max);
-        let invalid = || FieldError::new(field, format!("`{text}` is not a whole number from 0 to {max}"));
-        number.map(Some).ok_or_else(invalid)
+        text.parse().map(Some).map_err(|_| FieldError::new(field, format!("`{text}` is not {what}")))
+    }
+    pub(super) fn number(&self, field: &str) -> Result<Option<u32>, FieldError> {
+        self.parsed(field, "a whole number from 0 to 4294967295")
     }
     pub(super) fn short(&self, field: &str) -> Result<Option<u16>, FieldError> {
-        Ok(self.number(field, u16::MAX.into())?.map(|number| number as u16))
+        self.parsed(field, "a whole number from 0 to 65535")
     }
     pub(super) fn address(&self, field: &str) -> Result<Option<Ipv4Addr>, FieldError> {
-        let Some(text) = self.text(field)?.filter(|text| !text.is_empty()) else { return Ok(None) };
-        let invalid = || FieldError::new(field, format!("`{text}` is not an IPv4 address"));
-        text.parse().map(Some).map_err(|_| invalid())
+        self.parsed(field, "an IPv4 address")
     }
 }
 

@@ -1,7 +1,6 @@
 //! `/wm`: switches, links and devices in Floodlight's format. Datapath ids are written in pairs
 //! with colons.
 
-use axum::http::StatusCode;
 use control::LinkInfo;
 use openflow::DatapathId;
 use serde_json::{Value, json};
@@ -16,8 +15,7 @@ pub(super) async fn answer(call: &Call<'_>, query: Option<&str>) -> Result<Answe
     }
     let path = call.path.join("/");
     let query: Vec<(String, String)> = query.unwrap_or_default().split('&').filter_map(pair).collect();
-    let listing = call.handle.ask(move |engine| show(engine, &path, &query)).await;
-    let listing = listing.map_err(|_| Answer::error(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping"))?;
+    let listing = call.handle.ask(move |engine| show(engine, &path, &query)).await?;
     listing.map(|value| Answer::of(value.to_string())).ok_or_else(Answer::not_found)
 }
 

@@ -14,11 +14,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::problem::Problem;
-use super::vips::Overview;
+use super::problem::status_of;
 use crate::server::Handle;
 use crate::services::{ChangeError, FieldError, Floodlight, ServiceManager};
-use fields::Fields;
 
 /// A response: status, and JSON with `charset` where Floodlight's handwritten responses have it.
 #[derive(Debug)]
@@ -79,38 +77,22 @@ impl Answer {
     fn not_found() -> Answer {
         Answer::error(StatusCode::NOT_FOUND, "The server has not found anything matching the request URI")
     }
-    fn method() -> Answer {
+    /// Returns the error of a method that the resource does not have.
+    fn require_method(is_allowed: bool) -> Result<(), Answer> {
         let description =
             "The method specified in the request is not allowed for the resource identified by the request URI";
-        Answer::error(StatusCode::METHOD_NOT_ALLOWED, description)
-    }
-    fn fault(fault: &FieldError) -> Answer {
-        Answer::error(StatusCode::BAD_REQUEST, &fault.to_string())
+        if is_allowed { Ok(()) } else { Err(Answer::error(StatusCode::METHOD_NOT_ALLOWED, description)) }
     }
 }
 
-impl From<ChangeError> for Answer {
-    fn from(refused: ChangeError) -> Answer {
-        let description = refused.to_string();
-        match refused {
-            ChangeError::Fault(fault) => Answer::fault(&fault),
-            ChangeError::NotFound(_) => Answer::error(StatusCode::NOT_FOUND, &description),
-            ChangeError::Conflict(_) => Answer::error(StatusCode::CONFLICT, &description),
-            ChangeError::Store(_) => Answer::error(StatusCode::INSUFFICIENT_STORAGE, &description),
-            ChangeError::Stopping => Answer::error(StatusCode::SERVICE_UNAVAILABLE, &description),
-        }
-    }
-}
-
-impl From<FieldError> for Answer {
-    fn from(fault: FieldError) -> Answer {
-        Answer::fault(&fault)
-    }
-}
-
-impl From<Problem> for Answer {
-    fn from(_: Problem) -> Answer {
-        Answer::from(ChangeError::Stopping)
+impl<E: Into<ChangeError>> From<E> for Answer {
+    fn from(error: E) -> Answer {
+        let refused = error.into();
+        let status = match &refused {
+            ChangeError::Fault(_) => StatusCode::BAD_REQUEST,
+            other => status_of(other),
+        };
+        Answer::error(status, &refused.to_string())
     }
 }
 
@@ -140,9 +122,6 @@ impl Call<'_> {
     fn is_put_or_post(&self) -> bool {
         self.method == Method::PUT || self.method == Method::POST
     }
-    fn fields(&self) -> Result<Fields, Answer> {
-        Fields::read(self.body)
-    }
     /// Rejects a JSON content type for calls without a body, as Floodlight does; forms without
     /// content pass.
     fn no_body(&self) -> Result<(), Answer> {
@@ -154,16 +133,13 @@ impl Call<'_> {
                      supported by the requested resource for the requested method";
         Err(Answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, description))
     }
-    async fn overview(&self) -> Result<Overview, Answer> {
-        Ok(Overview::of(self.handle).await?)
-    }
     async fn change(
         &self,
         edit: impl FnOnce(&mut Floodlight) -> Result<Answer, FieldError> + Send + 'static,
     ) -> Result<Answer, Answer> {
         let done = ServiceManager::change(self.handle, move |desired, manager| {
             let answer = edit(&mut desired.floodlight)?;
-            desired.follow_floodlight(manager.checker())?;
+            desired.follow_floodlight(manager.checker)?;
             Ok(answer)
         });
         Ok(done.await?)

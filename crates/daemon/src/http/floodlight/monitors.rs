@@ -15,7 +15,7 @@ pub(super) async fn answer(call: &Call<'_>, rest: &[&str]) -> Result<Answer, Ans
         ["all", "enable"] => switch(call, true).await,
         ["all", "disable"] => switch(call, false).await,
         ["monitors", "period"] if call.is_get() => {
-            let period_s = call.overview().await?.floodlight().monitoring.period_s;
+            let period_s = Overview::of(call.handle).await?.floodlight().monitoring.period_s;
             Ok(Answer::status(&format!("Monitors' period is {period_s} seconds ")))
         }
         ["monitors", seconds] if call.is_put_or_post() => set_period(call, seconds).await,
@@ -69,12 +69,10 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
         Answer::of(list(monitors.filter_map(|(id, _)| Monitor::show(all, None, id))))
     };
     if call.is_get() {
-        return Ok(of(call.overview().await?.floodlight(), &pool));
+        return Ok(of(Overview::of(call.handle).await?.floodlight(), &pool));
     }
-    if !call.is_put_or_post() {
-        return Err(Answer::method());
-    }
-    let fields = call.fields()?;
+    Answer::require_method(call.is_put_or_post())?;
+    let fields = Fields::read(call.body)?;
     call.change(move |all| {
         let id = Monitor::new_id(all, &fields)?;
         let before = all.monitors.get(&id).cloned().unwrap_or_default();
@@ -87,9 +85,7 @@ pub(super) async fn of_pool(call: &Call<'_>, pool: &str) -> Result<Answer, Answe
 }
 
 pub(super) async fn detach(call: &Call<'_>, pool: &str, id: &str) -> Result<Answer, Answer> {
-    if call.method != Method::DELETE {
-        return Err(Answer::method());
-    }
+    Answer::require_method(call.method == Method::DELETE)?;
     let (pool, id) = (pool.to_owned(), id.to_owned());
     call.change(move |all| {
         let monitor = all.monitors.get_mut(&id).filter(|monitor| monitor.pool.as_ref() == Some(&pool));
@@ -99,11 +95,9 @@ pub(super) async fn detach(call: &Call<'_>, pool: &str, id: &str) -> Result<Answ
 }
 
 async fn switch(call: &Call<'_>, is_on: bool) -> Result<Answer, Answer> {
-    if !call.is_put_or_post() {
-        return Err(Answer::method());
-    }
+    Answer::require_method(call.is_put_or_post())?;
     call.no_body()?;
-    if is_on && call.handle.services.checker().is_none() {
+    if is_on && call.handle.services.checker.is_none() {
         tracing::warn!(
             "health checks requested by a Floodlight call are not possible: set `health_check_address` of [services]"
         );

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use openflow::headers::protocol;
 
-use super::super::monitor::{CheckKind, MonitorSpec};
+use super::super::monitor::{CheckKind, MonitorSpec, path, statuses};
 use super::super::spec::{
     MemberSpec, Name, NamedMember, OnMemberFailure, OnUnavailable, PoolSpec, Protocol, Rules, ServiceSpec, client_slots,
 };
@@ -62,7 +62,7 @@ impl Floodlight {
 
     fn protocol_ports(&self, vip: &Vip) -> Vec<(Protocol, u16)> {
         let at = |protocol| {
-            let ports: Vec<u16> = if vip.port == 0 { self.table.ports().collect() } else { vec![vip.port] };
+            let ports = if vip.port == 0 { self.table.ports() } else { [vip.port].into() };
             ports.into_iter().map(move |port| (protocol, port))
         };
         match vip.protocol {
@@ -109,7 +109,8 @@ impl Floodlight {
         let timeout_s = f64::from(monitor.timeout_s.unwrap_or(1).max(1)).min(interval_s);
         let port = Some(monitor.port).filter(|port| *port != 0 && check == CheckKind::Tcp);
         let fall = u32::from(monitor.attempts.unwrap_or(ATTEMPTS).max(1));
-        MonitorSpec::new(check, port, (interval_s, timeout_s), fall)
+        let (path, statuses) = (path(), statuses());
+        MonitorSpec { check, port, path, statuses, interval_s, timeout_s, rise: 1, fall }
     }
 }
 

@@ -74,24 +74,21 @@ pub(crate) enum Method {
     Malob,
 }
 
+/// Methods as requests and responses name them.
+const METHODS: [(Method, &str, &str); 4] = [
+    (Method::RoundRobin, "RR", "Round-Robin"),
+    (Method::WeightedRoundRobin, "WRR", "Weighted Round-Robin"),
+    (Method::Statistics, "STATISTICS", "Statistics"),
+    (Method::Malob, "MALOB", "MALOB"),
+];
+
 impl Method {
     pub(crate) fn parse(text: &str) -> Method {
-        match text.to_ascii_uppercase().as_str() {
-            "RR" => Method::RoundRobin,
-            "WRR" => Method::WeightedRoundRobin,
-            "STATISTICS" => Method::Statistics,
-            "MALOB" => Method::Malob,
-            _ => Method::Unset,
-        }
+        let known = METHODS.iter().find(|(_, requested, _)| text.eq_ignore_ascii_case(requested));
+        known.map_or(Method::Unset, |(method, ..)| *method)
     }
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Method::Unset => "Invalid Method",
-            Method::RoundRobin => "Round-Robin",
-            Method::WeightedRoundRobin => "Weighted Round-Robin",
-            Method::Statistics => "Statistics",
-            Method::Malob => "MALOB",
-        }
+        METHODS.iter().find(|(method, ..)| *method == self).map_or("Invalid Method", |(.., shown)| shown)
     }
 }
 
@@ -145,10 +142,6 @@ pub(crate) fn protocol_of(text: &str) -> u8 {
 }
 
 impl Floodlight {
-    pub(crate) fn free_id(taken: &[&String]) -> String {
-        (1..).map(|number: u32| number.to_string()).find(|id| !taken.contains(&id)).unwrap_or_default()
-    }
-
     pub(crate) fn put_pool(&mut self, id: &str, mut pool: Pool) {
         pool.vip = pool.vip.filter(|vip| self.vips.contains_key(vip));
         for (vip, known) in &mut self.vips {

@@ -1,6 +1,6 @@
 //! F1's table of algorithms for servers and paths, by destination port (mechanisms.md S01).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,11 +38,8 @@ pub(crate) fn balancer_of(algorithm: &str) -> Option<String> {
 }
 
 impl Table {
-    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
-        let mut ports: Vec<u16> = self.services.values().map(|entry| entry.port).collect();
-        ports.sort_unstable();
-        ports.dedup();
-        ports.into_iter()
+    pub(super) fn ports(&self) -> BTreeSet<u16> {
+        self.services.values().map(|entry| entry.port).collect()
     }
     pub(crate) fn put(&mut self, name: &str, entry: Algorithm) {
         self.services.retain(|other, found| other == name || found.port != entry.port);
