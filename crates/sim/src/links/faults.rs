@@ -79,7 +79,7 @@ impl Faults {
         match &self.failures[ix].kind {
             FailureKind::LinkDown(_) | FailureKind::OneWayDown(_) | FailureKind::SwitchDown(_) => {
                 for link in dead_links(topology, &self.failures[ix].kind) {
-                    let is_down = self.is_dead(topology, link, now);
+                    let is_down = self.dead(topology, now, false).any(|dead| dead == link);
                     actions.push(if begins || is_down { Action::Cut(link.0) } else { Action::Mend(link.0) });
                 }
             }
@@ -112,11 +112,7 @@ impl Faults {
 
     pub(crate) fn known(&self, topology: &Topology, now: u64) -> (Topology, Vec<bool>) {
         let mut alive = vec![true; topology.links().len()];
-        for failure in self.active(now, true) {
-            for link in dead_links(topology, &failure.kind) {
-                alive[link.ix()] = false;
-            }
-        }
+        self.dead(topology, now, true).for_each(|link| alive[link.ix()] = false);
         let slowed = topology.with_links_changed(|ix, link| {
             let bps = link.rate.as_bps() as f64 * self.rate_fraction(ix, now, true);
             link.rate = net::Bandwidth::from_bps((bps as u64).max(1));
@@ -140,11 +136,7 @@ impl Faults {
             ((link.rate.as_bps() as f64 * fraction) as u64).max(1)
         };
         let mut rates: Vec<u64> = topology.links().iter().enumerate().map(link).collect();
-        for failure in self.active(now, false) {
-            for link in dead_links(topology, &failure.kind) {
-                rates[link.ix()] = 0;
-            }
-        }
+        self.dead(topology, now, false).for_each(|link| rates[link.ix()] = 0);
         rates
     }
 
@@ -169,11 +161,15 @@ impl Faults {
     }
 
     fn active(&self, now: u64, as_known: bool) -> impl Iterator<Item = &Failure> {
-        self.failures.iter().filter(move |failure| is_active(failure, now, as_known))
+        self.failures.iter().filter(move |failure| {
+            let lag = if as_known { failure.detection } else { net::Time::ZERO };
+            let ends = failure.until.map_or(u64::MAX, |until| until.saturating_add(lag).as_ps());
+            failure.at.saturating_add(lag).as_ps() <= now && now < ends
+        })
     }
 
-    fn is_dead(&self, topology: &Topology, link: LinkIx, now: u64) -> bool {
-        self.active(now, false).any(|failure| dead_links(topology, &failure.kind).contains(&link))
+    fn dead(&self, topology: &Topology, now: u64, as_known: bool) -> impl Iterator<Item = LinkIx> {
+        self.active(now, as_known).flat_map(|failure| dead_links(topology, &failure.kind))
     }
 
     /// Returns the probability of random loss on a link; `None` without such a fault.
@@ -209,13 +205,6 @@ fn is_visible(kind: &FailureKind) -> bool {
     let is_silent =
         matches!(kind, FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } | FailureKind::Blackhole { .. });
     !is_silent && !kind.needs_controller()
-}
-
-fn is_active(failure: &Failure, now: u64, as_known: bool) -> bool {
-    let lag = if as_known { failure.detection } else { net::Time::ZERO };
-    let begins = failure.at.saturating_add(lag).as_ps();
-    let ends = failure.until.map_or(u64::MAX, |until| until.saturating_add(lag).as_ps());
-    begins <= now && now < ends
 }
 
 fn dead_links(topology: &Topology, kind: &FailureKind) -> Vec<LinkIx> {
