@@ -159,7 +159,7 @@ fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<Attack
         }
         stats.connections += 1;
         stats.open_max = 1;
-        fleet.begin_measuring();
+        fleet.is_measuring = true;
         signals.is_in_effect.store(true, Ordering::Release);
         let (start, mut sent) = (Instant::now(), 0);
         while !signals.stop.load(Ordering::Acquire) && fleet.lost().count() == 0 {
@@ -167,7 +167,7 @@ fn flood_until(options: &Options, rate: f64, signals: &Signals) -> Result<Attack
             let now_ns = fleet.now_ns();
             // Missed packet-ins are not sent later: the rate is no debt.
             sent = sent.max(due.saturating_sub(10_000));
-            while sent < due && fleet.backlog(0) < FLOOD_BACKLOG {
+            while sent < due && fleet.switches[0].channel.outbox.len() < FLOOD_BACKLOG {
                 fleet.send_probe(0, now_ns);
                 sent += 1;
             }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::attack::{Attack, AttackIntensity, AttackStats, Attacker};
 use crate::measure::{Bench, Schedule, Target};
-use crate::outstanding::{Counts, Tally};
-use crate::report::{Latency, load_text};
+use crate::outstanding::Counts;
+use crate::report::{Latency, Loops, load_text};
 use crate::{Error, process};
 
 const RECOVERY_TIME: Duration = Duration::from_millis(500);
@@ -90,25 +90,11 @@ pub fn measure_under_attack(
     attacks.iter().map(|attack| run_attack(&mut bench, *attack, intensity, schedule, progress)).collect()
 }
 
-#[derive(Default)]
-struct Sum {
-    tally: Tally,
-    seconds: f64,
-    cpu_s: Option<f64>,
-}
-
-impl Sum {
-    fn add(&mut self, (one, tally): &(crate::report::Loop, Tally)) {
-        self.tally.add(tally);
-        self.seconds += one.seconds;
-        self.cpu_s = one.controller_cpu_s.map(|cpu_s| self.cpu_s.unwrap_or(0.0) + cpu_s);
-    }
-    fn column(&self, lost: u64) -> LoopStats {
-        LoopStats {
-            latency: Latency::of(&self.tally),
-            counts: Counts { connections_lost: lost, ..self.tally.counts },
-            controller_cpu_share: self.cpu_s.map(|cpu_s| cpu_s / self.seconds),
-        }
+fn column(loops: &Loops, lost: u64) -> LoopStats {
+    LoopStats {
+        latency: Latency::of(&loops.tally),
+        counts: Counts { connections_lost: lost, ..loops.tally.counts },
+        controller_cpu_share: loops.cpu_s(|one| one.controller_cpu_s).map(|cpu_s| cpu_s / loops.seconds()),
     }
 }
 
@@ -122,14 +108,14 @@ fn run_attack(
     let resident = |bench: &Bench| bench.target.pid.and_then(process::resident_bytes);
     let resident_before = resident(bench);
     bench.resident_max = resident_before;
-    let (mut baseline, mut attacked, mut attacker_stats) = (Sum::default(), Sum::default(), Vec::new());
+    let (mut baseline, mut attacked, mut attacker_stats) = (Loops::default(), Loops::default(), Vec::new());
     for round in 0..schedule.loops.max(1) {
         progress(&format!("{}: {}, loop {}", bench.target.name, attack.name(), round + 1));
-        baseline.add(&bench.round(schedule.duration, &mut [])?);
+        baseline.add(bench.round(schedule.duration, &mut [])?);
         let options = bench.target.options.clone();
         let mut meanwhile = || bench.idle(Duration::from_millis(20));
         let attacker = Attacker::start(attack, intensity, &options, &mut meanwhile)?;
-        attacked.add(&bench.round(schedule.duration, &mut [])?);
+        attacked.add(bench.round(schedule.duration, &mut [])?);
         attacker_stats.push(attacker.end()?);
         bench.idle(RECOVERY_TIME)?;
     }
@@ -138,8 +124,8 @@ fn run_attack(
     Ok(AttackReport {
         attack: attack.name(),
         load: load_text(bench.target.options.load),
-        baseline: baseline.column(0),
-        attacked: attacked.column(lost),
+        baseline: column(&baseline, 0),
+        attacked: column(&attacked, lost),
         attacker: attacker_stats,
         resident_before,
         resident_max: bench.resident_max,

@@ -32,12 +32,6 @@ pub struct Channel {
     is_writable: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Filled {
-    More,
-    Drained,
-}
-
 impl Channel {
     pub fn new(stream: TcpStream) -> Channel {
         Channel {
@@ -85,22 +79,23 @@ impl Channel {
         self.written = 0;
     }
 
-    pub fn fill(&mut self) -> Filled {
+    /// Reads from the socket. Returns whether it may have more bytes.
+    pub fn fill(&mut self) -> bool {
         if !self.is_open() {
-            return Filled::Drained;
+            return false;
         }
         match self.stream.read(&mut self.inbox[self.end..]) {
             Ok(0) => self.close("the controller closed the connection"),
             Ok(count) => {
                 self.end += count;
                 // A short read has emptied the socket; later bytes cause another event.
-                return if self.end == self.inbox.len() { Filled::More } else { Filled::Drained };
+                return self.end == self.inbox.len();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Filled::More,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return true,
             Err(error) => self.close(error.to_string()),
         }
-        Filled::Drained
+        false
     }
 
     pub fn take_inbox(&mut self) -> (Vec<u8>, std::ops::Range<usize>) {

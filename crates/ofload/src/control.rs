@@ -10,8 +10,8 @@ use openflow::{
 };
 use switch::{Config, HashFields, Output, Select};
 
+use crate::features;
 use crate::fleet::Fleet;
-use crate::{features, probe};
 
 const TABLES: u8 = 16;
 /// Table capacity: more entries than controllers install in a measurement.
@@ -121,7 +121,7 @@ impl Fleet {
                 if asked.eth_type == ether::ARP && asked.arp_op == 1 && asked.ipv4_dst == host.ip =>
             {
                 let reply = arp_reply(host.mac, host.ip, asked.eth_src, asked.ipv4_src);
-                probe::write_frame(host.port, &reply, &mut self.switches[switch].channel.outbox);
+                self.template.write_frame(host.port, &reply, &mut self.switches[switch].channel.outbox);
                 self.touch(switch);
             }
             (Some(host), Some(got)) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -10,12 +10,12 @@ use mio::{Events, Interest, Poll, Token};
 use openflow::{PortNo, wire};
 use switch::Switch;
 
-use crate::channel::{Channel, Filled, State};
+use crate::channel::{Channel, State};
 use crate::control::CONNECTION;
 use crate::fabric::Fabric;
 use crate::options::Options;
 use crate::outstanding::{OutstandingProbes, Tally};
-use crate::probe::{self, Template};
+use crate::probe::Template;
 use crate::service::Service;
 use crate::{Error, control, load};
 
@@ -83,7 +83,7 @@ impl Fleet {
             fabric,
             switches,
             options: options.clone(),
-            template: Template::new(),
+            template: Template::default(),
             epoch: Instant::now(),
             tally: Tally::default(),
             window: 0,
@@ -104,9 +104,6 @@ impl Fleet {
     pub(crate) fn now_ns(&self) -> u64 {
         self.epoch.elapsed().as_nanos() as u64
     }
-    fn controller(&self) -> SocketAddr {
-        self.options.controller
-    }
 
     /// Runs until all switches have finished the handshake and the controller sends no further
     /// requests.
@@ -114,18 +111,10 @@ impl Fleet {
         let deadline = self.epoch + self.options.handshake;
         while !self.switches.iter().all(|fake| fake.got_features_request) {
             self.service(TICK)?;
-            if let Some((at, State::Closed(reason))) = self
-                .switches
-                .iter()
-                .map(|fake| &fake.channel.state)
-                .enumerate()
-                .find(|(_, s)| matches!(s, State::Closed(_)))
-            {
-                return Err(Error::Lost { switch: at + 1, controller: self.controller(), message: reason.clone() });
-            }
+            self.first_loss().map_or(Ok(()), Err)?;
             if Instant::now() >= deadline {
                 let silent = self.switches.iter().filter(|fake| !fake.got_features_request).count();
-                let (controller, after) = (self.controller(), self.options.handshake);
+                let (controller, after) = (self.options.controller, self.options.handshake);
                 return Err(Error::Silent { silent, switches: self.switches.len(), controller, after });
             }
         }
@@ -143,19 +132,22 @@ impl Fleet {
         let most = self.fabric.nodes.iter().map(|node| node.hosts.len()).max().unwrap_or(0);
         for _ in 0..2 {
             for at in 0..most {
-                for switch in 0..self.switches.len() {
-                    if let Some(host) = self.fabric.nodes[switch].hosts.clone().nth(at) {
-                        let host = self.fabric.hosts[host];
-                        probe::write_arp(&host, host.ip, &mut self.switches[switch].channel.outbox);
-                        self.touch(switch);
-                    }
-                }
+                (0..self.switches.len()).for_each(|switch| self.send_arp_request(switch, at, None));
                 self.serve_until(Instant::now() + Duration::from_millis(2))?;
             }
         }
         self.resolve_service();
         self.serve_until(Instant::now() + self.options.settle_time)?;
         self.expect_service()
+    }
+
+    /// Sends an ARP request of a host of a switch, if it exists: for an address, or gratuitous.
+    pub(crate) fn send_arp_request(&mut self, switch: usize, host: usize, target: Option<Ipv4Addr>) {
+        if let Some(host) = self.fabric.nodes[switch].hosts.clone().nth(host) {
+            let host = self.fabric.hosts[host];
+            self.template.write_arp(&host, target.unwrap_or(host.ip), &mut self.switches[switch].channel.outbox);
+            self.touch(switch);
+        }
     }
 
     pub(crate) fn serve_until(&mut self, end: Instant) -> Result<(), Error> {
@@ -167,18 +159,17 @@ impl Fleet {
             self.service((end - now).min(TICK))?;
         }
     }
-    pub(crate) fn begin_measuring(&mut self) {
-        self.is_measuring = true;
-    }
-    pub(crate) fn backlog(&self, at: usize) -> usize {
-        self.switches[at].channel.outbox.len()
-    }
     /// Returns the lost connections: switch number from 1 and reason.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (usize, &str)> {
         self.switches.iter().enumerate().filter_map(|(at, fake)| match &fake.channel.state {
             State::Closed(reason) => Some((at + 1, reason.as_str())),
             _ => None,
         })
+    }
+
+    pub(crate) fn first_loss(&self) -> Option<Error> {
+        let controller = self.options.controller;
+        self.lost().next().map(|(switch, reason)| Error::Lost { switch, controller, message: reason.to_owned() })
     }
 
     pub(crate) fn service(&mut self, timeout: Duration) -> Result<(), Error> {
@@ -220,12 +211,12 @@ impl Fleet {
 
     fn readable(&mut self, at: usize) {
         loop {
-            let filled = self.switches[at].channel.fill();
+            let has_more = self.switches[at].channel.fill();
             let now_ns = self.now_ns();
             let (inbox, range) = self.switches[at].channel.take_inbox();
             let used = self.scan(at, &inbox[range.clone()], now_ns);
             self.switches[at].channel.put_back(inbox, range.start + used..range.end);
-            if filled == Filled::Drained {
+            if !has_more {
                 return;
             }
             self.settle();

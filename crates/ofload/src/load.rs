@@ -22,7 +22,7 @@ impl Fleet {
         let (source, destination) = self.fabric.pair(at, n);
         match self.options.response {
             ResponseCriterion::Service(_) => self.write_connection(at, n),
-            ResponseCriterion::Arp => probe::write_arp(source, destination.ip, &mut fake.channel.outbox),
+            ResponseCriterion::Arp => self.template.write_arp(source, destination.ip, &mut fake.channel.outbox),
             _ => self.template.write(source, destination, n, &mut fake.channel.outbox),
         }
         self.tally.counts.packet_ins += 1;

@@ -10,9 +10,9 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use crate::Error;
 use crate::fleet::{Fleet, TICK, TIMER};
 use crate::options::{Load, Options, ResponseCriterion};
-use crate::outstanding::Tally;
+use crate::outstanding::{Counts, Tally};
 use crate::process;
-use crate::report::{Links, Loop, Report};
+use crate::report::{Latency, Links, Loop, Loops, Report, Spread, load_text, shape_text};
 
 /// Time after a packet-in of an open loop in which the generator polls without sleeping: a sleeping
 /// processor of a virtual machine takes 0.1 ms to wake, which would count as latency of the
@@ -43,8 +43,7 @@ pub struct Schedule {
 pub(crate) struct Bench {
     pub(crate) target: Target,
     pub(crate) fleet: Fleet,
-    loops: Vec<Loop>,
-    total: Tally,
+    loops: Loops,
     /// Maximum resident memory of the controller since the last reset, in bytes.
     pub(crate) resident_max: Option<u64>,
     next_look: Instant,
@@ -69,10 +68,9 @@ pub fn measure(targets: Vec<Target>, schedule: Schedule, progress: &mut dyn FnMu
             let (before, rest) = benches.split_at_mut(at);
             let (bench, after) = rest.split_first_mut().expect("`at` is an index of the list");
             let mut others: Vec<&mut Fleet> = before.iter_mut().chain(after).map(|bench| &mut bench.fleet).collect();
-            let (one, tally) = bench.round(schedule.duration, &mut others)?;
+            let round = bench.round(schedule.duration, &mut others)?;
             if is_counted {
-                bench.loops.push(one);
-                bench.total.add(&tally);
+                bench.loops.add(round);
             }
         }
     }
@@ -84,9 +82,8 @@ impl Bench {
         let mut fleet = Fleet::connect(&target.options)?;
         fleet.handshake()?;
         fleet.learn()?;
-        fleet.begin_measuring();
-        let (loops, total, next_look) = (Vec::new(), Tally::default(), Instant::now());
-        Ok(Bench { target, fleet, loops, total, resident_max: None, next_look })
+        fleet.is_measuring = true;
+        Ok(Bench { target, fleet, loops: Loops::default(), resident_max: None, next_look: Instant::now() })
     }
 
     pub(crate) fn round(&mut self, duration: Duration, others: &mut [&mut Fleet]) -> Result<(Loop, Tally), Error> {
@@ -115,9 +112,7 @@ impl Bench {
             generator_cpu_s: used(after.1, before.1),
         };
         if self.fleet.lost().count() == self.fleet.switches.len() {
-            let (switch, reason) = self.fleet.lost().next().expect("all are lost, and there is one");
-            let (message, controller) = (reason.to_owned(), self.target.options.controller);
-            return Err(Error::Lost { switch, controller, message });
+            return Err(self.fleet.first_loss().expect("all are lost, and there is one"));
         }
         Ok((one, tally))
     }
@@ -212,25 +207,38 @@ impl Bench {
     }
 
     fn report(self) -> Report {
-        let fleet = &self.fleet;
+        let (fleet, options, loops) = (self.fleet, &self.target.options, self.loops);
         let links = (fleet.fabric.directed_links() > 0).then(|| Links {
             directed: fleet.fabric.directed_links(),
             found: fleet.links_seen.len(),
             after_connections_s: fleet.last_link_ns.saturating_sub(fleet.last_open_ns) as f64 / 1e9,
         });
-        let lost: Vec<(usize, String)> = self.fleet.lost().map(|(at, reason)| (at, reason.to_owned())).collect();
-        let report = Report::new(
-            self.target.name,
-            &self.target.options,
-            self.loops,
-            &self.total,
-            lost,
-            self.resident_max,
+        let lost: Vec<(usize, String)> = fleet.lost().map(|(at, reason)| (at, reason.to_owned())).collect();
+        let responses: u64 = loops.list.iter().map(|one| one.responses).sum();
+        let per_response =
+            |cpu_s: Option<f64>| cpu_s.filter(|_| responses > 0).map(|cpu_s| cpu_s * 1e6 / responses as f64);
+        let generator = loops.cpu_s(|one| one.generator_cpu_s);
+        let (response, response_description) = options.response.texts();
+        Report {
+            name: self.target.name,
+            response,
+            response_description,
+            load: load_text(options.load),
+            shape: shape_text(&options.shape),
+            per_s: Spread::of(loops.list.iter().map(|one| one.per_s).collect()),
+            latency: Latency::of(&loops.tally),
+            counts: Counts { connections_lost: lost.len() as u64, ..loops.tally.counts },
+            controller_cpu_us: per_response(loops.cpu_s(|one| one.controller_cpu_s)),
+            generator_cpu_us: per_response(generator),
+            generator_cpu_share: generator.map(|cpu_s| cpu_s / loops.seconds()),
+            resident_bytes: self.resident_max,
             links,
-        );
-        let carried =
-            matches!(self.target.options.response, ResponseCriterion::Service(_)).then_some(self.fleet.service.carried);
-        Report { refusals: self.fleet.refusals, carried, ..report }
+            applies_flow_mods: options.applies_flow_mods,
+            loops: loops.list,
+            lost,
+            carried: matches!(options.response, ResponseCriterion::Service(_)).then_some(fleet.service.carried),
+            refusals: fleet.refusals,
+        }
     }
 }
 

@@ -31,21 +31,20 @@ pub enum ResponseCriterion {
 }
 
 impl ResponseCriterion {
-    pub const fn name(self) -> &'static str {
+    /// Returns its name and what it is.
+    pub const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            ResponseCriterion::PacketOut => "packet-out",
-            ResponseCriterion::FlowMod => "flow-mod",
-            ResponseCriterion::Arp => "arp",
-            ResponseCriterion::Service(_) => "service",
-        }
-    }
-    pub const fn description(self) -> &'static str {
-        match self {
-            ResponseCriterion::PacketOut => "the packet-out that carries the packet (tag in the TCP sequence number)",
-            ResponseCriterion::FlowMod => "the flow-mod that matches the packet's 5-tuple or its destination",
-            ResponseCriterion::Arp => "the packet-out with the ARP reply (packet-ins are ARP requests for known hosts)",
+            ResponseCriterion::PacketOut => {
+                ("packet-out", "the packet-out that carries the packet (tag in the TCP sequence number)")
+            }
+            ResponseCriterion::FlowMod => {
+                ("flow-mod", "the flow-mod that matches the packet's 5-tuple or its destination")
+            }
+            ResponseCriterion::Arp => {
+                ("arp", "the packet-out with the ARP reply (packet-ins are ARP requests for known hosts)")
+            }
             ResponseCriterion::Service(_) => {
-                "the packet-out that carries the first packet of a connection to the virtual address"
+                ("service", "the packet-out that carries the first packet of a connection to the virtual address")
             }
         }
     }

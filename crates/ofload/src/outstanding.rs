@@ -102,23 +102,21 @@ impl OutstandingProbes {
         }
     }
 
+    fn is_waiting(&self, n: u32) -> bool {
+        let slot = &self.slots[self.slot_ix(n)];
+        slot.n == n && slot.state == State::Waiting
+    }
+
     /// Skips answered probes, so that searches for the oldest one are short.
     #[inline]
     fn forget_answered(&mut self) {
-        while self.oldest != self.next {
-            let slot = &self.slots[self.slot_ix(self.oldest)];
-            if slot.n == self.oldest && slot.state == State::Waiting {
-                return;
-            }
+        while self.oldest != self.next && !self.is_waiting(self.oldest) {
             self.oldest = self.oldest.wrapping_add(1);
         }
     }
     pub fn oldest(&self, matches: impl Fn(u32) -> bool) -> Option<u32> {
         let count = self.next.wrapping_sub(self.oldest);
-        (0..count).map(|at| self.oldest.wrapping_add(at)).find(|n| {
-            let slot = &self.slots[self.slot_ix(*n)];
-            slot.n == *n && slot.state == State::Waiting && matches(*n)
-        })
+        (0..count).map(|at| self.oldest.wrapping_add(at)).find(|n| self.is_waiting(*n) && matches(*n))
     }
 
     pub fn expire(&mut self, deadline_ns: u64) -> u32 {

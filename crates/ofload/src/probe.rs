@@ -6,7 +6,9 @@
 
 use openflow::frame::{arp_request, build};
 use openflow::headers::protocol;
-use openflow::{Headers, MacAddr, PortNo};
+use openflow::{
+    BufferId, Envelope, Headers, MacAddr, Match, Message, PacketIn, PacketInReason, PortNo, TableId, Xid, wire,
+};
 
 use crate::fabric::Host;
 
@@ -42,18 +44,23 @@ pub struct Template {
 
 impl Default for Template {
     fn default() -> Template {
-        Template::new()
-    }
-}
-
-impl Template {
-    pub fn new() -> Template {
         let zero = (MacAddr::default(), std::net::Ipv4Addr::UNSPECIFIED);
         let headers = Headers::ipv4([zero.0; 2], [zero.1; 2], protocol::TCP, [0, 0]);
-        let mut bytes = packet_in_head(PortNo(0));
-        let mut frame = build(&headers, 0);
-        frame.resize(FRAME_LEN, 0);
-        bytes[FRAME_AT..].copy_from_slice(&frame);
+        let mut data = build(&headers, 0);
+        data.resize(FRAME_LEN, 0);
+        let packet = PacketIn {
+            buffer: BufferId::NO_BUFFER,
+            total_len: FRAME_LEN as u16,
+            reason: PacketInReason::NoMatch,
+            table: TableId(0),
+            cookie: u64::MAX,
+            match_: Match { in_port: Some(PortNo(0)), ..Match::default() },
+            data,
+        };
+        let mut encoded = Vec::new();
+        let envelope = Envelope { xid: Xid(0), message: Message::PacketIn(packet) };
+        wire::encode(&envelope, &mut encoded).expect("a small message can be encoded");
+        let mut bytes: [u8; LEN] = encoded.try_into().expect("the frame begins after the match on the port");
         bytes[TCP_AT + 13] = 0x02; // SYN flag.
         bytes[IP_AT + 10..IP_AT + 12].fill(0);
         bytes[TCP_AT + 16..TCP_AT + 18].fill(0);
@@ -64,7 +71,9 @@ impl Template {
             tcp_sum: sum_words(&bytes[TCP_AT..TCP_AT + 20]) + pseudo,
         }
     }
+}
 
+impl Template {
     #[inline]
     pub fn write(&self, source: &Host, destination: &Host, n: u32, out: &mut Vec<u8>) {
         let mut bytes = self.bytes;
@@ -86,42 +95,20 @@ impl Template {
         bytes[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&tcp_sum.to_be_bytes());
         out.extend_from_slice(&bytes);
     }
-}
 
-/// Appends a packet-in with an ARP request of a host; gratuitous if the host is its own target.
-pub fn write_arp(source: &Host, target: std::net::Ipv4Addr, out: &mut Vec<u8>) {
-    write_frame(source.port, &arp_request(source.mac, source.ip, target), out);
-}
-
-pub fn write_frame(in_port: PortNo, frame: &[u8], out: &mut Vec<u8>) {
-    let mut bytes = packet_in_head(in_port);
-    let len = frame.len().min(FRAME_LEN);
-    bytes[FRAME_AT..FRAME_AT + len].copy_from_slice(&frame[..len]);
-    out.extend_from_slice(&bytes);
-}
-
-/// Returns an `ofp_packet_in` (specification 7.4.1) up to its frame: not buffered, table miss in
-/// table 0, no cookie.
-fn packet_in_head(in_port: PortNo) -> [u8; LEN] {
-    let mut bytes = [0; LEN];
-    let fixed: [&[u8]; 7] = [
-        &[openflow::wire::VERSION, crate::scan::PACKET_IN],
-        &(LEN as u16).to_be_bytes(),
-        &[0; 4],
-        &u32::MAX.to_be_bytes(),
-        &(FRAME_LEN as u16).to_be_bytes(),
-        &[0, 0],
-        &u64::MAX.to_be_bytes(),
-    ];
-    // An OXM match of 12 bytes with one field, the port.
-    let match_: [&[u8]; 3] = [&[0, 1, 0, 12], &[0x80, 0, 0, 4], &in_port.0.to_be_bytes()];
-    let mut at = 0;
-    for part in fixed.iter().chain(&match_) {
-        bytes[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
+    /// Appends a packet-in with an ARP request of a host; gratuitous if the host is its own target.
+    pub fn write_arp(&self, source: &Host, target: std::net::Ipv4Addr, out: &mut Vec<u8>) {
+        self.write_frame(source.port, &arp_request(source.mac, source.ip, target), out);
     }
-    debug_assert_eq!(at, PORT_AT + 4);
-    bytes
+
+    pub fn write_frame(&self, in_port: PortNo, frame: &[u8], out: &mut Vec<u8>) {
+        let mut bytes = self.bytes;
+        bytes[PORT_AT..PORT_AT + 4].copy_from_slice(&in_port.0.to_be_bytes());
+        bytes[FRAME_AT..].fill(0);
+        let len = frame.len().min(FRAME_LEN);
+        bytes[FRAME_AT..FRAME_AT + len].copy_from_slice(&frame[..len]);
+        out.extend_from_slice(&bytes);
+    }
 }
 
 #[inline]
@@ -139,12 +126,10 @@ fn complement(mut sum: u32) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use openflow::frame::{checksum, parse};
-    use openflow::{BufferId, Match, Message, PacketInReason, TableId, wire};
-
     use super::*;
     use crate::fabric::Fabric;
     use crate::options::Shape;
+    use openflow::frame::{checksum, parse};
 
     fn hosts() -> (Host, Host) {
         let fabric = Fabric::new(&Shape::Star { switches: 2, hosts: 3 }, 0).unwrap();
@@ -167,7 +152,7 @@ mod tests {
         let (source, destination) = hosts();
         for n in [0, 1, 77_777, u32::MAX] {
             let mut bytes = Vec::new();
-            Template::new().write(&source, &destination, n, &mut bytes);
+            Template::default().write(&source, &destination, n, &mut bytes);
             let (envelope, len) = wire::decode(&bytes).unwrap().unwrap();
             assert_eq!(len, bytes.len());
             let Message::PacketIn(packet) = envelope.message else { panic!("{:?}", envelope.message) };
@@ -190,7 +175,7 @@ mod tests {
     fn gratuitous_arp_is_valid() {
         let (source, _) = hosts();
         let mut bytes = Vec::new();
-        write_arp(&source, source.ip, &mut bytes);
+        Template::default().write_arp(&source, source.ip, &mut bytes);
         let (envelope, _) = wire::decode(&bytes).unwrap().unwrap();
         let Message::PacketIn(packet) = envelope.message else { panic!("{:?}", envelope.message) };
         let headers = parse(&packet.data).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::options::{Load, Options, Shape};
+use crate::options::{Load, Shape};
 use crate::outstanding::{Counts, Tally};
 use crate::service::Carried;
 
@@ -30,7 +30,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Spread {
+    pub(crate) fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
         let at = |ix: usize| values.get(ix).copied().unwrap_or(0.0);
         let last = values.len().saturating_sub(1);
@@ -102,43 +102,26 @@ impl Latency {
     }
 }
 
-impl Report {
-    pub(crate) fn new(
-        name: String,
-        options: &Options,
-        loops: Vec<Loop>,
-        total: &Tally,
-        lost: Vec<(usize, String)>,
-        resident_bytes: Option<u64>,
-        links: Option<Links>,
-    ) -> Report {
-        let latency = Latency::of(total);
-        let responses: u64 = loops.iter().map(|one| one.responses).sum();
-        let seconds: f64 = loops.iter().map(|one| one.seconds).sum();
-        let cpu = |of: fn(&Loop) -> Option<f64>| loops.iter().map(of).sum::<Option<f64>>();
-        let per_response =
-            |cpu_s: Option<f64>| cpu_s.filter(|_| responses > 0).map(|cpu_s| cpu_s * 1e6 / responses as f64);
-        let generator = cpu(|one| one.generator_cpu_s);
-        Report {
-            name,
-            response: options.response.name(),
-            response_description: options.response.description(),
-            load: load_text(options.load),
-            shape: shape_text(&options.shape),
-            per_s: Spread::of(loops.iter().map(|one| one.per_s).collect()),
-            latency,
-            counts: Counts { connections_lost: lost.len() as u64, ..total.counts },
-            controller_cpu_us: per_response(cpu(|one| one.controller_cpu_s)),
-            generator_cpu_us: per_response(generator),
-            generator_cpu_share: generator.map(|cpu_s| cpu_s / seconds),
-            resident_bytes,
-            links,
-            applies_flow_mods: options.applies_flow_mods,
-            loops,
-            lost,
-            carried: None,
-            refusals: BTreeMap::new(),
-        }
+/// Loops of a measurement, and the sum of their tallies.
+#[derive(Default)]
+pub(crate) struct Loops {
+    pub(crate) list: Vec<Loop>,
+    pub(crate) tally: Tally,
+}
+
+impl Loops {
+    pub(crate) fn add(&mut self, (one, tally): (Loop, Tally)) {
+        self.list.push(one);
+        self.tally.add(&tally);
+    }
+
+    pub(crate) fn seconds(&self) -> f64 {
+        self.list.iter().map(|one| one.seconds).sum()
+    }
+
+    /// Returns CPU seconds of the controller or the generator; `None` if its process is unknown.
+    pub(crate) fn cpu_s(&self, of: fn(&Loop) -> Option<f64>) -> Option<f64> {
+        self.list.iter().map(of).sum()
     }
 }
 

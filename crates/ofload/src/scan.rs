@@ -3,7 +3,6 @@
 pub const ECHO_REQUEST: u8 = 2;
 pub const ECHO_REPLY: u8 = 3;
 pub const ERROR: u8 = 1;
-pub const PACKET_IN: u8 = 10;
 pub const PACKET_OUT: u8 = 13;
 pub const FLOW_MOD: u8 = 14;
 pub const BARRIER_REQUEST: u8 = 20;

@@ -64,13 +64,7 @@ fn is_sample(port: u16) -> bool {
 impl Fleet {
     pub(crate) fn resolve_service(&mut self) {
         let Some(service) = self.service.host else { return };
-        for at in 0..self.switches.len() {
-            if let Some(host) = self.fabric.nodes[at].hosts.clone().next() {
-                let host = self.fabric.hosts[host];
-                probe::write_arp(&host, service.ip, &mut self.switches[at].channel.outbox);
-                self.touch(at);
-            }
-        }
+        (0..self.switches.len()).for_each(|at| self.send_arp_request(at, 0, Some(service.ip)));
     }
 
     pub(crate) fn expect_service(&self) -> Result<(), Error> {

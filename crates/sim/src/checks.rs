@@ -9,7 +9,7 @@ use crate::scenario::{Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConf
 use crate::services::ServicesConfig;
 use crate::setup;
 
-pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
+pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
     check_failures(scenario)?;
@@ -43,12 +43,12 @@ pub(crate) fn check(scenario: &Scenario<'_>) -> Result<(), SimError> {
             return fail(format!("waits for flow {awaited}, but the list has only {} flows", flows.len()));
         }
     }
-    Ok(())
+    check_control_plane(scenario, has_controller)
 }
 
 /// Rejects server balancers without services, central balancers without a controller, other
 /// balancers with one, and features that a run with a controller does not support.
-pub(crate) fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
+fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     let (topology, entry) = (scenario.topology, scenario.balancer.entry);
     let services = scenario.config.services.as_ref();
     let needs_controller = matches!(entry.build, Build::Central(_) | Build::Server(_));
@@ -84,10 +84,9 @@ pub(crate) fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool)
 
 fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
-    if !matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
-        let reason = "requests need a TCP transport: use newreno, dctcp or cubic";
-        return Err(wrong("transport.kind", transport.kind.name(), reason));
-    }
+    let is_tcp = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic);
+    let reason = "requests need a TCP transport: use newreno, dctcp or cubic";
+    reject_if(!is_tcp, "transport.kind", transport.kind.name(), reason)?;
     let hosts = scenario.topology.hosts().len();
     let mut servers: Vec<net::HostIx> = config.servers.iter().map(|server| server.host).collect();
     servers.sort_unstable();

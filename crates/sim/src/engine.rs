@@ -9,7 +9,7 @@ use traffic::{FlowList, Start, Triggers};
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
-use crate::hosts::resequencing::Resequencer;
+use crate::hosts::receiving::Resequencer;
 use crate::ideal::Ideals;
 use crate::links::faults::{Action, Faults};
 use crate::links::network::{Loss, Network};
@@ -112,7 +112,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) slots: Slots,
     pub(crate) connections: ConnectionTable,
     pub(crate) records: Vec<FlowRecord>,
-    pub(crate) ideals: Ideals,
+    pub(crate) ideals: Ideals<'a>,
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) starts: Starts,
@@ -142,12 +142,11 @@ pub(crate) struct Starts {
 
 impl Starts {
     pub(crate) fn new(list: &FlowList) -> Starts {
-        let mut timed: Vec<(Time, u32)> = Vec::new();
-        for (id, flow) in (0u32..).zip(&list.flows) {
-            if let Start::At(at) = flow.start {
-                timed.push((at, id));
-            }
-        }
+        let timed = (0u32..).zip(&list.flows).filter_map(|(id, flow)| match flow.start {
+            Start::At(at) => Some((at, id)),
+            _ => None,
+        });
+        let mut timed: Vec<(Time, u32)> = timed.collect();
         timed.sort_unstable();
         let timed = timed.into_iter().map(|(_, id)| id).collect();
         Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: BinaryHeap::new() }
@@ -266,17 +265,15 @@ impl Engine<'_> {
     fn forward(&mut self, node: u32, packet: u32) {
         let hop = self.fabric.route(&mut self.network, node, packet);
         self.run_issued_commands();
-        let loss = match hop {
-            Hop::Link(link) => return self.enqueue(link, packet),
-            Hop::NoRoute => Loss::NoRoute,
-            Hop::Blackhole => Loss::Blackhole,
+        match hop {
+            Hop::Link(link) => self.enqueue(link, packet),
+            Hop::Drop(loss) => self.lose(packet, loss),
             Hop::Consumed => {
                 self.delivered += 1;
-                return self.network.arena.remove(packet);
+                self.network.arena.remove(packet);
             }
-            Hop::Held => return,
-        };
-        self.lose(packet, loss);
+            Hop::Held => {}
+        }
     }
 
     /// Puts a packet into the queue of a link; a packet that may not join it is lost.
@@ -445,27 +442,36 @@ impl Engine<'_> {
         is_served && self.slots.active == 0 && self.starts.next(self.list).is_none()
     }
 
+    /// Adds a slot that ends to the record of its flow.
     pub(crate) fn write_record(&mut self, flow: u32) {
-        if self.slots.get_mut(flow).connection != NIL {
-            return self.add_to_record(flow);
-        }
-        let path_changes = self.fabric.edges.path_changes(flow);
-        let now = self.network.now;
+        let (now, mss) = (self.network.now, u64::from(self.params.mss));
+        let is_shared = self.connections.subflows().is_some();
         let slot = self.slots.get_mut(flow);
         let size = self.list.flows[slot.id as usize].size_bytes;
-        let mss = u64::from(self.params.mss);
+        let delivered = |segments: u32| (u64::from(segments) * mss).min(size);
         let t = &slot.tally;
         let record = &mut self.records[slot.id as usize];
-        record.end = slot.end;
-        record.fct = Time::from_ps(match slot.end {
-            FlowEnd::Running => now - slot.started,
-            _ => t.fct,
-        });
-        record.sender_fct = Time::from_ps(t.sender_fct);
-        let delivered = u64::from(slot.receiver.next.max(t.delivered_packets)) * mss;
-        record.delivered_bytes = delivered.min(size);
+        let (started, fct, sender_fct);
+        if slot.connection == NIL {
+            (record.end, started, fct, sender_fct) = (slot.end, slot.started, t.fct, t.sender_fct);
+            record.delivered_bytes = delivered(slot.receiver.next.max(t.delivered_packets));
+        } else {
+            let c = self.connections.get_mut(slot.connection);
+            (record.end, started, fct, sender_fct) = (c.end, c.started, c.fct, c.sender_fct);
+            if is_shared {
+                record.delivered_bytes = delivered(c.arrived.next);
+                record.duplicate_bytes = c.duplicate_bytes;
+            } else {
+                // Each copy delivered a prefix of the flow; all but the longest was redundant.
+                let delivered = delivered(slot.receiver.next);
+                record.duplicate_bytes += delivered.min(record.delivered_bytes);
+                record.delivered_bytes = record.delivered_bytes.max(delivered);
+            }
+        }
+        record.fct = Time::from_ps(if record.end == FlowEnd::Running { now - started } else { fct });
+        record.sender_fct = Time::from_ps(sender_fct);
         t.add_to(record);
-        record.path_changes = path_changes;
+        record.path_changes += self.fabric.edges.path_changes(flow);
     }
 
     fn on_sample(&mut self) {

@@ -217,10 +217,7 @@ impl Slots {
     pub(crate) fn open(&mut self, flow: Slot, params: &TransportParams, words: usize) -> u32 {
         self.active += 1;
         self.peak = self.peak.max(self.active);
-        let mut sender = match flow.segments {
-            OPEN_ENDED => Sender::open_ended(params),
-            segments => Sender::new(segments, params),
-        };
+        let mut sender = Sender::new(flow.segments, params);
         if params.has_extension() {
             let mut extension = self.sender_pool.pop().unwrap_or_else(|| Box::new(SenderExtension::new(params, words)));
             extension.begin(params);

@@ -20,34 +20,29 @@ struct Leg {
 }
 
 /// Bounds per pair of destination classes, computed on first use.
-pub(crate) struct Ideals {
+pub(crate) struct Ideals<'a> {
+    topology: &'a Topology,
+    transport: &'a TransportConfig,
     routes: Rc<Routes>,
-    mss: u64,
-    header: u64,
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
 }
 
 pub fn ideal_times(topology: &Topology, transport: &TransportConfig, flows: &FlowList) -> Vec<Time> {
-    let mut ideals = Ideals::new(Rc::new(Routes::intact(topology)), transport);
-    let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(topology, flow.src, flow.dst, flow.size_bytes));
+    let mut ideals = Ideals::new(topology, transport, Rc::new(Routes::intact(topology)));
+    let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(flow.src, flow.dst, flow.size_bytes));
     flows.flows.iter().map(of).collect()
 }
 
-impl Ideals {
-    pub(crate) fn new(routes: Rc<Routes>, transport: &TransportConfig) -> Ideals {
-        Ideals {
-            routes,
-            mss: u64::from(transport.mss_bytes),
-            header: u64::from(transport.header_bytes),
-            cache: BTreeMap::new(),
-        }
+impl<'a> Ideals<'a> {
+    pub(crate) fn new(topology: &'a Topology, transport: &'a TransportConfig, routes: Rc<Routes>) -> Ideals<'a> {
+        Ideals { topology, transport, routes, cache: BTreeMap::new() }
     }
 
     /// Returns the picoseconds from the first byte offered to the last byte received. Packets are
     /// sent at once and stored and forwarded at each hop, without other traffic or a window.
-    pub(crate) fn fct(&mut self, topology: &Topology, src: HostIx, dst: HostIx, size: u64) -> u64 {
-        let key = (self.routes.class_of(src).0, self.routes.class_of(dst).0);
-        let routes: &Routes = &self.routes;
+    pub(crate) fn fct(&mut self, src: HostIx, dst: HostIx, size: u64) -> u64 {
+        let (topology, routes) = (self.topology, &*self.routes);
+        let key = (routes.class_of(src).0, routes.class_of(dst).0);
         let between = self.cache.entry(key).or_insert_with(|| legs(topology, routes, ClassIx(key.0), ClassIx(key.1)));
         let leg = |link: LinkIx| {
             let link = topology.link(link);
@@ -56,14 +51,16 @@ impl Ideals {
         let first = routes.last_link(src).map(|down| leg(down.reverse()));
         let last = routes.last_link(dst).map(leg);
         let legs = first.into_iter().chain(between.iter().copied()).chain(last);
-        let packets = size.div_ceil(self.mss);
-        let full = self.mss + self.header;
-        let tail = size - (packets - 1) * self.mss + self.header;
+        let (mss, header) = (u64::from(self.transport.mss_bytes), u64::from(self.transport.header_bytes));
+        let packets = size.div_ceil(mss);
+        let full = mss + header;
+        let tail = size - (packets - 1) * mss + header;
         pipeline(legs, packets, full, tail)
     }
 
     /// Returns the largest base round-trip time over pairs of (up to 64) racks, picoseconds.
-    pub(crate) fn base_rtt(&mut self, topology: &Topology, transport: &TransportConfig) -> u64 {
+    pub(crate) fn base_rtt(&self) -> u64 {
+        let topology = self.topology;
         let mut first_host = vec![None; self.routes.class_count()];
         for host in (0..topology.hosts().len() as u32).map(HostIx) {
             first_host[self.routes.class_of(host).0 as usize].get_or_insert(host);
@@ -72,22 +69,22 @@ impl Ideals {
         let mut longest = 0;
         for src in hosts.iter().take(64) {
             for dst in hosts.iter().filter(|dst| *dst != src) {
-                longest = longest.max(self.pair_rtt(topology, transport, *src, *dst));
+                longest = longest.max(self.pair_rtt(*src, *dst));
             }
         }
         if longest == 0 && topology.hosts().len() > 1 {
-            longest = self.pair_rtt(topology, transport, HostIx(0), HostIx(1));
+            longest = self.pair_rtt(HostIx(0), HostIx(1));
         }
         longest
     }
 
-    fn pair_rtt(&self, topology: &Topology, transport: &TransportConfig, src: HostIx, dst: HostIx) -> u64 {
+    fn pair_rtt(&self, src: HostIx, dst: HostIx) -> u64 {
         let routes = &self.routes;
         let (from, to) = (routes.class_node(routes.class_of(src)), routes.class_of(dst));
         let mut links: Vec<LinkIx> = routes.last_link(src).map(LinkIx::reverse).into_iter().collect();
-        links.extend(routes.path(topology, from, to, 0));
+        links.extend(routes.path(self.topology, from, to, 0));
         links.extend(routes.last_link(dst));
-        crate::switching::fabric::round_trip(topology, &links, transport)
+        crate::switching::fabric::round_trip(self.topology, &links, self.transport)
     }
 }
 
@@ -140,21 +137,13 @@ fn pipeline(legs: impl Iterator<Item = Leg>, packets: u64, full: u64, tail: u64)
 mod tests {
     use super::*;
 
-    fn legs(n: usize, gbps: u64, delay_us: u64) -> impl Iterator<Item = Leg> {
-        let bps = gbps * 1_000_000_000;
-        (0..n).map(move |_| Leg { bps, total_bps: bps, delay: delay_us * 1_000_000 })
-    }
-
     #[test]
-    fn ten_kilobytes_between_leaves_take_51_8_us() {
-        // experiments.md on F3: 10 KB over four 10 Gb/s, 10 us hops; the tail has 1280 B.
-        let got = pipeline(legs(4, 10, 10), 7, 1500, 10_000 - 6 * 1460 + 40);
-        assert_eq!(got, 4 * 11_200_000 + 5 * 1_200_000 + 1_024_000);
-    }
-
-    #[test]
-    fn one_packet_takes_transmission_plus_delay_per_hop() {
-        assert_eq!(pipeline(legs(4, 10, 10), 1, 1500, 1500), 44_800_000);
+    fn known_times_over_four_hops_of_10_gbps_and_10_us() {
+        let legs = [Leg { bps: 10_000_000_000, total_bps: 10_000_000_000, delay: 10_000_000 }; 4];
+        // experiments.md on F3: 10 KB between leaves take 51.8 us; the tail has 1280 B.
+        let ten_kilobytes = pipeline(legs.into_iter(), 7, 1500, 10_000 - 6 * 1460 + 40);
+        assert_eq!(ten_kilobytes, 4 * 11_200_000 + 5 * 1_200_000 + 1_024_000);
+        assert_eq!(pipeline(legs.into_iter(), 1, 1500, 1500), 44_800_000, "transmission and delay per hop");
     }
 
     #[test]

@@ -67,8 +67,7 @@ pub enum SimError {
 
 /// Runs a scenario to its end, or until `progress`, called now and then, returns `false`.
 pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
-    checks::check(scenario)?;
-    checks::check_control_plane(scenario, false)?;
+    checks::check(scenario, false)?;
     match scenario.balancer.entry.build {
         Build::Bound(Bound::FluidOptimum) => return bounds::optimum::run(scenario, progress),
         Build::Bound(Bound::Fastpass) => return bounds::fastpass::run(scenario, progress),
@@ -86,8 +85,7 @@ pub fn run_controlled(
     plane: &mut dyn ControlPlane,
     progress: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Outcome, SimError> {
-    checks::check(scenario)?;
-    checks::check_control_plane(scenario, true)?;
+    checks::check(scenario, true)?;
     let mut engine = setup::controlled_engine(scenario, plane);
     engine.run(progress)?;
     if let Some(reason) = engine.controlled.as_mut().and_then(|controlled| controlled.fault.take()) {

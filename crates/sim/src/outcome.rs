@@ -46,6 +46,13 @@ pub struct FlowRecord {
     pub path_changes: u32,
 }
 
+impl FlowRecord {
+    /// Begins the record of a flow that starts now; times in picoseconds.
+    pub(crate) fn begin(&mut self, now: u64, ideal: u64) {
+        (self.end, self.started, self.ideal) = (FlowEnd::Running, Time::from_ps(now), Time::from_ps(ideal));
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
     pub queue: u64,
@@ -254,7 +261,7 @@ pub struct EngineRecord {
     pub peak_flows: u64,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     pub end: Time,
     pub flows: Vec<FlowRecord>,

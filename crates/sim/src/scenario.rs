@@ -241,7 +241,7 @@ pub struct ProbeConfig {
 /// End of a run: at `until`, or when every flow has ended, whichever is first.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct StopRule {
-    /// End of the fault; `None` for never.
+    /// Time at which the run is cut short; `None` for never.
     pub until: Option<Time>,
 }
 

@@ -11,7 +11,7 @@ use crate::engine::{Engine, RunParams, Starts};
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
-use crate::hosts::resequencing::Resequencer;
+use crate::hosts::receiving::Resequencer;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
 use crate::links::network::Network;
@@ -39,8 +39,8 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let transport = &config.transport;
     // Both bounds and tables start from the shortest paths, which are large: computed once.
     let routes = Rc::new(Routes::intact(topology));
-    let mut ideals = Ideals::new(Rc::clone(&routes), transport);
-    let base_rtt = ideals.base_rtt(topology, transport);
+    let ideals = Ideals::new(topology, transport, Rc::clone(&routes));
+    let base_rtt = ideals.base_rtt();
     let extent = extent(scenario, base_rtt);
     let window = extent.window;
     let scale = scale(scenario, base_rtt);
@@ -56,8 +56,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     fabric.edges.are_links_sensed = network.sensors.is_some();
     let hosts = match scenario.balancer.entry.build {
         Build::Host(build) => {
-            let window = fastest_host_bps(scenario) as u128 * u128::from(base_rtt) / 8_000_000_000_000;
-            let window_packets = (window / u128::from(transport.packet_bytes())).max(1) as u32;
+            let window_packets = product_packets(scenario, base_rtt).max(1) as u32;
             let env = HostEnv { seed: scenario.seed, scale, window_packets };
             Some(Hosts::new(build(&env, &scenario.balancer.params), scenario.seed))
         }
@@ -145,16 +144,16 @@ fn sensed_rates(topology: &net::Topology, routes: &Routes) -> Vec<u64> {
     rates
 }
 
+/// Returns the largest bandwidth-delay product, packets.
+fn product_packets(scenario: &Scenario<'_>, base_rtt: u64) -> u64 {
+    let bytes = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 8_000_000_000_000;
+    (bytes / u128::from(scenario.config.transport.packet_bytes())) as u64
+}
+
 /// Returns twice the largest bandwidth-delay product plus one switch queue, at least 64 packets.
 fn scaled_window(scenario: &Scenario<'_>, base_rtt: u64) -> u32 {
-    let fastest = fastest_host_bps(scenario);
-    let packet = u64::from(scenario.config.transport.packet_bytes());
-    let product = u128::from(fastest) * u128::from(base_rtt) / 8_000_000_000_000 / u128::from(packet);
-    let queue = match scenario.config.switch.limit {
-        QueueLimit::Packets(packets) => u64::from(packets),
-        QueueLimit::Bytes(bytes) => bytes / packet,
-    };
-    (2 * product as u64 + queue).clamp(64, 1 << 20) as u32
+    let queue = queue_bytes(scenario) / u64::from(scenario.config.transport.packet_bytes());
+    (2 * product_packets(scenario, base_rtt) + queue).clamp(64, 1 << 20) as u32
 }
 
 /// Returns the receive window shared by the subflows of a connection, packets: that of one flow
@@ -271,9 +270,7 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let links = network.ports.iter().zip(&network.tallies).map(|(port, tally)| LinkRecord {
         bytes: port.carried_bytes,
         packets: u64::from(port.carried_packets),
-        drops: tally.drops,
-        marks: tally.marks,
-        trims: tally.trims,
+        ..*tally
     });
     let queues = network.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
         tier: seen.tier,

@@ -15,7 +15,7 @@ use anabranch_sim::{
 use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
-use common::{fault, flow, is_refused, list, simulate, some_flows, topology, try_simulate, with};
+use common::{fault, flow, is_refused, list, other_transports, simulate, some_flows, topology, try_simulate, with};
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
 use traffic::FlowList;
@@ -313,13 +313,7 @@ fn packets_cost_no_allocation() {
     for entry in balance::registry::DATAPLANE {
         check(entry.name, entry.example, TransportConfig::default());
     }
-    for (name, transport) in [
-        ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
-        ("CUBIC", TransportConfig::cubic()),
-        ("spray", TransportConfig::spray()),
-        ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
-        ("RDMA go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
-    ] {
+    for (name, transport) in other_transports() {
         check(name, "ecmp", transport);
     }
 }

@@ -59,11 +59,11 @@ impl Bounds {
         let react = Time::from_ms(500) + patience + (rtt + path) * stages + backlog * 4;
         // The controller waits until 256 KB queued at each link of a path have drained, at most
         // twice: a migration may wait for another.
-        let drain = crate::simulation::CAPACITY.time_for(256 * 1024) * (plan.wiring.ports.len() as u64 * 2);
+        let (queue, count) = (crate::simulation::CAPACITY.time_for(256 * 1024), plan.switches.len() as u64);
+        let drain = queue * (count * 2);
         // Improvements drain packets after every stage; the number of stages is at most the number
         // of switches.
-        let switches = plan.wiring.ports.len() as u64;
-        let improve = (crate::simulation::CAPACITY.time_for(256 * 1024) * switches).min(Time::from_s(10)) * switches;
+        let improve = (queue * count).min(Time::from_s(10)) * count;
         let idle = Time::from_s(u64::from(control.flow_idle_timeout_s));
         let monitors = plan.services.iter().flat_map(|wanted| &wanted.pools).filter_map(|pool| pool.monitor.as_ref());
         let checks = monitors.map(|one| one.interval * (u64::from(one.rise.max(one.fall)) + 1) + one.timeout).max();

@@ -1,13 +1,28 @@
 //! Control channels: first in, first out during a connection, with delay, stalls and connection
 //! loss. A lost connection loses all messages that have not arrived.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use control::{Controller, Output};
 use net::Time;
 use openflow::{ConnectionId, Envelope, FromController, Message, ToController};
 
 use crate::simulation::{Event, Simulation};
+
+/// The direction of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Down,
+    Up,
+}
+
+/// Messages in one direction with their arrival times.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) waiting: VecDeque<(Time, Envelope)>,
+    /// The time at which the last one has been processed.
+    free: Time,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
@@ -16,10 +31,8 @@ pub(crate) struct Channel {
     pub(crate) switch_side: Option<ConnectionId>,
     /// Number of connections so far, which identifies events of earlier ones.
     pub(crate) generation: u32,
-    pub(crate) down: VecDeque<(Time, Envelope)>,
-    pub(crate) up: VecDeque<(Time, Envelope)>,
-    down_free: Time,
-    up_free: Time,
+    /// Messages in flight, by [`Way`].
+    pub(crate) queues: [Queue; 2],
     pub(crate) stalls: u32,
     pub(crate) breaks: u32,
     pub(crate) per_change: Time,
@@ -53,14 +66,14 @@ impl Simulation {
         channel.generation += 1;
         channel.connection = Some(connection);
         channel.good_since = self.now;
-        (channel.down_free, channel.up_free) = (self.now, self.now);
+        channel.queues.iter_mut().for_each(|queue| queue.free = self.now);
         let before = channel.switch_side.replace(connection);
         // A switch that opens a connection abandons the previous one.
         if let Some(before) = before {
             state.switch.disconnected(self.now, before);
         }
         state.switch.connected(self.now, connection);
-        self.oracles.messages.connected(connection);
+        self.oracles.messages.used.insert(connection, BTreeSet::new());
         // Links that failed undetected in the meantime get their full confirmation time from now
         // on.
         for (cable, _) in self.switches[switch].plugs.clone().into_iter().flatten() {
@@ -90,9 +103,8 @@ impl Simulation {
         let channel = &mut self.switches[switch].channel;
         let Some(connection) = channel.connection.take() else { return };
         channel.generation += 1;
-        channel.down.clear();
-        channel.up.clear();
-        self.oracles.messages.lost(connection);
+        channel.queues.iter_mut().for_each(|queue| queue.waiting.clear());
+        self.oracles.messages.used.remove(&connection);
         self.after(switch_notices, Event::SwitchNotices { switch, connection });
         if let Some(delay) = controller_notices {
             self.after(delay, Event::ControllerNotices { connection });
@@ -135,7 +147,7 @@ impl Simulation {
             if delay > Time::ZERO {
                 self.after(delay, Event::Injected { switch, envelope: Box::new(envelope) });
             } else {
-                self.queue_down(switch, envelope);
+                self.queue(switch, Way::Down, envelope);
             }
         }
     }
@@ -148,15 +160,16 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn queue_down(&mut self, switch: usize, envelope: Envelope) {
+    fn queue(&mut self, switch: usize, way: Way, envelope: Envelope) {
         let traits = &self.plan.switches[switch];
         let channel = &mut self.switches[switch].channel;
-        let work = if is_change(&envelope.message) { traits.per_change.max(channel.per_change) } else { Time::ZERO };
-        let at = (self.now + traits.latency).max(channel.down_free) + traits.per_message + work;
-        channel.down_free = at;
-        channel.down.push_back((at, envelope));
-        let generation = channel.generation;
-        self.schedule(at, Event::Down { switch, generation });
+        let has_work = way == Way::Down && is_change(&envelope.message);
+        let work = if has_work { traits.per_change.max(channel.per_change) } else { Time::ZERO };
+        let queue = &mut channel.queues[way as usize];
+        queue.free = (self.now + traits.latency).max(queue.free) + traits.per_message + work;
+        let (at, generation) = (queue.free, channel.generation);
+        queue.waiting.push_back((at, envelope));
+        self.schedule(at, Event::Deliver { switch, generation, way });
     }
 
     fn send_up(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
@@ -167,43 +180,25 @@ impl Simulation {
         self.check_up(switch, connection, &envelope);
         self.report.messages_up += 1;
         for envelope in self.mutate_up(switch, envelope) {
-            self.queue_up(switch, envelope);
+            self.queue(switch, Way::Up, envelope);
         }
     }
 
-    pub(crate) fn queue_up(&mut self, switch: usize, envelope: Envelope) {
-        let traits = &self.plan.switches[switch];
-        let channel = &mut self.switches[switch].channel;
-        let at = (self.now + traits.latency).max(channel.up_free) + traits.per_message;
-        channel.up_free = at;
-        channel.up.push_back((at, envelope));
-        let generation = channel.generation;
-        self.schedule(at, Event::Up { switch, generation });
-    }
-
-    pub(crate) fn down_is_due(&mut self, switch: usize, generation: u32) {
+    /// Delivers the head of a queue if it is due.
+    pub(crate) fn deliver(&mut self, switch: usize, generation: u32, way: Way) {
         let channel = &mut self.switches[switch].channel;
         if channel.generation != generation || channel.stalls > 0 {
             return; // `unstall` reschedules the event.
         }
-        let (Some(connection), Some((at, _))) = (channel.connection, channel.down.front()) else { return };
+        let waiting = &mut channel.queues[way as usize].waiting;
+        let (Some(connection), Some((at, _))) = (channel.connection, waiting.front()) else { return };
         if *at > self.now {
             return;
         }
-        let (_, envelope) = channel.down.pop_front().expect("checked above");
-        self.switch_handles(switch, connection, envelope);
-    }
-
-    pub(crate) fn up_is_due(&mut self, switch: usize, generation: u32) {
-        let channel = &mut self.switches[switch].channel;
-        if channel.generation != generation || channel.stalls > 0 {
-            return;
+        let (_, envelope) = waiting.pop_front().expect("checked above");
+        if way == Way::Down {
+            return self.switch_handles(switch, connection, envelope);
         }
-        let (Some(connection), Some((at, _))) = (channel.connection, channel.up.front()) else { return };
-        if *at > self.now {
-            return;
-        }
-        let (_, envelope) = channel.up.pop_front().expect("checked above");
         let Some(controller) = &mut self.controller else { return };
         controller.handle(self.now, ToController::Message(connection, envelope));
         self.after_controller();
@@ -212,12 +207,9 @@ impl Simulation {
     /// Resumes a channel after a stall: messages that became due arrive now, in order.
     pub(crate) fn unstall(&mut self, switch: usize) {
         let channel = &self.switches[switch].channel;
-        let (generation, down, up) = (channel.generation, channel.down.len(), channel.up.len());
-        for _ in 0..down {
-            self.schedule(self.now, Event::Down { switch, generation });
-        }
-        for _ in 0..up {
-            self.schedule(self.now, Event::Up { switch, generation });
+        let generation = channel.generation;
+        for (way, count) in [Way::Down, Way::Up].map(|way| (way, channel.queues[way as usize].waiting.len())) {
+            (0..count).for_each(|_| self.schedule(self.now, Event::Deliver { switch, generation, way }));
         }
     }
 

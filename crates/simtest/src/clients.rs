@@ -110,7 +110,7 @@ impl Simulation {
 
     /// Adds a client that sends one request and knows the Ethernet address of the service.
     pub(crate) fn add_final_probe(&mut self, host: usize, tuple: FiveTuple, mac: MacAddr, until: Time) {
-        self.hosts[host].learn(tuple.dst, mac, until);
+        self.hosts[host].known.insert(tuple.dst, (mac, until));
         self.add_client(host, tuple, Time::from_s(1), until);
     }
 

@@ -1,5 +1,7 @@
 //! Cables and the frames on them.
 
+use core::ops::{Add, Sub};
+
 use net::Time;
 use openflow::{Headers, PortNo, frame};
 
@@ -58,27 +60,16 @@ impl Simulation {
         }
     }
 
-    /// Adds reasons for a cable to be cut (from each end) and to be detected as dead (by each end).
-    pub(crate) fn cut_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
+    /// Adds reasons for a cable to be cut (from each end) and to be detected as dead (by each end),
+    /// or removes them.
+    pub(crate) fn change_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2], begins: bool) {
+        let change: fn(u32, u32) -> u32 = if begins { Add::add } else { Sub::sub };
         for side in 0..2 {
             let state = &mut self.cables[cable];
-            if is_cut[side] {
-                state.cuts[side] += 1;
-                state.epoch[side] += 1;
-            }
+            state.cuts[side] = change(state.cuts[side], u32::from(is_cut[side]));
+            state.dark[side] = change(state.dark[side], u32::from(is_dark[side]));
+            state.epoch[side] += u32::from(is_cut[side] && begins);
             if is_dark[side] {
-                state.dark[side] += 1;
-                self.after(self.plan.notice, Event::Notice { cable, side });
-            }
-        }
-    }
-
-    pub(crate) fn restore_cable(&mut self, cable: usize, is_cut: [bool; 2], is_dark: [bool; 2]) {
-        for side in 0..2 {
-            let state = &mut self.cables[cable];
-            state.cuts[side] -= u32::from(is_cut[side]);
-            if is_dark[side] {
-                state.dark[side] -= 1;
                 self.after(self.plan.notice, Event::Notice { cable, side });
             }
         }

@@ -47,9 +47,11 @@ impl Simulation {
             | ActionKind::Move { .. } => {}
             ActionKind::ServerDown { host } => self.hang_server(host, false),
             ActionKind::Cut { cable, kind } => {
-                self.restore_cable(cable, kind.is_cut(), kind.is_seen());
-                self.disturb_cable(cable, self.bounds.healed + self.bounds.react);
-                self.disturb_host_of(cable);
+                self.change_cable(cable, kind.is_cut(), kind.is_seen(), false);
+                // A host may have to be learned again.
+                let has_host = matches!(self.cables[cable].ends[0], End::Host(_));
+                let learned = if has_host { self.bounds.host } else { Time::ZERO };
+                self.disturb_cable(cable, self.bounds.healed + learned + self.bounds.react);
             }
             ActionKind::SwitchOff { switch, is_keeping_tables, without } => {
                 if !is_keeping_tables {
@@ -78,20 +80,13 @@ impl Simulation {
     }
 
     fn cut(&mut self, cable: usize, kind: CutKind) {
-        self.cut_cable(cable, kind.is_cut(), kind.is_seen());
+        self.change_cable(cable, kind.is_cut(), kind.is_seen(), true);
         let detection = if kind.is_hidden() { self.bounds.hidden } else { self.bounds.seen };
         // An undetected direction is found by discovery packets even if the other direction is
         // detected.
         let is_half_hidden = kind == CutKind::BothSeenByOne || kind == CutKind::OneWay;
         let detection = if is_half_hidden { detection.max(self.bounds.hidden) } else { detection };
         self.disturb_cable(cable, detection + self.bounds.react);
-    }
-
-    /// Marks a host as disturbed: after its cable is restored it may have to be learned again.
-    fn disturb_host_of(&mut self, cable: usize) {
-        if matches!(self.cables[cable].ends[0], End::Host(_)) {
-            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
-        }
     }
 
     fn cables_of(&self, switch: usize) -> Vec<(usize, usize)> {
@@ -104,12 +99,9 @@ impl Simulation {
         if state.off_count > 1 {
             return;
         }
-        for (cable, side) in self.cables_of(switch) {
-            let far = 1 - side;
-            let mut is_dark = [false; 2];
-            is_dark[far] = true;
-            self.cut_cable(cable, [true; 2], is_dark);
-            self.disturb_cable(cable, self.bounds.seen + self.bounds.react);
+        for plug in self.cables_of(switch) {
+            self.change_plug(plug, true);
+            self.disturb_cable(plug.0, self.bounds.seen + self.bounds.react);
         }
         let state = &mut self.switches[switch];
         state.is_on = false;
@@ -126,19 +118,19 @@ impl Simulation {
         let mut config = state.config.clone();
         config.ports.retain(|port| Some(port.port) != without);
         state.switch = Switch::new(config);
-        self.oracles.foreign.forget(switch);
+        self.oracles.foreign.retain(|(at, _), _| *at != switch);
         let plug = without.and_then(|port| state.plugs[port.0 as usize - 1]);
         let before = std::mem::replace(&mut state.missing, without.map(|port| (port, plug)));
-        for (plug, is_back) in [(before.and_then(|(_, plug)| plug), true), (plug, false)] {
-            let Some((cable, side)) = plug else { continue };
-            let mut is_dark = [false; 2];
-            is_dark[1 - side] = true;
-            match is_back {
-                true => self.restore_cable(cable, [true; 2], is_dark),
-                false => self.cut_cable(cable, [true; 2], is_dark),
-            }
-            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
+        for (plug, begins) in [(before.and_then(|(_, plug)| plug), false), (plug, true)] {
+            let Some(plug) = plug else { continue };
+            self.change_plug(plug, begins);
+            self.disturb_cable(plug.0, self.bounds.healed + self.bounds.host + self.bounds.react);
         }
+    }
+
+    /// Cuts a cable at the side of a switch, or restores it; the other end detects it.
+    fn change_plug(&mut self, (cable, side): (usize, usize), begins: bool) {
+        self.change_cable(cable, [true; 2], [side == 1, side == 0], begins);
     }
 
     fn power_on(&mut self, switch: usize) {
@@ -164,11 +156,9 @@ impl Simulation {
             }
             self.switches[switch].switch.set_port_live(now, PortNo(port), is_live);
         }
-        for (cable, side) in self.cables_of(switch) {
-            let mut is_dark = [false; 2];
-            is_dark[1 - side] = true;
-            self.restore_cable(cable, [true; 2], is_dark);
-            self.disturb_cable(cable, self.bounds.healed + self.bounds.host + self.bounds.react);
+        for plug in self.cables_of(switch) {
+            self.change_plug(plug, false);
+            self.disturb_cable(plug.0, self.bounds.healed + self.bounds.host + self.bounds.react);
         }
         self.after_switch(switch, None);
         let generation = self.switches[switch].channel.generation;
@@ -183,7 +173,9 @@ impl Simulation {
             self.report.moves += controller.tally().moves;
         }
         self.controller_timer = Time::MAX;
-        self.agents_reconnect();
+        // The agents will connect to a new controller, which has no memory.
+        self.report_threshold = None;
+        self.flows.iter_mut().for_each(|flow| flow.is_reported = false);
         for switch in 0..self.switches.len() {
             let latency = self.plan.switches[switch].latency;
             self.lose_connection(switch, latency, None);

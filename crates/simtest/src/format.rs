@@ -15,9 +15,16 @@ pub(crate) fn flow_mod(flow_mod: &FlowMod) -> String {
 }
 
 fn rule(table: u8, priority: u16, cookie: u64, match_: &Match, instructions: &Instructions) -> String {
-    let done: Vec<String> = instructions.apply.iter().map(action).collect();
     let goto = instructions.goto.map_or_else(String::new, |table| format!(" goto {}", table.0));
-    format!("t{table} p{priority} c{cookie:x} [{}] -> {}{goto}", matching(match_), done.join(" "))
+    format!(
+        "t{table} p{priority} c{cookie:x} [{}] -> {}{goto}",
+        matching(match_),
+        joined(&instructions.apply, action, " ")
+    )
+}
+
+fn joined<T>(items: &[T], describe: impl Fn(&T) -> String, separator: &str) -> String {
+    items.iter().map(describe).collect::<Vec<String>>().join(separator)
 }
 
 fn matching(match_: &Match) -> String {
@@ -55,12 +62,8 @@ fn action(action: &Action) -> String {
 }
 
 fn group_mod(group: &GroupMod) -> String {
-    let bucket = |bucket: &openflow::Bucket| {
-        let done: Vec<String> = bucket.actions.iter().map(action).collect();
-        format!("{}*({})", bucket.weight, done.join(" "))
-    };
-    let buckets: Vec<String> = group.buckets.iter().map(bucket).collect();
-    format!("{:?} group {:x}: {}", group.command, group.group.0, buckets.join(", "))
+    let bucket = |bucket: &openflow::Bucket| format!("{}*({})", bucket.weight, joined(&bucket.actions, action, " "));
+    format!("{:?} group {:x}: {}", group.command, group.group.0, joined(&group.buckets, bucket, ", "))
 }
 
 fn bytes(data: &[u8]) -> String {
@@ -82,8 +85,7 @@ pub(crate) fn message(message: &Message) -> String {
             format!("PacketIn port {:?}: {}", packet.match_.in_port.map(|port| port.0), bytes(&packet.data))
         }
         Message::PacketOut(packet) => {
-            let done: Vec<String> = packet.actions.iter().map(action).collect();
-            format!("PacketOut {}: {}", done.join(" "), bytes(&packet.data))
+            format!("PacketOut {}: {}", joined(&packet.actions, action, " "), bytes(&packet.data))
         }
         Message::FlowRemoved(gone) => {
             format!("FlowRemoved ({:?}) t{} p{} [{}]", gone.reason, gone.table.0, gone.priority, matching(&gone.match_))
@@ -93,14 +95,10 @@ pub(crate) fn message(message: &Message) -> String {
         }
         Message::MultipartRequest(MultipartRequest::Flow(_)) => "MultipartRequest Flow".to_owned(),
         Message::MultipartReply { reply: MultipartReply::Flow(entries), .. } => {
-            let entries: Vec<String> =
-                entries.iter().map(|found| format!("{} ({} B)", entry(found), found.bytes)).collect();
-            format!("MultipartReply Flow: {}", entries.join("; "))
+            let counted = |found: &FlowStats| format!("{} ({} B)", entry(found), found.bytes);
+            format!("MultipartReply Flow: {}", joined(entries, counted, "; "))
         }
-        other => {
-            let text = format!("{other:?}");
-            text.chars().take(160).collect()
-        }
+        other => format!("{other:?}").chars().take(160).collect(),
     }
 }
 
@@ -119,9 +117,8 @@ pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<S
             let port = port.map_or(String::new(), |port| format!(":{port}"));
             format!("{id}={}{port}*{weight}{drains}", member.address)
         };
-        let members: Vec<String> = pool.members.iter().map(member).collect();
         let check = pool.monitor.as_ref().map(|monitor| &monitor.check);
-        let (id, picker, members) = (pool.id.0, &pool.balancer, members.join(", "));
+        let (id, picker, members) = (pool.id.0, &pool.balancer, joined(&pool.members, member, ", "));
         format!(
             "services {version}: pool {id} by {picker}, {:?}, {:?}, {check:?}: {members}",
             pool.established, pool.refusal

@@ -19,10 +19,10 @@ const ARP_LIFETIME: Time = Time::from_s(8);
 const ARP_RETRY: Time = Time::from_ms(700);
 
 /// A host; it is connected to the cable of its number.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Host {
-    number: usize,
-    known: BTreeMap<Ipv4Addr, (MacAddr, Time)>,
+    /// Ethernet addresses, and until when they are known.
+    pub(crate) known: BTreeMap<Ipv4Addr, (MacAddr, Time)>,
     /// Time of the first and of the last ARP request without a reply.
     pub(crate) arp_requests: BTreeMap<Ipv4Addr, (Time, Time)>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Flow {
     payload: usize,
     pub(crate) until: Time,
     bytes: u64,
-    is_reported: bool,
+    pub(crate) is_reported: bool,
     pub(crate) has_ended: bool,
     rate_limit_interval: Option<Time>,
     /// Cables and switches of the last delivered frame.
@@ -44,13 +44,6 @@ pub(crate) struct Flow {
 }
 
 impl Host {
-    pub(crate) fn new(number: usize) -> Host {
-        Host { number, known: BTreeMap::new(), arp_requests: BTreeMap::new() }
-    }
-
-    pub(crate) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr, until: Time) {
-        self.known.insert(address, (mac, until));
-    }
     pub(crate) fn address_of(&self, target: Ipv4Addr, now: Time) -> Option<MacAddr> {
         self.known.get(&target).filter(|(_, until)| now < *until).map(|(mac, _)| *mac)
     }
@@ -153,12 +146,6 @@ impl Simulation {
         }
     }
 
-    /// Reconnects the agents to a new controller, which has no memory.
-    pub(crate) fn agents_reconnect(&mut self) {
-        self.report_threshold = None;
-        self.flows.iter_mut().for_each(|flow| flow.is_reported = false);
-    }
-
     pub(crate) fn send_arp_request(&mut self, host: usize, target: Ipv4Addr) {
         let now = self.now;
         let (first, last) = self.hosts[host].arp_requests.entry(target).or_insert((now, Time::ZERO));
@@ -198,7 +185,6 @@ impl Simulation {
 
     fn arp(&mut self, number: usize, headers: &Headers) {
         let host = &mut self.hosts[number];
-        debug_assert_eq!(host.number, number);
         let is_mine = headers.ipv4_dst == ipv4_of(number);
         if headers.arp_op == 1 && is_mine && headers.ipv4_src != headers.ipv4_dst {
             let bytes = frame::arp_reply(mac_of(number), ipv4_of(number), headers.eth_src, headers.ipv4_src);

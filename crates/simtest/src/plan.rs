@@ -30,40 +30,13 @@ pub struct Wiring {
     pub cables: Vec<Cable>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct SwitchTraits {
     pub latency: Time,
     pub per_message: Time,
     /// Time the switch takes for a change of a table or group.
     pub per_change: Time,
-    pub max_entries: u32,
-    /// Maximum rate of packet-ins; `None` for no limit.
-    pub packet_in_per_s: Option<u32>,
-    pub buffers: u32,
-    pub stats_refresh: Time,
-    pub hash_seed: u64,
-    pub is_hashing_udp: bool,
-    /// Whether matches may contain TCP flags.
-    pub takes_tcp_flags: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ControlTraits {
-    pub echo_interval: Time,
-    /// Time after which a silent switch is disconnected.
-    pub echo_timeout: Time,
-    /// Time between LLDP packets at a port.
-    pub discovery_interval: Time,
-    /// Time after which an unconfirmed link is removed.
-    pub link_timeout: Time,
-    pub poll_interval: Time,
-    /// Idle timeout of counting rules, in seconds.
-    pub flow_idle_timeout_s: u16,
-    /// Whether hosts are configured; otherwise they are learned.
-    pub knows_hosts: bool,
-    /// Maximum number of hosts learned at one port. No port has more than one, but some hosts spoof
-    /// addresses.
-    pub hosts_per_port: usize,
+    pub config: switch::Config,
 }
 
 /// The directions of a cable that are cut, and the ends that detect it.
@@ -154,7 +127,10 @@ pub struct Plan {
     pub seed: u64,
     pub wiring: Wiring,
     pub balancer: String,
-    pub control: ControlTraits,
+    /// The controller's configuration apart from what every instance has of its own.
+    pub control: control::Config,
+    /// Whether hosts are configured; otherwise they are learned.
+    pub knows_hosts: bool,
     pub switches: Vec<SwitchTraits>,
     /// Time until an end detects a cut.
     pub notice: Time,
@@ -165,7 +141,6 @@ pub struct Plan {
     /// Versions of the virtual services in order, the first from the start; empty in some
     /// simulations.
     pub services: Vec<Services>,
-    pub connections_max: usize,
     /// The end of faults and flows; the convergence phase follows.
     pub faults_end_at: Time,
     pub actions: Vec<Action>,
@@ -193,9 +168,9 @@ impl Plan {
                 control.discovery_interval,
                 control.link_timeout,
                 control.poll_interval,
-                if control.knows_hosts { "configured" } else { "learned" },
+                if self.knows_hosts { "configured" } else { "learned" },
                 control.hosts_per_port,
-                match self.connections_max {
+                match control.connections_max {
                     usize::MAX => String::new(),
                     few => format!(", {few} connections"),
                 },

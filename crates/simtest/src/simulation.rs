@@ -3,7 +3,7 @@
 //! Events are ordered by time and then by creation. Nothing else decides an order, so the same plan
 //! causes the same events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use balance::Build;
 use balance::central::{AgentCommand, AgentReport, CentralEnv};
@@ -13,7 +13,7 @@ use openflow::{ConnectionId, DatapathId, Envelope, MacAddr, PortNo};
 use switch::Switch;
 
 use crate::bounds::Bounds;
-use crate::channel::Channel;
+use crate::channel::{Channel, Way};
 use crate::clients::{Client, ServiceState};
 use crate::generate::services::CHECKER;
 use crate::hosts::{Flow, Host};
@@ -24,6 +24,8 @@ use crate::reduction::Reduction;
 use crate::report::{Failure, Oracle, Report};
 
 pub(crate) const OWNER: u16 = 0xa7ab;
+/// The kind of connection rules in cookies, after the owner.
+pub(crate) const CONNECTS: u64 = 6;
 
 /// Capacity of links as configured in the controller, so small that a few flows are large.
 pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
@@ -37,8 +39,7 @@ pub type TraceSink = Box<dyn FnMut(&str)>;
 pub(crate) enum Event {
     Frame { cable: usize, side: usize, epoch: u32, frame: Frame },
     // The head of a channel's queue towards the switch or the controller may be due.
-    Down { switch: usize, generation: u32 },
-    Up { switch: usize, generation: u32 },
+    Deliver { switch: usize, generation: u32, way: Way },
     // A message of a mutant bypasses all queues to a switch.
     Injected { switch: usize, envelope: Box<Envelope> },
     Connect { switch: usize, generation: u32 },
@@ -71,6 +72,14 @@ pub(crate) struct Probe {
     pub(crate) flow: usize,
     pub(crate) sent: Time,
     pub(crate) visits: Vec<Visit>,
+}
+
+impl Probe {
+    /// Describes the switches and ports that the frame has entered.
+    pub(crate) fn path(&self) -> String {
+        let visits = self.visits.iter().map(|visit| format!("s{}:{}", visit.switch, visit.in_port.0));
+        visits.collect::<Vec<String>>().join(" ")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,13 +158,15 @@ pub(crate) struct Simulation {
     /// The time after which the whole network is repaired.
     pub(crate) disturbed: Time,
     pub(crate) failure: Option<Failure>,
-    pub(crate) absent_switches: BTreeSet<usize>,
-    pub(crate) absent_hosts: BTreeSet<usize>,
     trace_sink: Option<TraceSink>,
 }
 
 pub(crate) fn mac_of(host: usize) -> MacAddr {
     MacAddr(net::address::host_mac(net::HostIx(host as u32)))
+}
+/// Returns whether a rule of the controller is of a kind.
+pub(crate) fn is_of_kind(cookie: u64, kind: u64) -> bool {
+    cookie >> 40 == u64::from(OWNER) << 8 | kind
 }
 pub(crate) fn datapath_of(switch: usize) -> DatapathId {
     DatapathId(switch as u64 + 1)
@@ -186,7 +197,7 @@ impl Simulation {
             queue: BTreeMap::new(),
             cables: wiring.cables.iter().map(cable).collect(),
             switches: (0..wiring.ports.len()).map(|switch| SwitchState::new(&plan, switch)).collect(),
-            hosts: (0..wiring.hosts).map(Host::new).collect(),
+            hosts: vec![Host::default(); wiring.hosts],
             flows: Vec::new(),
             clients: Vec::new(),
             services: ServiceState {
@@ -201,20 +212,18 @@ impl Simulation {
             next_connection: 1,
             report_threshold: None,
             injector: MutantInjector::new(plan.seed, mutant),
-            oracles: Oracles::new(&plan),
+            oracles: Oracles::default(),
             report: Report::default(),
             disturbed: Time::ZERO,
             failure: None,
-            absent_switches: reduction.without_switches.clone(),
-            absent_hosts: reduction.without_hosts.clone(),
             trace_sink,
             plan,
         };
-        simulation.prepare();
+        simulation.prepare(reduction);
         simulation
     }
 
-    fn prepare(&mut self) {
+    fn prepare(&mut self, reduction: &Reduction) {
         for cable in 0..self.cables.len() {
             for side in 0..2 {
                 if let End::Switch(switch, port) = self.cables[cable].ends[side] {
@@ -231,7 +240,7 @@ impl Simulation {
         }
         self.start_controller();
         for switch in 0..self.switches.len() {
-            if self.absent_switches.contains(&switch) {
+            if reduction.without_switches.contains(&switch) {
                 self.power_off(switch);
             } else {
                 let at = Time::from_us(100) * (switch as u64 + 1);
@@ -240,8 +249,8 @@ impl Simulation {
             }
         }
         for host in 0..self.hosts.len() {
-            if self.absent_hosts.contains(&host) {
-                self.cut_cable(host, [true, true], [true, true]);
+            if reduction.without_hosts.contains(&host) {
+                self.change_cable(host, [true; 2], [true; 2], true);
             } else {
                 self.schedule(Time::from_ms(5) * (host as u64 + 1), Event::Announce { host });
             }
@@ -259,7 +268,6 @@ impl Simulation {
         let spec = balance::Spec::parse(&self.plan.balancer).expect("plans name balancers that exist");
         let Build::Central(build) = spec.entry.build else { panic!("plans name central balancers") };
         let env = CentralEnv { seed: self.plan.seed };
-        let traits = &self.plan.control;
         let known = |host: usize| match self.cables[host].ends[1] {
             End::Switch(switch, port) => control::KnownHost {
                 mac: mac_of(host),
@@ -269,33 +277,20 @@ impl Simulation {
             },
             End::Host(_) => unreachable!("hosts are the first ends of their cables"),
         };
-        let hosts = if traits.knows_hosts { (0..self.hosts.len()).map(known).collect() } else { Vec::new() };
+        let hosts = if self.plan.knows_hosts { (0..self.hosts.len()).map(known).collect() } else { Vec::new() };
         let config = control::Config {
-            seed: self.plan.seed,
             // Every instance has another key, as a daemon draws it.
             discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(self.incarnation)).to_be_bytes()),
-            owner: OWNER,
-            default_capacity: CAPACITY,
             hosts,
-            echo_interval: traits.echo_interval,
-            echo_timeout: traits.echo_timeout,
-            discovery_interval: traits.discovery_interval,
-            link_timeout: traits.link_timeout,
-            poll_interval: traits.poll_interval,
-            flow_idle_timeout_s: traits.flow_idle_timeout_s,
-            flows_max: usize::MAX,
             hosts_max: self.hosts.len() * 2,
-            hosts_per_port: traits.hosts_per_port,
             health_check_address: (!self.plan.services.is_empty()).then_some(CHECKS),
-            connections_max: self.plan.connections_max,
-            connection_retention: net::Time::from_s(60),
             uses_extensions: !self.plan.services.is_empty(),
             // A new instance may hash flows differently from the previous one.
             ecmp_hashing: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
                 3 => control::EcmpHashing::Shuffled,
                 _ => control::EcmpHashing::Native,
             },
-            ..control::Config::default()
+            ..self.plan.control.clone()
         };
         self.incarnation += 1;
         self.controller_timer = Time::MAX;
@@ -305,7 +300,7 @@ impl Simulation {
             controller.set_services(self.now, wanted).expect("generated services are valid");
         }
         self.controller = Some(controller);
-        self.oracles.topology.forget();
+        self.oracles.topology.clear();
         self.after_controller();
     }
 
@@ -360,8 +355,10 @@ impl Simulation {
     fn hash_event(&mut self, event: &Event) {
         let (kind, a, b) = match event {
             Event::Frame { cable, side, frame, .. } => (1, *cable * 2 + *side, frame.bytes.len()),
-            Event::Down { switch, .. } => (2, *switch, self.switches[*switch].channel.down.len()),
-            Event::Up { switch, .. } => (3, *switch, self.switches[*switch].channel.up.len()),
+            Event::Deliver { switch, way, .. } => {
+                let waiting = self.switches[*switch].channel.queues[*way as usize].waiting.len();
+                (2 + *way as u64, *switch, waiting)
+            }
             Event::Injected { switch, .. } => (4, *switch, 0),
             Event::Connect { switch, .. } => (5, *switch, 0),
             Event::SwitchNotices { switch, connection } => (6, *switch, connection.0 as usize),
@@ -386,8 +383,7 @@ impl Simulation {
     fn dispatch(&mut self, event: Event) {
         match event {
             Event::Frame { cable, side, epoch, frame } => self.frame_arrives(cable, side, epoch, frame),
-            Event::Down { switch, generation } => self.down_is_due(switch, generation),
-            Event::Up { switch, generation } => self.up_is_due(switch, generation),
+            Event::Deliver { switch, generation, way } => self.deliver(switch, generation, way),
             Event::Injected { switch, envelope } => self.inject(switch, *envelope),
             Event::Connect { switch, generation } => self.connect(switch, generation),
             Event::SwitchNotices { switch, connection } => self.switch_notices(switch, connection),
@@ -428,46 +424,21 @@ impl Simulation {
 }
 
 impl SwitchState {
+    /// Returns whether it has power and the controller can reach it.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.is_on && self.channel.is_good()
+    }
+
     fn new(plan: &Plan, switch: usize) -> SwitchState {
-        let traits = &plan.switches[switch];
-        let port = |number: u32| openflow::PortDesc {
-            port: PortNo(number),
-            hw_addr: MacAddr([0x06, 0, 0, switch as u8, (number >> 8) as u8, number as u8]),
-            name: format!("s{switch}-eth{number}"),
-            is_admin_down: false,
-            is_link_down: false,
-            speed_kbps: 10_000_000,
-        };
-        let config = switch::Config {
-            datapath: datapath_of(switch),
-            ports: (1..=plan.wiring.ports[switch]).map(port).collect(),
-            tables: 4,
-            max_entries: traits.max_entries,
-            max_groups: 1_000,
-            buffers: traits.buffers,
-            select: switch::Select {
-                seed: traits.hash_seed,
-                fields: match traits.is_hashing_udp {
-                    true => switch::HashFields::FiveTuple,
-                    false => switch::HashFields::OpenVSwitch,
-                },
-            },
-            stats_refresh: traits.stats_refresh,
-            packet_in_per_s: traits.packet_in_per_s,
-            supports_tcp_flags: traits.takes_tcp_flags,
-            description: openflow::Description {
-                manufacturer: if traits.takes_tcp_flags { "Nicira, Inc." } else { "" }.to_owned(),
-                ..openflow::Description::default()
-            },
-        };
+        let config = plan.switches[switch].config.clone();
         SwitchState {
             switch: Switch::new(config.clone()),
-            config,
             is_on: true,
             off_count: 0,
             missing: None,
             channel: Channel::default(),
-            plugs: vec![None; plan.wiring.ports[switch] as usize],
+            plugs: vec![None; config.ports.len()],
+            config,
             timer: Time::MAX,
             disturbed: Time::ZERO,
             full_at: None,

@@ -46,17 +46,22 @@ const HAVE_FAILED: &[(&str, &[u64])] = &[
     ("the oracle reported unavoidable losses", &[132_871, 179_517, 4476, 8581, 9682, 12043, 22024]),
 ];
 
-#[test]
-fn failed_seeds_pass() {
-    // They failed before there were services.
-    let reduction = Reduction { is_without_services: true, ..Reduction::default() };
-    for (what, seeds) in HAVE_FAILED {
+fn assert_failed_seeds_pass(have_failed: &[(&str, &[u64])], reduction: &Reduction) {
+    for (what, seeds) in have_failed {
         for seed in *seeds {
-            if let Err(failure) = run_plan(&generate::plan(*seed), &reduction, None) {
+            let plan = generate::plan(*seed);
+            assert!(reduction.is_without_services || !plan.services.is_empty(), "seed {seed} has services");
+            if let Err(failure) = run_plan(&plan, reduction, None) {
                 panic!("the simulation of seed {seed} fails again ({what}): {failure}");
             }
         }
     }
+}
+
+#[test]
+fn failed_seeds_pass() {
+    // They failed before there were services.
+    assert_failed_seeds_pass(HAVE_FAILED, &Reduction { is_without_services: true, ..Reduction::default() });
 }
 
 const SERVICES_HAVE_FAILED: &[(&str, &[u64])] = &[
@@ -69,14 +74,7 @@ const SERVICES_HAVE_FAILED: &[(&str, &[u64])] = &[
 
 #[test]
 fn failed_seeds_with_services_pass() {
-    for (what, seeds) in SERVICES_HAVE_FAILED {
-        for seed in *seeds {
-            assert!(!generate::plan(*seed).services.is_empty(), "seed {seed} has services");
-            if let Err(failure) = run_seed(*seed) {
-                panic!("the simulation of seed {seed} fails again ({what}): {failure}");
-            }
-        }
-    }
+    assert_failed_seeds_pass(SERVICES_HAVE_FAILED, &Reduction::default());
 }
 
 #[test]
@@ -131,13 +129,10 @@ fn every_oracle_can_fail() {
         Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
     ]);
     for seed in 1..100 {
-        for mutant in Mutant::ALL
-            .iter()
-            .copied()
-            .filter(|mutant| mutant.expected().iter().any(|o| missing.contains(o)))
-            .collect::<Vec<_>>()
-        {
-            if let Err(failure) = run_plan(&generate::plan(seed), &Reduction::default(), Some(mutant)) {
+        for mutant in Mutant::ALL {
+            if mutant.expected().iter().any(|o| missing.contains(o))
+                && let Err(failure) = run_plan(&generate::plan(seed), &Reduction::default(), Some(*mutant))
+            {
                 missing.remove(&failure.oracle);
             }
         }

@@ -2,14 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use crate::common::{Behaviour, ONE, Replies, echo_packet, measure_one, star, start};
+use crate::common::{Behaviour, ONE, Replies, between, echo_packet, measure_one, send, star, start};
 use anabranch_ofload::{Error, Load, Options, Report, ResponseCriterion};
 use openflow::frame::arp_reply;
 use openflow::headers::ether;
-use openflow::{
-    Action, BufferId, FlowMod, Headers, Instructions, MacAddr, Masked, Match, Message, PacketIn, PacketOut, PortNo,
-    SetField, TableId,
-};
+use openflow::{Action, Headers, MacAddr, Message, PacketIn, PortNo, SetField};
 
 const VIRTUAL: Ipv4Addr = Ipv4Addr::new(10, 250, 0, 1);
 const INTERFACE: MacAddr = MacAddr([6, 0, 0, 0, 0, 1]);
@@ -17,24 +14,6 @@ const INTERFACE: MacAddr = MacAddr([6, 0, 0, 0, 0, 1]);
 fn run(answering: Replies) -> Result<Report, Error> {
     let options = star(&start(Behaviour::Replies(answering)), 4, 5, Load::Window(8));
     measure_one(Options { response: ResponseCriterion::Service(VIRTUAL), ..options }, ONE)
-}
-
-fn send(packet: &PacketIn, port: PortNo, data: Vec<u8>) -> Message {
-    let in_port = packet.match_.in_port.expect("packets come from a port");
-    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions: vec![Action::output(port)], data })
-}
-
-fn between(addresses: [Ipv4Addr; 2], ports: [u16; 2], actions: Vec<Action>) -> Message {
-    let match_ = Match {
-        eth_type: Some(ether::IPV4),
-        ip_proto: Some(6),
-        ipv4_src: Some(Masked::<Ipv4Addr>::exact(addresses[0])),
-        ipv4_dst: Some(Masked::<Ipv4Addr>::exact(addresses[1])),
-        tcp_src: Some(ports[0]),
-        tcp_dst: Some(ports[1]),
-        ..Match::default()
-    };
-    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(actions)))
 }
 
 /// Sends the ARP reply, or both rules of a connection and its first packet; the address of a host

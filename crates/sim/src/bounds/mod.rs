@@ -29,21 +29,28 @@ use crate::engine::Starts;
 use crate::flows::NEVER;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
-use crate::outcome::{
-    Accounting, ControlRecord, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, ResequencingRecord, Series,
-};
+use crate::outcome::{Accounting, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Series};
 use crate::scenario::Scenario;
 use crate::{Progress, SimError};
 
 /// Events between two progress reports: a few milliseconds of work.
 const EVENTS_PER_REPORT: u64 = 1 << 10;
 
+/// Order in which a bound serves flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Order {
+    #[default]
+    MaxMin,
+    /// The one with the least left to send first; of pairs of hosts the one with that flow.
+    Srpt,
+}
+
 /// Flows from their start to their record, the same for every bound.
 pub(crate) struct Ledger<'a> {
     scenario: &'a Scenario<'a>,
     starts: Starts,
     pub(crate) records: Vec<FlowRecord>,
-    ideals: Ideals,
+    ideals: Ideals<'a>,
     /// Flows that have sent everything, by the arrival time of their last byte.
     ending: BinaryHeap<Reverse<(u64, u32)>>,
     /// Times of future capacity changes, latest first.
@@ -66,7 +73,7 @@ impl<'a> Ledger<'a> {
             scenario,
             starts: Starts::new(scenario.flows),
             records: vec![FlowRecord::default(); scenario.flows.flows.len()],
-            ideals: Ideals::new(routes, &scenario.config.transport),
+            ideals: Ideals::new(scenario.topology, &scenario.config.transport, routes),
             ending: BinaryHeap::new(),
             changes,
             faults,
@@ -128,11 +135,8 @@ impl<'a> Ledger<'a> {
     pub(crate) fn begin(&mut self) -> Option<u32> {
         let id = self.starts.take(self.scenario.flows, self.now)?;
         let flow = &self.scenario.flows.flows[id as usize];
-        let ideal = self.ideals.fct(self.scenario.topology, flow.src, flow.dst, flow.size_bytes);
-        let record = &mut self.records[id as usize];
-        record.end = FlowEnd::Running;
-        record.started = Time::from_ps(self.now);
-        record.ideal = Time::from_ps(ideal);
+        let ideal = self.ideals.fct(flow.src, flow.dst, flow.size_bytes);
+        self.records[id as usize].begin(self.now, ideal);
         self.active += 1;
         self.peak = self.peak.max(self.active);
         Some(id)
@@ -174,15 +178,10 @@ impl<'a> Ledger<'a> {
             end: now,
             accounting,
             links: link_bytes.into_iter().map(|bytes| LinkRecord { bytes, ..LinkRecord::default() }).collect(),
-            queues: Vec::new(),
             series,
-            resequencing: ResequencingRecord::default(),
-            control: ControlRecord::default(),
-            plane: None,
-            services: None,
-            max_window_packets: 0,
-            engine: EngineRecord { events: self.events, packet_hops: 0, peak_packets: 0, peak_flows: self.peak },
+            engine: EngineRecord { events: self.events, peak_flows: self.peak, ..EngineRecord::default() },
             flows: self.records,
+            ..Outcome::default()
         })
     }
 }

@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use net::Routes;
 
-use super::Ledger;
 use super::cuts::{Capacity, Cuts};
 use super::fill::{Filler, Users};
+use super::{Ledger, Order};
 use crate::flows::NEVER;
 use crate::outcome::{Outcome, Series};
 use crate::scenario::Scenario;
@@ -52,12 +52,6 @@ impl Fluid {
         (self.since, self.rate) = (now, rate);
         self.finish = if rate > 0.0 { now.saturating_add((self.left / rate).round() as u64) } else { NEVER };
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    MaxMin,
-    Srpt,
 }
 
 struct Optimum<'a> {

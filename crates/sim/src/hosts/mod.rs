@@ -1,8 +1,7 @@
 //! Hosts: balancers that run in hosts, connections, the sending and the receiving side.
 
 pub(crate) mod connection;
-mod receiving;
-pub(crate) mod resequencing;
+pub(crate) mod receiving;
 mod sending;
 
 use balance::{Commands, Cx, HostBalancer};
@@ -24,9 +23,8 @@ impl Hosts {
 
     #[inline]
     pub(crate) fn call<T>(&mut self, network: &Network, f: impl FnOnce(&mut dyn HostBalancer, &mut Cx<'_>) -> T) -> T {
-        let telemetry = network.telemetry();
         let commands = &mut self.no_commands;
-        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut self.rng, ports: &telemetry, commands };
+        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut self.rng, ports: network, commands };
         f(self.balancer.as_mut(), &mut cx)
     }
 }

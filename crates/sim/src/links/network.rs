@@ -9,11 +9,10 @@ use net::{LinkIx, NodeKind, RandomStream};
 
 use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
-use super::port::{DOWN, LOSSY, Port, PortTally, RATE_BITS, ps_per_byte, serialisation_of};
+use super::port::{DOWN, LOSSY, Port, RATE_BITS, ps_per_byte, serialisation_of};
 use super::queue_rule::Rule;
 use super::sensors::Sensors;
-use super::telemetry::Telemetry;
-use crate::outcome::Drops;
+use crate::outcome::{Drops, LinkRecord};
 use crate::packet::{Arena, CE, CONTROL, DATA, ECT, Packet, TRIMMED};
 use crate::queue::{EventQueue, NIL};
 use crate::scenario::{Marking, Scenario, TRIMMED_BYTES};
@@ -35,7 +34,8 @@ pub(crate) struct Network {
     pub(crate) events: EventQueue,
     pub(crate) arena: Arena,
     pub(crate) ports: Vec<Port>,
-    pub(crate) tallies: Vec<PortTally>,
+    /// Counters that change rarely, kept out of the cache lines of ports.
+    pub(crate) tallies: Vec<LinkRecord>,
     pub(crate) seen: Vec<QueueHistogram>,
     rules: [Rule; 2],
     /// Bytes above a full queue that headers may use if packets are trimmed; else 0.
@@ -90,7 +90,7 @@ impl Network {
             now: 0,
             events,
             arena: Arena::new(),
-            tallies: vec![PortTally::default(); ports.len()],
+            tallies: vec![LinkRecord::default(); ports.len()],
             ports,
             seen,
             rules: [
@@ -254,17 +254,6 @@ impl Network {
             classes.note_arrival(packet, link);
         }
         (packet, port.to)
-    }
-
-    #[inline]
-    pub(crate) fn telemetry(&self) -> Telemetry<'_> {
-        Telemetry {
-            now: self.now,
-            arena: &self.arena,
-            ports: &self.ports,
-            sensors: self.sensors.as_ref(),
-            classes: self.classes.as_ref(),
-        }
     }
 
     pub(crate) fn lose(&mut self, packet: u32, loss: Loss) -> Packet {

@@ -106,10 +106,6 @@ impl PfcPorts {
         self.came_over[packet as usize] = link;
     }
 
-    fn origin(&self, packet: u32) -> u32 {
-        self.came_over.get(packet as usize).copied().unwrap_or(NIL)
-    }
-
     /// Returns the bytes that leave before a packet of this priority.
     pub(crate) fn drain_bytes(&self, link: u32, priority: u8) -> u64 {
         let transmitter = &self.transmitters[link as usize];
@@ -156,7 +152,8 @@ impl Network {
     /// Returns the input link of a packet at a forwarding node before `link`; else [`NIL`].
     fn origin_at(&self, link: u32, packet: u32) -> u32 {
         let Some(classes) = &self.classes else { return NIL };
-        let (origin, here) = (classes.origin(packet), self.ports[(link ^ 1) as usize].to);
+        let origin = classes.came_over.get(packet as usize).copied().unwrap_or(NIL);
+        let here = self.ports[(link ^ 1) as usize].to;
         if origin != NIL && self.ports[origin as usize].to == here { origin } else { NIL }
     }
 
@@ -201,8 +198,7 @@ impl Network {
         }
         queue.until = IDLE;
         let (bytes, class, origin) = queue.sending;
-        let port = &mut self.ports[link as usize];
-        port.dequeue(bytes);
+        self.ports[link as usize].dequeue(bytes);
         if let Some(sensors) = &mut self.sensors {
             sensors.add(link, bytes, now);
         }
@@ -284,8 +280,7 @@ impl Network {
             let (next, bytes) = (self.arena.get(at).next, self.arena.get(at).bytes);
             let origin = self.origin_at(link, at);
             self.buffer(origin, class, -i64::from(bytes));
-            let port = &mut self.ports[link as usize];
-            port.dequeue(bytes);
+            self.ports[link as usize].dequeue(bytes);
             lost.push(at);
             at = next;
         }
@@ -300,8 +295,7 @@ impl Network {
         queue.paused = 0;
         classes.arrivals[link as usize].pausing = 0;
         if was_sending {
-            let port = &mut self.ports[link as usize];
-            port.dequeue(bytes);
+            self.ports[link as usize].dequeue(bytes);
             self.buffer(origin, class, -i64::from(bytes));
         }
         for class in 0..CLASSES as u8 {

@@ -36,14 +36,6 @@ const _: () = assert!(size_of::<Port>() == 64, "a port is one cache line");
 pub(super) const DOWN: u8 = 1;
 pub(super) const LOSSY: u8 = 2;
 
-/// Counters that change rarely, kept out of the cache line.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PortTally {
-    pub(crate) drops: u64,
-    pub(crate) marks: u64,
-    pub(crate) trims: u64,
-}
-
 /// Returns the serialisation time of a packet, picoseconds.
 #[inline]
 pub(crate) fn serialisation_of(port: &Port, bytes: u16) -> u64 {

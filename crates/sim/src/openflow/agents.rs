@@ -3,24 +3,18 @@
 use std::collections::BTreeMap;
 
 use balance::central::{AgentCommand, AgentReport};
-use net::{Bandwidth, FiveTuple};
+use net::{Bandwidth, FiveTuple, Time};
 use traffic::Flow;
 
 use super::event_queue::ControlEvent;
 use super::{Controlled, time};
+use crate::switching::plane::ControlPlane;
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     /// Report threshold in bytes; `None` until the controller has set it.
     threshold: Option<u64>,
     pub(super) flows: BTreeMap<FiveTuple, u32>,
-    pub(super) tally: AgentTally,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AgentTally {
-    pub(super) reports: u64,
-    pub(super) rate_limits_ignored: u64,
 }
 
 impl Controlled<'_> {
@@ -73,19 +67,19 @@ impl Controlled<'_> {
     }
 
     /// Delivers a report to the controller, unless the controller is down.
-    pub(super) fn deliver_report(&mut self, clock: u64, report: AgentReport) {
+    pub(super) fn deliver_report(&mut self, clock: u64, deliver: impl FnOnce(&mut dyn ControlPlane, Time)) {
         if self.is_plane_down {
             return;
         }
-        self.agents.tally.reports += 1;
-        self.plane.report(time(clock), report);
+        self.cost.record.agent_reports += 1;
+        deliver(self.plane, time(clock));
         self.drain_plane(clock);
     }
 
     pub(super) fn deliver_command(&mut self, order: AgentCommand, can_limit_rates: bool) {
         match order {
             AgentCommand::SetReportThreshold(bytes) => self.agents.threshold = Some(bytes),
-            AgentCommand::SetRateLimit { .. } if !can_limit_rates => self.agents.tally.rate_limits_ignored += 1,
+            AgentCommand::SetRateLimit { .. } if !can_limit_rates => self.cost.record.rate_limits_ignored += 1,
             AgentCommand::SetRateLimit { tuple, rate } => {
                 let slot = self.agents.flows.get(&tuple).copied();
                 if let Some(state) = slot.and_then(|slot| self.flows.get_mut(slot)) {

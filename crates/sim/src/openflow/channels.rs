@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use net::Bandwidth;
 use openflow::{ConnectionId, Envelope, FromController, ToController, wire_len};
 
 use super::event_queue::ControlEvent;
@@ -29,22 +28,10 @@ pub(super) struct Channel {
 const DOWN: usize = 0;
 const UP: usize = 1;
 
-impl Channel {
-    fn carry(&mut self, direction: usize, clock: u64, bytes: usize, rate: Bandwidth, latency: u64) -> u64 {
-        let sent = &mut self.sent[direction];
-        *sent = clock.max(*sent) + rate.time_for(bytes as u64).as_ps();
-        *sent + latency
-    }
-
-    fn is_usable(&self) -> bool {
-        !self.faults.is_off && !self.faults.is_cut
-    }
-}
-
 impl Controlled<'_> {
     pub(super) fn connect(&mut self, clock: u64, ix: u32) {
         let channel = &mut self.switches[ix as usize].channel;
-        if channel.connection.is_some() || !channel.is_usable() {
+        if channel.connection.is_some() || channel.faults.is_off || channel.faults.is_cut {
             return;
         }
         self.connections.opened += 1;
@@ -61,7 +48,7 @@ impl Controlled<'_> {
         let station = &mut self.switches[ix as usize];
         let Some(connection) = station.channel.connection.take() else { return };
         self.connections.switches.remove(&connection);
-        self.cost.messages_lost += station.channel.stalled.len() as u64;
+        self.cost.record.messages_lost += station.channel.stalled.len() as u64;
         station.channel.stalled.clear();
         let is_known = !station.channel.is_closing;
         if !station.channel.faults.is_off {
@@ -85,7 +72,7 @@ impl Controlled<'_> {
         match output {
             FromController::Message(connection, envelope) => {
                 let Some(ix) = self.open_to_controller(connection) else {
-                    self.cost.messages_lost += 1;
+                    self.cost.record.messages_lost += 1;
                     return;
                 };
                 let bytes = wire_len(&envelope.message);
@@ -107,8 +94,9 @@ impl Controlled<'_> {
         if self.is_booting {
             return clock;
         }
-        let (rate, latency) = (self.config.bandwidth, self.config.latency.as_ps());
-        self.switches[ix as usize].channel.carry(direction, clock, bytes, rate, latency)
+        let sent = &mut self.switches[ix as usize].channel.sent[direction];
+        *sent = clock.max(*sent) + self.config.bandwidth.time_for(bytes as u64).as_ps();
+        *sent + self.config.latency.as_ps()
     }
 
     /// Returns the switch of a connection that the controller has not closed.
@@ -127,7 +115,7 @@ impl Controlled<'_> {
 
     pub(super) fn deliver_up(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
         if self.open_to_controller(connection).is_none() {
-            self.cost.messages_lost += 1;
+            self.cost.record.messages_lost += 1;
             return;
         }
         if self.switches[ix as usize].channel.faults.is_stalled {
@@ -141,7 +129,7 @@ impl Controlled<'_> {
     pub(super) fn deliver_down(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
-            self.cost.messages_lost += 1;
+            self.cost.record.messages_lost += 1;
             return;
         }
         if station.channel.faults.is_stalled {

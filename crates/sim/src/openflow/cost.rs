@@ -10,23 +10,16 @@ const SECOND: u64 = 1_000_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    to_switches: MessageCounts,
-    to_controller: MessageCounts,
-    boot: MessageCount,
-    pub(super) messages_lost: u64,
-    /// Current second, the flow-table changes in it, and the maximum of any second.
+    /// What is counted here. Of the counters of switches: of those that have lost their power.
+    pub(super) record: PlaneRecord,
+    /// Current second, and the flow-table changes in it.
     second: u64,
     flow_mods: u64,
-    flow_mods_peak: u64,
     /// Entries of each switch and of all, and the sum over time of the latter.
     entries: Vec<u32>,
     entries_now: u64,
     entries_sum: u128,
     since: u64,
-    entries_max: u32,
-    /// Counters of switches that have lost their power.
-    lost_suppressed: u64,
-    lost_errors: u64,
 }
 
 impl Cost {
@@ -36,20 +29,20 @@ impl Cost {
 
     pub(super) fn note_message(&mut self, is_boot: bool, is_down: bool, message: &Message, bytes: usize, now: u64) {
         if is_boot {
-            return add(&mut self.boot, bytes);
+            return add(&mut self.record.boot, bytes);
         }
         if let Message::FlowMod(_) = message {
             let second = now / SECOND;
             self.flow_mods = if second == self.second { self.flow_mods + 1 } else { 1 };
             self.second = second;
-            self.flow_mods_peak = self.flow_mods_peak.max(self.flow_mods);
+            self.record.flow_mods_per_s_peak = self.record.flow_mods_per_s_peak.max(self.flow_mods);
         }
-        let counts = if is_down { &mut self.to_switches } else { &mut self.to_controller };
+        let counts = if is_down { &mut self.record.to_switches } else { &mut self.record.to_controller };
         add(kind(counts, message), bytes);
     }
 
     pub(super) fn note_entries(&mut self, clock: u64, ix: u32, tally: &Tally) {
-        self.entries_max = self.entries_max.max(tally.entries_max);
+        self.record.entries_max = self.record.entries_max.max(tally.entries_max);
         let entries = &mut self.entries[ix as usize];
         if *entries != tally.entries {
             self.entries_sum += u128::from(self.entries_now) * u128::from(clock - self.since);
@@ -60,8 +53,8 @@ impl Cost {
     }
 
     pub(super) fn note_loss(&mut self, clock: u64, ix: u32, tally: &Tally) {
-        self.lost_suppressed += tally.packet_ins_suppressed;
-        self.lost_errors += tally.errors;
+        self.record.packet_ins_suppressed += tally.packet_ins_suppressed;
+        self.record.errors += tally.errors;
         self.note_entries(clock, ix, &Tally { entries: 0, ..*tally });
     }
 
@@ -76,16 +69,10 @@ impl Cost {
         let time = (u128::from(lasted) * switches.len() as u128).max(1);
         let total = |of: fn(&Tally) -> u64| switches.iter().map(|station| of(&station.switch.tally())).sum::<u64>();
         PlaneRecord {
-            to_switches: self.to_switches,
-            to_controller: self.to_controller,
-            boot: self.boot,
-            flow_mods_per_s_peak: self.flow_mods_peak,
-            entries_max: self.entries_max,
             entries_mean: sum as f64 / time as f64,
-            packet_ins_suppressed: self.lost_suppressed + total(|tally| tally.packet_ins_suppressed),
-            errors: self.lost_errors + total(|tally| tally.errors),
-            messages_lost: self.messages_lost,
-            ..PlaneRecord::default()
+            packet_ins_suppressed: self.record.packet_ins_suppressed + total(|tally| tally.packet_ins_suppressed),
+            errors: self.record.errors + total(|tally| tally.errors),
+            ..self.record
         }
     }
 }

@@ -36,15 +36,14 @@ impl Controlled<'_> {
             ControlEvent::ToSwitch(ix, connection, envelope) => self.deliver_down(clock, ix, connection, envelope),
             ControlEvent::Closed(ix, connection) => self.deliver_closed(clock, ix, connection),
             ControlEvent::Connect(ix) => self.connect(clock, ix),
-            ControlEvent::Report(report) => self.deliver_report(clock, report),
-            ControlEvent::Member(address, stats) => self.deliver_member(clock, address, stats),
+            ControlEvent::Report(report) => self.deliver_report(clock, |plane, now| plane.report(now, report)),
+            ControlEvent::Member(address, stats) => {
+                self.deliver_report(clock, |plane, now| plane.member_reported(now, address, stats));
+            }
             ControlEvent::Command(order) => self.deliver_command(order, can_limit_rates),
             ControlEvent::SwitchTimer(ix) => self.on_switch_timer(clock, ix),
             ControlEvent::PlaneTimer => self.on_plane_timer(clock),
-            ControlEvent::Frame(link, bytes) => {
-                let host = self.hosts_by_link[link as usize];
-                self.receive_frame(clock, link, &bytes, 0, host);
-            }
+            ControlEvent::Frame(link, bytes) => self.receive_frame(clock, link, &bytes, 0),
         }
         if self.events.taken.1 > MAX_EVENTS_AT_ONCE {
             self.abort(|| "switches and controller exchange messages endlessly at one moment".to_owned());
@@ -84,7 +83,7 @@ impl Engine<'_> {
     /// Handles a packet at a host that is not known to be its destination.
     fn arrive_at_other_host(&mut self, link: u32, node: u32, ix: u32) {
         if self.network.arena.get(ix).is(CONTROL) {
-            return self.receive_frame(link, node, ix);
+            return self.receive_frame(link, ix);
         }
         if self.requests.is_some() && self.arrive_at_server(node, ix) {
             return self.deliver(ix);
@@ -107,7 +106,7 @@ impl Engine<'_> {
         let Some(controlled) = &mut self.controlled else { return };
         let packet = self.network.arena.get_mut(ix);
         if packet.is(CONTROL) {
-            return self.receive_frame(link, node, ix);
+            return self.receive_frame(link, ix);
         }
         if self.fabric.is_lost_silently(node, packet) {
             return self.lose(ix, Loss::Blackhole);
@@ -127,14 +126,14 @@ impl Engine<'_> {
         self.follow_up();
     }
 
-    fn receive_frame(&mut self, link: u32, node: u32, ix: u32) {
+    fn receive_frame(&mut self, link: u32, ix: u32) {
         let packet = *self.network.arena.get(ix);
         self.network.arena.remove(ix);
         self.delivered += 1;
         let Some(controlled) = &mut self.controlled else { return };
         let bytes = controlled.frames.take(packet.seq);
         let clock = controlled.clock(self.network.now);
-        controlled.receive_frame(clock, link, &bytes, packet.rank, node);
+        controlled.receive_frame(clock, link, &bytes, packet.rank);
         while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.resets.pop()) {
             self.on_connection_failed(slot);
         }

@@ -7,7 +7,7 @@ use openflow::{Headers, MacAddr, PortNo};
 use switch::{Decision, NoOutput};
 use traffic::Flow;
 
-use super::{Controlled, Forwarding, HOP_LIMIT, time};
+use super::{Controlled, DirectionHeaders, Forwarding, HOP_LIMIT, time};
 use crate::links::network::Loss;
 use crate::packet::{ACK, Packet};
 use crate::queue::NIL;
@@ -44,12 +44,11 @@ pub(super) struct FlowState {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(super) id: u32,
     pub(super) tuple: FiveTuple,
-    pub(super) headers: [Headers; 2],
+    pub(super) headers: DirectionHeaders,
     /// Rewritten headers, by the upper half of tags less 1.
     rewritten: [Vec<Headers>; 2],
-    /// Whether switches rewrite headers; packets must then arrive with those in `expected`.
+    /// Whether switches rewrite headers.
     pub(super) is_virtual: bool,
-    pub(super) expected: [Headers; 2],
     decisions: [Decisions; 2],
     /// Payload sent for the first time, and the total payload.
     pub(super) sent: u64,
@@ -75,7 +74,7 @@ impl Flows {
 
     pub(super) fn open(&mut self, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
         let state = self.slot(slot, tuple);
-        state.headers = [headers(flow.src, flow.dst, tuple), headers(flow.dst, flow.src, tuple.reverse())];
+        state.headers.sent = [headers(flow.src, flow.dst, tuple), headers(flow.dst, flow.src, tuple.reverse())];
         (state.id, state.is_virtual, state.size) = (id, false, flow.size_bytes);
     }
 
@@ -91,10 +90,9 @@ impl Flows {
             self.slots.push(FlowState {
                 id: NIL,
                 tuple,
-                headers: [Headers::default(); 2],
+                headers: DirectionHeaders::default(),
                 rewritten: Default::default(),
                 is_virtual: false,
-                expected: [Headers::default(); 2],
                 decisions: Default::default(),
                 sent: 0,
                 size: 0,
@@ -134,14 +132,14 @@ impl FlowState {
     #[inline]
     pub(super) fn headers_for(&self, direction: usize, tag: u32) -> &Headers {
         match tag >> REWRITTEN_SHIFT {
-            0 => &self.headers[direction],
+            0 => &self.headers.sent[direction],
             position => &self.rewritten[direction][position as usize - 1],
         }
     }
 
     pub(super) fn tag_for(&mut self, direction: usize, headers: &Headers) -> u32 {
         let (vlan, plain) = (tag_of(headers.vlan), plain(headers));
-        if !self.is_virtual || plain == self.headers[direction] {
+        if !self.is_virtual || plain == self.headers.sent[direction] {
             return vlan;
         }
         let rewritten = &mut self.rewritten[direction];

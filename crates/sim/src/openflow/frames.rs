@@ -110,14 +110,14 @@ impl Controlled<'_> {
     }
 
     /// Handles a frame at the end of a link: a switch processes it, a host may reply.
-    pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32, host: u32) {
+    pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32) {
         let (ix, port) = self.ends[link as usize];
         if ix != NIL {
             self.switches[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
             return self.drain_switch_after(clock, ix, hops + 1);
         }
         self.note_reset(bytes);
-        if let Some(answer) = answer(host, bytes) {
+        if let Some(answer) = answer(self.hosts_by_link[link as usize], bytes) {
             self.outgoing.push(FrameOut { link: link ^ 1, bytes: answer, hops: 0 });
         }
     }

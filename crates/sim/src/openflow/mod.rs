@@ -32,7 +32,7 @@ use crate::switching::plane::ControlPlane;
 
 pub(crate) use vip_connections::DirectionHeaders;
 
-use agents::{AgentTally, Agents};
+use agents::Agents;
 use channels::Connections;
 use cost::Cost;
 use event_queue::ControlEventQueue;
@@ -139,9 +139,7 @@ impl<'a> Controlled<'a> {
     }
 
     pub(crate) fn record(&self, now: u64) -> PlaneRecord {
-        let AgentTally { reports: agent_reports, rate_limits_ignored } = self.agents.tally;
-        let cost = self.cost.record(self.clock(now), now, &self.switches);
-        PlaneRecord { agent_reports, rate_limits_ignored, tally: self.plane.tally(), ..cost }
+        PlaneRecord { tally: self.plane.tally(), ..self.cost.record(self.clock(now), now, &self.switches) }
     }
 }
 

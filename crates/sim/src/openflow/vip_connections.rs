@@ -1,24 +1,24 @@
 //! Connections to virtual addresses: switches rewrite headers, so servers see the client as peer.
 
 use balance::server::ServerStats;
-use core::net::Ipv4Addr;
 use net::{FiveTuple, HostIx, address};
 use openflow::frame::{self, flags};
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr};
 
+use super::Controlled;
 use super::event_queue::ControlEvent;
 use super::flows::plain;
 use super::frames::FrameOut;
-use super::{Controlled, time};
 use crate::packet::{ACK, Packet};
 use crate::services::VirtualService;
 
-/// Headers of one direction: as client and server send them, and as packets must arrive.
-#[derive(Clone, Copy, Debug)]
+/// Headers of a flow's packets and of their acknowledgements: as their sender sends them and, if
+/// switches rewrite headers, as they must arrive.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DirectionHeaders {
-    sent: [Headers; 2],
-    expected: [Headers; 2],
+    pub(super) sent: [Headers; 2],
+    pub(super) expected: [Headers; 2],
 }
 
 fn reversed(headers: &Headers) -> Headers {
@@ -52,8 +52,8 @@ impl Controlled<'_> {
         let addresses = [address::host_ipv4(client), service.address];
         let forth = Headers::ipv4(macs, addresses, protocol::TCP, [client_port, service.port]);
         let state = self.flows.open_virtual(slot, serial, tuple_of(&forth));
-        state.headers = [forth, reversed(&forth)];
-        state.expected = [forth, reversed(&forth)];
+        let both = [forth, reversed(&forth)];
+        state.headers = DirectionHeaders { sent: both, expected: both };
         self.agents.flows.insert(tuple_of(&forth), slot);
     }
 
@@ -66,41 +66,32 @@ impl Controlled<'_> {
             && packet.flags & ACK == 0;
         if is_for_it {
             // From the server's point of view these are the ends of the connection.
-            (state.headers[1], state.expected[0]) = (reversed(&arrived), arrived);
+            (state.headers.sent[1], state.headers.expected[0]) = (reversed(&arrived), arrived);
         }
         is_for_it
     }
 
-    pub(crate) fn answer_opened(&mut self, slot: u32, serial: u32, headers: &DirectionHeaders) {
-        let state = self.flows.open_virtual(slot, serial, tuple_of(&headers.sent[1]));
-        state.headers = [headers.sent[1], headers.sent[0]];
-        state.expected = [headers.expected[1], headers.expected[0]];
+    pub(crate) fn answer_opened(&mut self, slot: u32, serial: u32, mut headers: DirectionHeaders) {
+        headers.sent.reverse();
+        headers.expected.reverse();
+        self.flows.open_virtual(slot, serial, tuple_of(&headers.sent[0])).headers = headers;
     }
 
     pub(crate) fn headers_of(&self, up: u32) -> Option<DirectionHeaders> {
-        self.flows.get(up).map(|state| DirectionHeaders { sent: state.headers, expected: state.expected })
+        self.flows.get(up).map(|state| state.headers)
     }
 
     #[inline]
     pub(crate) fn has_expected_addresses(&self, packet: &Packet) -> bool {
         let direction = usize::from(packet.is(ACK));
         self.flows.get(packet.flow).is_some_and(|state| {
-            !state.is_virtual || plain(state.headers_for(direction, packet.tag)) == state.expected[direction]
+            !state.is_virtual || plain(state.headers_for(direction, packet.tag)) == state.headers.expected[direction]
         })
     }
 
     pub(crate) fn member_reports(&mut self, now: u64, host: HostIx, stats: ServerStats) {
         let at = self.clock(now) + self.config.agent_latency.as_ps();
         self.events.put(at, ControlEvent::Member(address::host_ipv4(host), stats));
-    }
-
-    pub(super) fn deliver_member(&mut self, clock: u64, address: Ipv4Addr, stats: ServerStats) {
-        if self.is_plane_down {
-            return;
-        }
-        self.agents.tally.reports += 1;
-        self.plane.member_reported(time(clock), address, stats);
-        self.drain_plane(clock);
     }
 
     pub(crate) fn send_from_host(&mut self, uplink: u32, bytes: Vec<u8>) {

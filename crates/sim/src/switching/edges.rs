@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use balance::{
-    Arrival, Commands, Control, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss,
+    Arrival, Build, Commands, Control, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss,
     PathFeedback, PathLoss, Paths, Scale, Shared,
 };
 use net::routes::ClassIx;
@@ -76,9 +76,8 @@ pub(crate) struct Edges {
     awaited: WakeTimer,
 }
 
-pub(crate) type EdgeMaker<'a> = &'a dyn Fn(&EdgeEnv<'_>) -> Box<dyn EdgeBalancer>;
-
 impl Edges {
+    #[inline]
     pub(crate) fn is_used(&self) -> bool {
         !self.list.is_empty()
     }
@@ -138,8 +137,10 @@ impl Edges {
 }
 
 impl Fabric {
-    pub(crate) fn install_edges(&mut self, scenario: &Scenario<'_>, scale: Scale, build: EdgeMaker<'_>) {
-        let Scenario { topology, seed, config, .. } = *scenario;
+    /// Creates the edges if the balancer decides there.
+    pub(crate) fn install_edges(&mut self, scenario: &Scenario<'_>, scale: Scale) {
+        let Scenario { topology, seed, config, balancer: spec, .. } = *scenario;
+        let Build::Edge(build) = spec.entry.build else { return };
         let routes = self.intact_routes.clone();
         let shared = Shared::default();
         let classes = || (0..routes.class_count() as u32).map(ClassIx);
@@ -161,7 +162,7 @@ impl Fabric {
                 scale,
                 shared: &shared,
             };
-            let balancer = build(&env);
+            let balancer = build(&env, &spec.params);
             self.edges.duties = balancer.hooks();
             let most = self.edges.all_paths.len().max(counts.iter().copied().max().map_or(0, usize::from));
             self.edges.all_paths = (0..most as u16).collect();
@@ -209,9 +210,8 @@ impl Fabric {
         f: impl FnOnce(&mut dyn EdgeBalancer, &mut Cx<'_>, ClassIx) -> T,
     ) -> Option<T> {
         let edge = self.edges.list.get_mut(node as usize)?.as_mut()?;
-        let telemetry = network.telemetry();
         let commands = &mut self.edges.commands;
-        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry, commands };
+        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: network, commands };
         self.edges.issuer = node;
         Some(f(edge.balancer.as_mut(), &mut cx, edge.class))
     }
@@ -236,8 +236,7 @@ impl Fabric {
         let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
         let weights = edge.weights.get(class).map_or(&[][..], |weights| weights);
         let paths = Paths { live, current: Some(now_on).filter(is_live), weights };
-        let telemetry = network.telemetry();
-        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: &telemetry, commands };
+        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: network, commands };
         *issuer = node;
         let seen = view(packet);
         let path = edge.balancer.choose_path(&mut cx, &seen, paths);

@@ -6,7 +6,7 @@ use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Spec, SwitchBala
 use net::routes::ClassIx;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 
-use crate::links::network::Network;
+use crate::links::network::{Loss, Network};
 use crate::links::port::serialisation_ps;
 use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
 use crate::queue::NIL;
@@ -97,7 +97,6 @@ pub(crate) struct Fabric {
     /// Command list passed to switch balancers, which issue none.
     no_commands: Commands,
     pub(crate) edges: Edges,
-    has_edges: bool,
     wants_weights: bool,
     blackholes: Vec<Blackhole>,
     host_rack: Vec<Option<u32>>,
@@ -106,8 +105,7 @@ pub(crate) struct Fabric {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hop {
     Link(u32),
-    NoRoute,
-    Blackhole,
+    Drop(Loss),
     Consumed,
     Held,
 }
@@ -135,7 +133,6 @@ impl Fabric {
             deciders: Vec::new(),
             no_commands: Commands::default(),
             edges: Edges::default(),
-            has_edges: false,
             wants_weights: false,
             blackholes: Vec::new(),
             host_rack: topology.hosts().iter().map(|host| topology.node(*host).rack).collect(),
@@ -173,10 +170,7 @@ impl Fabric {
             self.wants_weights |= balancer.as_ref().is_some_and(|b| b.needs_weights());
             self.deciders.push(Decider { balancer, rng });
         }
-        if let Build::Edge(build) = spec.entry.build {
-            self.has_edges = true;
-            self.install_edges(scenario, scale, &|env| build(env, &spec.params));
-        }
+        self.install_edges(scenario, scale);
     }
 
     fn compile(&self, topology: &Topology, routes: &Routes) -> (Vec<Entry>, Vec<Group>) {
@@ -219,7 +213,7 @@ impl Fabric {
         let routes = Routes::new(topology, alive);
         let (table, groups) = self.compile(topology, &routes);
         let old = (std::mem::replace(&mut self.table, table), std::mem::replace(&mut self.groups, groups));
-        if !self.has_edges {
+        if !self.edges.is_used() {
             return;
         }
         self.intact.get_or_insert(old);
@@ -237,18 +231,18 @@ impl Fabric {
     pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
         let packet = network.arena.get_mut(ix);
         if self.is_lost_silently(node, packet) {
-            return Hop::Blackhole;
+            return Hop::Drop(Loss::Blackhole);
         }
         if packet.flags & FRESH != 0 {
             packet.flags &= !FRESH;
-            if self.has_edges {
+            if self.edges.is_used() {
                 self.enter(network, node, ix);
             }
         }
         let packet = network.arena.get_mut(ix);
         let class = u32::from(packet.class);
         let at = (node - self.first_row) as usize * self.class_count + class as usize;
-        if self.has_edges && packet.path != NO_PATH {
+        if self.edges.is_used() && packet.path != NO_PATH {
             let (table, groups) = self.intact.as_ref().map_or((&self.table, &self.groups), |(t, g)| (t, g));
             let entry = table[at];
             match entry.target & KIND {
@@ -265,18 +259,18 @@ impl Fabric {
             LINK => Hop::Link(entry.target),
             GROUP => {
                 let packet = view(packet);
-                self.choose(network, node, &packet, entry.target & !KIND).map_or(Hop::NoRoute, Hop::Link)
+                self.choose(network, node, &packet, entry.target & !KIND).map_or(Hop::Drop(Loss::NoRoute), Hop::Link)
             }
             LOCAL => {
                 let dst = packet.dst;
-                if self.has_edges
+                if self.edges.is_used()
                     && let Some(hop) = self.leave(network, node, ix)
                 {
                     return hop;
                 }
                 self.last_hop(dst)
             }
-            _ => Hop::NoRoute,
+            _ => Hop::Drop(Loss::NoRoute),
         }
     }
 
@@ -291,9 +285,8 @@ impl Fabric {
     fn choose(&mut self, network: &Network, node: u32, packet: &PacketView, group: u32) -> Option<u32> {
         let Decider { balancer, rng } = &mut self.deciders[node as usize];
         let group = &self.groups[group as usize];
-        let telemetry = network.telemetry();
         let commands = &mut self.no_commands;
-        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: &telemetry, commands };
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: network, commands };
         let members = NextHops { links: &group.links, weights: &group.weights };
         Some(group.links[balancer.as_mut()?.choose(&mut cx, packet, members)].0)
     }
@@ -313,24 +306,15 @@ impl Fabric {
         if entry.target & KIND != GROUP {
             return None;
         }
-        let packet = PacketView {
-            flow: 0,
-            hash,
-            bytes: 1500,
-            src,
-            dst,
-            to,
-            is_data: true,
-            is_retransmission: false,
-            priority: 0,
-        };
-        self.choose(network, node, &packet, entry.target & !KIND)
+        let (src, dst, class) = (src.0, dst.0, to.0 as u16);
+        let packet = Packet { flow: 0, hash, bytes: 1500, src, dst, class, flags: DATA, ..Packet::BLANK };
+        self.choose(network, node, &view(&packet), entry.target & !KIND)
     }
 
     #[inline]
     pub(crate) fn last_hop(&self, dst: u32) -> Hop {
         match self.last_link[dst as usize] {
-            NIL => Hop::NoRoute,
+            NIL => Hop::Drop(Loss::NoRoute),
             link => Hop::Link(link),
         }
     }

@@ -17,7 +17,7 @@ use crate::transport::transport_params::{CongestionParams, Recovery, TransportPa
 
 #[derive(Clone, Debug)]
 pub(crate) struct SenderExtension {
-    board: Scoreboard,
+    pub(crate) board: Scoreboard,
     pub(crate) congestion: CongestionControl,
     /// Stamp of the last time-out of a packet with its own timer.
     timed_out_at: u32,
@@ -41,7 +41,7 @@ pub(crate) struct PacingState {
     rto_at: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AckInfo {
     pub(crate) ack: u32,
     pub(crate) sack: Option<u32>,
@@ -77,10 +77,6 @@ impl SenderExtension {
                 rto_at: NEVER,
             }),
         };
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.board.reset();
     }
 
     fn pace(&mut self) -> Option<&mut PacingState> {
@@ -329,17 +325,7 @@ mod tests {
     }
 
     fn sack(ack: u32, sack: u32) -> AckInfo {
-        let sack = (sack > 0).then_some(sack);
-        AckInfo {
-            ack,
-            sack,
-            is_marked: false,
-            is_nack: false,
-            is_notification: false,
-            sent: 0,
-            rtt: 100_000_000,
-            now: 0,
-        }
+        AckInfo { ack, sack: (sack > 0).then_some(sack), rtt: 100_000_000, ..AckInfo::default() }
     }
 
     fn sent(sender: &mut Sender, params: &TransportParams) -> Vec<u32> {

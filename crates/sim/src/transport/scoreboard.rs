@@ -24,7 +24,7 @@ pub(crate) struct Expiry {
     pub(crate) left: Option<u64>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     acked: Box<[u64]>,
     lost: Box<[u64]>,
@@ -48,11 +48,7 @@ impl Scoreboard {
             acked: ring(),
             lost: ring(),
             stamps: vec![0u32; stamps].into_boxed_slice(),
-            acked_count: 0,
-            lost_count: 0,
-            edge: 0,
-            acked_beyond: 0,
-            lost_from: 0,
+            ..Scoreboard::default()
         }
     }
 

@@ -6,6 +6,7 @@
 //! from the RFCs: the first timer is the minimum RTO or three base RTTs, whichever is longer,
 //! instead of a second; there is no idle restart.
 
+use crate::flows::OPEN_ENDED;
 use crate::transport::cubic::Cubic;
 use crate::transport::sack::{CongestionControl, SenderExtension};
 use crate::transport::transport_params::{CongestionParams, Recovery, TransportParams};
@@ -72,10 +73,13 @@ struct Dctcp {
 }
 
 impl Sender {
-    pub(crate) fn new(total: u32, params: &TransportParams) -> Sender {
+    /// Creates a sender of `segments`; of [`OPEN_ENDED`] it has none yet, and the caller adds them.
+    pub(crate) fn new(segments: u32, params: &TransportParams) -> Sender {
         let dctcp = Dctcp { alpha: 1.0, ..Dctcp::default() };
         let (cwnd, ssthresh) = (params.initial_window, f64::INFINITY);
-        Sender { cwnd, ssthresh, total, dctcp, ..Sender::default() }
+        let is_open_ended = segments == OPEN_ENDED;
+        let total = if is_open_ended { 0 } else { segments };
+        Sender { cwnd, ssthresh, total, is_open_ended, dctcp, ..Sender::default() }
     }
 
     #[inline]
@@ -113,15 +117,6 @@ impl Sender {
         (segment < self.total).then_some((segment, false))
     }
 
-    /// Creates a sender without segments, to which [`Sender::append`] adds.
-    pub(crate) fn open_ended(params: &TransportParams) -> Sender {
-        Sender { is_open_ended: true, ..Sender::new(0, params) }
-    }
-
-    pub(crate) fn append(&mut self) {
-        self.total += 1;
-    }
-
     /// Returns whether everything added was sent and the window would allow another segment.
     #[inline]
     pub(crate) fn can_take(&self, params: &TransportParams) -> bool {
@@ -131,7 +126,7 @@ impl Sender {
     pub(crate) fn stop(&mut self) {
         self.total = self.next;
         if let Some(extension) = &mut self.extension {
-            extension.forget();
+            extension.board.reset();
         }
     }
 

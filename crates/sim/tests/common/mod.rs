@@ -4,10 +4,11 @@
 pub mod static_plane;
 
 use anabranch_sim::{
-    Failure, FailureKind, FlowRecord, Outcome, Scenario, SimConfig, SimError, TransportConfig, TransportKind, run,
+    Failure, FailureKind, FlowRecord, Outcome, RdmaRecovery, Scenario, SimConfig, SimError, TransportConfig,
+    TransportKind, run,
 };
 use balance::{Connection, Entry, Scale, Spec};
-use net::{Bandwidth, HostIx, LinkIx, Time, Topology};
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time, Topology};
 use traffic::{Flow, FlowList, Start};
 
 pub fn topology(spec: &str) -> Topology {
@@ -80,8 +81,27 @@ pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us:
     Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
 }
 
+/// Returns a transport of each kind besides plain NewReno and DCTCP.
+pub fn other_transports() -> [(&'static str, TransportConfig); 5] {
+    [
+        ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
+        ("CUBIC", TransportConfig::cubic()),
+        ("spray", TransportConfig::spray()),
+        ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
+        ("RDMA go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
+    ]
+}
+
 pub fn permanent(kind: FailureKind) -> Failure {
     fault(kind, 0, None, 0)
+}
+
+pub fn node(t: &Topology, name: &str) -> NodeIx {
+    NodeIx(t.nodes().iter().position(|node| node.name == name).expect("a node of this name") as u32)
+}
+
+pub fn link(t: &Topology, from: &str, to: &str) -> LinkIx {
+    *t.out_links(node(t, from)).iter().find(|link| t.link(**link).to == node(t, to)).expect("a link")
 }
 
 pub fn fabric_link(t: &Topology) -> LinkIx {

@@ -1,13 +1,13 @@
 //! Properties of every registered balancer in the simulator.
 
 use crate::common::{
-    fabric_link, fault, flow, is_refused, list, permanent, simulate, some_flows, topology, total, with,
+    fabric_link, fault, flow, is_refused, list, node, permanent, simulate, some_flows, topology, total, with,
 };
 use anabranch_sim::{
     FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
 };
 use balance::{Entry, Granularity, Reorders};
-use net::{LinkIx, NodeIx, Time};
+use net::{LinkIx, Time};
 
 /// Bounds send no packets; `bounds.rs` tests them.
 fn balancers() -> impl Iterator<Item = &'static &'static Entry> {
@@ -37,7 +37,8 @@ fn everything_is_delivered() {
                 let kind = config.transport.kind;
                 // The watchdog's drops end pauses that deadlock in a cycle (on server-centric
                 // networks). Senders without any window fill it again immediately, and some fail.
-                if o.accounting.dropped.watchdog > 0 && is_go_back_n(&kind) {
+                let is_go_back_n = matches!(kind, TransportKind::Rdma(rdma) if rdma.recovery == RdmaRecovery::GoBackN);
+                if o.accounting.dropped.watchdog > 0 && is_go_back_n {
                     continue;
                 }
                 assert_eq!(o.accounting.flows_completed, 120, "{} on {spec} with {kind:?}", entry.name);
@@ -52,10 +53,6 @@ fn everything_is_delivered() {
             }
         }
     }
-}
-
-fn is_go_back_n(kind: &TransportKind) -> bool {
-    matches!(kind, TransportKind::Rdma(rdma) if rdma.recovery == RdmaRecovery::GoBackN)
 }
 
 /// Returns the default, and one of each kind that detects order, marks or loss in another way.
@@ -198,8 +195,7 @@ fn faults_that_are_silent_are_counted_by_cause() {
 #[test]
 fn a_lossy_switch_loses_in_every_direction_each_packet_once() {
     let t = topology("leaf-spine:leaves=2,spines=1,hosts_per_leaf=4");
-    let spine = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "spine0").unwrap();
-    let leaf = (0..t.nodes().len() as u32).map(NodeIx).find(|n| t.node(*n).name == "leaf0").unwrap();
+    let (spine, leaf) = (node(&t, "spine0"), node(&t, "leaf0"));
     let drop = |node, until_us| fault(FailureKind::SwitchDrop { node, probability: 0.02 }, 0, until_us, 0);
     let config = |failures| SimConfig { failures, ..SimConfig::default() };
     // Both directions between the leaves, over the one spine.

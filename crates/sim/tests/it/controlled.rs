@@ -1,14 +1,14 @@
 //! Runs with a controller: accounting, recovery from failures, channels, agents, overhead.
 
 use crate::common::static_plane::{Kind, StaticPlane};
-use crate::common::{fault, flow, list, some_flows, topology, with};
+use crate::common::{fault, flow, link, list, node, some_flows, topology, with};
 use anabranch_sim::{
     Boot, ControlConfig, Failure, FailureKind, Outcome, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
     UdpRate, run, run_controlled,
 };
 use balance::Spec;
 use balance::central::{AgentCommand, AgentReport};
-use net::{Bandwidth, LinkIx, NodeIx, NodeKind, Time, Topology, address};
+use net::{Bandwidth, NodeKind, Time, Topology, address};
 use traffic::FlowList;
 
 const SMALL: &str = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2";
@@ -37,14 +37,6 @@ fn udp(mbps: u64) -> TransportConfig {
 
 fn failure(kind: FailureKind, at_us: u64, until_us: Option<u64>) -> Failure {
     fault(kind, at_us, until_us, 50)
-}
-
-fn node(t: &Topology, name: &str) -> NodeIx {
-    NodeIx(t.nodes().iter().position(|node| node.name == name).expect("a node of this name") as u32)
-}
-
-fn link(t: &Topology, from: &str, to: &str) -> LinkIx {
-    *t.out_links(node(t, from)).iter().find(|link| t.link(**link).to == node(t, to)).expect("a link")
 }
 
 #[test]

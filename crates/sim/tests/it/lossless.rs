@@ -1,19 +1,14 @@
 //! Priority flow control and traffic classes.
 
 use crate::common::{flow, last_us, list, simulate, topology};
-use anabranch_sim::{FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, SimConfig, TransportConfig};
+use anabranch_sim::{FlowEnd, HostConfig, Marking, Outcome, QueueConfig, SimConfig, TransportConfig};
 use balance::Lossless;
 use net::Time;
 
 fn config(lossless: Option<Lossless>, priority_sizes: Vec<u64>) -> SimConfig {
     SimConfig {
         transport: TransportConfig { initial_window_packets: 100, ..TransportConfig::new_reno() },
-        switch: QueueConfig {
-            limit: QueueLimit::Packets(100),
-            marking: Marking::Off,
-            lossless,
-            ..QueueConfig::default()
-        },
+        switch: QueueConfig { marking: Marking::Off, lossless, ..QueueConfig::default() },
         host: HostConfig { priority_sizes, ..HostConfig::default() },
         ..SimConfig::default()
     }

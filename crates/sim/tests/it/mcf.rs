@@ -1,9 +1,9 @@
 //! Concurrent multicommodity flow against an exact linear program over all simple paths.
 
-use crate::common::topology;
+use crate::common::{link, topology};
 use anabranch_sim::bounds::cuts::{self, Capacity};
 use anabranch_sim::bounds::mcf::{Concurrent, Demand, max_concurrent};
-use net::{Bandwidth, HostIx, LinkIx, RandomStream, Topology};
+use net::{Bandwidth, HostIx, RandomStream, Topology};
 
 /// Maximises `objective · x` under `rows · x <= limits`, `x >= 0`: simplex with Bland's rule.
 fn simplex(rows: &[Vec<f64>], limits: &[f64], objective: &[f64]) -> f64 {
@@ -147,15 +147,7 @@ fn symmetric_networks_need_no_search() {
 #[test]
 fn cuts_promise_too_much_after_failures() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=4");
-    let fabric: Vec<LinkIx> = (0..t.links().len() as u32).map(LinkIx).filter(|l| !t.is_host_link(*l)).collect();
-    let ends = |leaf: &str, spine: &str| {
-        let is = |link: &&LinkIx| {
-            let link = t.link(**link);
-            t.node(link.from).name == leaf && t.node(link.to).name == spine
-        };
-        *fabric.iter().find(is).unwrap_or_else(|| panic!("no cable {leaf} - {spine}"))
-    };
-    let dead = [ends("leaf0", "spine0"), ends("leaf1", "spine1")];
+    let dead = [link(&t, "leaf0", "spine0"), link(&t, "leaf1", "spine1")];
     let broken = t.with_links_changed(|ix, link| {
         if dead.iter().any(|dead| ix == *dead || ix == dead.reverse()) {
             link.rate = Bandwidth::from_bps(1);

@@ -1,15 +1,13 @@
 //! CUBIC, SACK, the `spray` transport, trimming and RDMA: closed forms and known properties.
 
-use crate::common::{fabric_link, fault, flow, last_us, list, simulate, some_flows, topology, total, with};
+use crate::common::{
+    fabric_link, fault, flow, last_us, list, other_transports, simulate, some_flows, topology, total, with,
+};
 use anabranch_sim::{
     FailureKind, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, SimConfig,
     TransportConfig,
 };
 use net::Time;
-
-fn without_resequencing(transport: TransportConfig) -> SimConfig {
-    SimConfig { host: HostConfig { resequencing: Resequencing::Off, ..HostConfig::default() }, ..with(transport) }
-}
 
 /// Returns the payload rate of a flow as a share of that of a busy link of 10 Gb/s.
 fn share_of_line(o: &Outcome, flow: usize, bytes: u64) -> f64 {
@@ -20,12 +18,7 @@ fn share_of_line(o: &Outcome, flow: usize, bytes: u64) -> f64 {
 fn every_transport_alone_reaches_line_rate() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=2");
     let size = 20_000_000;
-    for (name, transport) in [
-        ("cubic", TransportConfig::cubic()),
-        ("spray", TransportConfig::spray()),
-        ("go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
-        ("selective", TransportConfig::rdma(RdmaRecovery::Selective)),
-    ] {
+    for (name, transport) in other_transports() {
         let o = simulate(&t, &list(vec![flow(0, 2, size, Time::ZERO)]), "ecmp", 1, &with(transport));
         let share = share_of_line(&o, 0, size);
         assert!(share > 0.98 && o.flows[0].fct >= o.flows[0].ideal, "{name}: {share} of the line");
@@ -60,22 +53,6 @@ fn sack_repairs_many_losses_faster_than_newreno() {
     // Every retransmission was of a lost segment: no acknowledgement was lost.
     assert_eq!(total(&sack, |f| f.spurious), 0);
     assert_eq!(u64::from(total(&sack, |f| f.retransmitted)), sack.accounting.dropped.queue);
-}
-
-#[test]
-fn cubic_flows_fill_and_share_a_bottleneck() {
-    let t = topology("dumbbell:n=4");
-    let size = 100_000_000;
-    let flows = list((0..4).map(|i| flow(i, 4 + i, size, Time::from_us(u64::from(i)))).collect());
-    let config = SimConfig {
-        host: HostConfig { jitter: Time::from_ns(50), ..HostConfig::default() },
-        switch: QueueConfig { marking: Marking::Off, ..QueueConfig::default() },
-        ..with(TransportConfig::cubic())
-    };
-    let o = simulate(&t, &flows, "ecmp", 1, &config);
-    let last = last_us(&o);
-    let wire = 4.0 * size as f64 / 1460.0 * 1.2;
-    assert!(last > wire && last < 1.05 * wire, "{last} us for {wire} us of packets");
 }
 
 #[test]
@@ -205,18 +182,12 @@ fn every_transport_survives_a_dying_link() {
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
     let up = fabric_link(&t);
     let flows = some_flows(8, 100, 3, Time::from_ms(2), 300_000);
-    for transport in [
-        TransportConfig::cubic(),
-        TransportConfig { sack: true, ..TransportConfig::default() },
-        TransportConfig::spray(),
-        TransportConfig::rdma(RdmaRecovery::GoBackN),
-        TransportConfig::rdma(RdmaRecovery::Selective),
-    ] {
-        let failure = fault(FailureKind::LinkDown(up), 300, None, 500);
-        let config = SimConfig { failures: vec![failure], ..without_resequencing(transport.clone()) };
-        let o = simulate(&t, &flows, "ecmp", 1, &config);
-        assert!(o.flows.iter().all(|f| f.end == FlowEnd::Completed), "{:?}", transport.kind);
-        assert!(o.accounting.dropped.link_down > 0 && total(&o, |f| f.retransmitted) > 0, "{:?}", transport.kind);
+    for (name, transport) in other_transports() {
+        let failures = vec![fault(FailureKind::LinkDown(up), 300, None, 500)];
+        let host = HostConfig { resequencing: Resequencing::Off, ..HostConfig::default() };
+        let o = simulate(&t, &flows, "ecmp", 1, &SimConfig { failures, host, ..with(transport) });
+        assert!(o.flows.iter().all(|f| f.end == FlowEnd::Completed), "{name}");
+        assert!(o.accounting.dropped.link_down > 0 && total(&o, |f| f.retransmitted) > 0, "{name}");
     }
 }
 

@@ -9,17 +9,20 @@ use std::collections::BTreeSet;
 
 use balance::registry::CENTRAL;
 use net::{Bandwidth, FiveTuple, HostIx, NodeIx, NodeKind, RandomStream, Time, Topology, TopologyBuilder};
-use openflow::PortNo;
+use openflow::{Description, MacAddr, PortDesc, PortNo};
+use switch::{HashFields, Select};
 
-use crate::plan::{Action, ActionKind, Cable, ControlTraits, CutKind, End, Plan, SwitchTraits, Wiring};
+use crate::plan::{Action, ActionKind, Cable, CutKind, End, Plan, SwitchTraits, Wiring};
+use crate::simulation::{CAPACITY, OWNER, datapath_of};
 
 pub fn plan(seed: u64) -> Plan {
     let topology = topology(&mut stream(seed, "network"));
     let wiring = wiring(&topology, &mut stream(seed, "wiring"));
-    let mut control = control(&mut stream(seed, "control"));
-    // No port has more than one host, so even the lowest limit admits all of them.
+    let (mut control, knows_hosts) = control(seed, &mut stream(seed, "control"));
+    // No port has more than one host, but some hosts spoof addresses: even the lowest limit admits
+    // all hosts.
     control.hosts_per_port = 1 + stream(seed, "room").next_below(2) as usize;
-    let switches = switches(wiring.ports.len(), &mut stream(seed, "switches"));
+    let switches = switches(&wiring.ports, &mut stream(seed, "switches"));
     let mut rng = stream(seed, "plan");
     let faults_end_at = between(&mut rng, Time::from_s(15), Time::from_s(50));
     let mut plan = Plan {
@@ -30,10 +33,10 @@ pub fn plan(seed: u64) -> Plan {
         announce_interval: between(&mut rng, Time::from_ms(1_500), Time::from_s(4)),
         wiring,
         control,
+        knows_hosts,
         switches,
         faults_end_at,
         services: Vec::new(),
-        connections_max: usize::MAX,
         actions: Vec::new(),
     };
     let clients = services::draw(&mut plan);
@@ -174,30 +177,37 @@ fn wiring(topology: &Topology, rng: &mut RandomStream) -> Wiring {
     Wiring { name: topology.name().to_owned(), ports, hosts, cables }
 }
 
-fn control(rng: &mut RandomStream) -> ControlTraits {
+fn control(seed: u64, rng: &mut RandomStream) -> (control::Config, bool) {
     let discovery_interval = between(rng, Time::from_ms(500), Time::from_ms(1_500));
     let echo_interval = between(rng, Time::from_ms(500), Time::from_ms(1_500));
-    ControlTraits {
+    let config = control::Config {
+        seed,
+        owner: OWNER,
+        default_capacity: CAPACITY,
         echo_interval,
         echo_timeout: echo_interval * 3,
         discovery_interval,
         link_timeout: discovery_interval * 2 + Time::from_ms(500 + rng.next_below(500)),
         poll_interval: between(rng, Time::from_ms(300), Time::from_ms(1_500)),
         flow_idle_timeout_s: 1 + rng.next_below(3) as u16,
-        knows_hosts: chance(rng, 50),
-        hosts_per_port: 1,
-    }
+        flows_max: usize::MAX,
+        connections_max: usize::MAX,
+        connection_retention: Time::from_s(60),
+        ..control::Config::default()
+    };
+    (config, chance(rng, 50))
 }
 
-fn switches(count: usize, rng: &mut RandomStream) -> Vec<SwitchTraits> {
+/// Draws the switches of a network, given their numbers of ports.
+fn switches(ports: &[u32], rng: &mut RandomStream) -> Vec<SwitchTraits> {
     let has_small_tables = chance(rng, 12);
     let has_slow_switches = chance(rng, 20);
     let far = magnitude(rng, Time::from_us(50), Time::from_ms(50));
     let packet_in_per_s = if chance(rng, 20) { Some(500 + rng.next_below(1_500) as u32) } else { None };
     let stats_refresh = if chance(rng, 30) { between(rng, Time::from_ms(200), Time::from_s(2)) } else { Time::ZERO };
     let is_polarised = chance(rng, 30);
-    let is_hashing_udp = chance(rng, 70);
-    let traits = |_| SwitchTraits {
+    let fields = if chance(rng, 70) { HashFields::FiveTuple } else { HashFields::OpenVSwitch };
+    let traits = |(switch, ports): (usize, &u32)| SwitchTraits {
         latency: between(rng, Time::from_us(20), Time::from_us(40) + far),
         per_message: magnitude(rng, Time::from_ns(100), Time::from_us(100)),
         per_change: if has_slow_switches && chance(rng, 40) {
@@ -205,15 +215,32 @@ fn switches(count: usize, rng: &mut RandomStream) -> Vec<SwitchTraits> {
         } else {
             magnitude(rng, Time::from_us(1), Time::from_us(50))
         },
-        max_entries: if has_small_tables && chance(rng, 30) { 8 + rng.next_below(40) as u32 } else { 10_000 },
-        packet_in_per_s,
-        buffers: if chance(rng, 30) { 16 } else { 0 },
-        stats_refresh,
-        hash_seed: if is_polarised { 0 } else { rng.next_u64() },
-        is_hashing_udp,
-        takes_tcp_flags: false,
+        config: switch::Config {
+            datapath: datapath_of(switch),
+            ports: (1..=*ports).map(|number| port(switch, number)).collect(),
+            tables: 4,
+            max_entries: if has_small_tables && chance(rng, 30) { 8 + rng.next_below(40) as u32 } else { 10_000 },
+            max_groups: 1_000,
+            buffers: if chance(rng, 30) { 16 } else { 0 },
+            select: Select { seed: if is_polarised { 0 } else { rng.next_u64() }, fields },
+            stats_refresh,
+            packet_in_per_s,
+            supports_tcp_flags: false,
+            description: Description::default(),
+        },
     };
-    (0..count).map(traits).collect()
+    ports.iter().enumerate().map(traits).collect()
+}
+
+fn port(switch: usize, number: u32) -> PortDesc {
+    PortDesc {
+        port: PortNo(number),
+        hw_addr: MacAddr([0x06, 0, 0, switch as u8, (number >> 8) as u8, number as u8]),
+        name: format!("s{switch}-eth{number}"),
+        is_admin_down: false,
+        is_link_down: false,
+        speed_kbps: 10_000_000,
+    }
 }
 
 /// Returns a central balancer with some of its parameters drawn.
@@ -277,12 +304,8 @@ fn flows(plan: &Plan, rng: &mut RandomStream) -> Vec<Action> {
         let until = (at + magnitude(rng, Time::from_ms(50), Time::from_s(30))).min(plan.faults_end_at);
         let interval = magnitude(rng, Time::from_ms(5), Time::from_ms(300));
         let payload = 16 + rng.next_below(1_200) as usize;
-        tuples.insert(tuple).then_some(Action {
-            number: 0,
-            at,
-            until,
-            what: ActionKind::Flow { from, to, tuple, interval, payload },
-        })
+        let what = ActionKind::Flow { from, to, tuple, interval, payload };
+        tuples.insert(tuple).then_some(Action { number: 0, at, until, what })
     };
     (0..count).filter_map(flow).collect()
 }
@@ -307,13 +330,8 @@ impl<'a> Faults<'a> {
         let kinds: Vec<u64> = (0..8).filter(|_| chance(&mut self.rng, 60)).collect();
         let mut actions = Vec::new();
         if chance(&mut self.rng, 25) {
-            let switch = self.switch();
-            actions.push(Action {
-                number: 0,
-                at: Time::ZERO,
-                until: self.plan.faults_end_at,
-                what: self.foreign(switch),
-            });
+            let what = self.foreign();
+            actions.push(Action { number: 0, at: Time::ZERO, until: self.plan.faults_end_at, what });
         }
         if kinds.is_empty() {
             return actions;
@@ -338,8 +356,8 @@ impl<'a> Faults<'a> {
         self.rng.next_below(self.plan.wiring.ports.len() as u64) as usize
     }
 
-    fn foreign(&mut self, switch: usize) -> ActionKind {
-        ActionKind::Foreign { switch, seed: self.rng.next_u64() }
+    fn foreign(&mut self) -> ActionKind {
+        ActionKind::Foreign { switch: self.switch(), seed: self.rng.next_u64() }
     }
 
     fn fault(&mut self, kind: u64) -> Option<(ActionKind, Time)> {
@@ -353,15 +371,9 @@ impl<'a> Faults<'a> {
                     let links = self.plan.wiring.cables.len() - hosts;
                     hosts + (links > 0).then(|| self.rng.next_below(links as u64) as usize)?
                 };
-                let kinds = [
-                    CutKind::Both,
-                    CutKind::Both,
-                    CutKind::BothSeenByOne,
-                    CutKind::BothUnseen,
-                    CutKind::OneWay,
-                    CutKind::OneWayUnseen,
-                ];
-                let kind = if cable < hosts { CutKind::Both } else { *pick(&mut self.rng, &kinds) };
+                use CutKind::{Both, BothSeenByOne, BothUnseen, OneWay, OneWayUnseen};
+                let kinds = [Both, Both, BothSeenByOne, BothUnseen, OneWay, OneWayUnseen];
+                let kind = if cable < hosts { Both } else { *pick(&mut self.rng, &kinds) };
                 let is_permanent = cable >= hosts && chance(&mut self.rng, 8);
                 return Some((ActionKind::Cut { cable, kind }, if is_permanent { Time::MAX } else { lasts }));
             }
@@ -381,10 +393,7 @@ impl<'a> Faults<'a> {
                 let per_change = magnitude(&mut self.rng, Time::from_us(50), Time::from_ms(5));
                 ActionKind::Slow { switch: self.switch(), per_change }
             }
-            6 => {
-                let switch = self.switch();
-                self.foreign(switch)
-            }
+            6 => self.foreign(),
             _ => return Some((self.moving()?, Time::MAX)),
         };
         Some((what, lasts))

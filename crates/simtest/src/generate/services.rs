@@ -32,25 +32,24 @@ pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
     let mut at = between(&mut drawing.rng, Time::from_s(2), Time::from_s(12));
     while at < plan.faults_end_at {
         drawing.change(&mut wanted);
-        actions.push(Action {
-            number: 0,
-            at,
-            until: Time::MAX,
-            what: ActionKind::Services { version: plan.services.len() },
-        });
+        let what = ActionKind::Services { version: plan.services.len() };
+        actions.push(Action { number: 0, at, until: Time::MAX, what });
         plan.services.push(wanted.clone());
         at += between(&mut drawing.rng, Time::from_ms(200), Time::from_s(12));
     }
     wildcard::draw(plan);
     if chance(&mut drawing.rng, 15) {
-        plan.connections_max = 4 + drawing.rng.next_below(8) as usize;
+        plan.control.connections_max = 4 + drawing.rng.next_below(8) as usize;
     }
     actions.extend(drawing.hangs(plan));
     actions.extend(drawing.clients(plan));
     // A separate stream: seeds that failed before this option existed must not change.
     let mut rng = stream(plan.seed, "extensions");
     if chance(&mut rng, 60) {
-        plan.switches.iter_mut().for_each(|switch| switch.takes_tcp_flags = chance(&mut rng, 80));
+        for config in plan.switches.iter_mut().map(|switch| &mut switch.config).filter(|_| chance(&mut rng, 80)) {
+            config.supports_tcp_flags = true;
+            config.description.manufacturer = "Nicira, Inc.".to_owned();
+        }
     }
     actions
 }
@@ -122,12 +121,7 @@ impl Drawing {
         let members = wanted.pools[pool].members.len() as u64;
         let member = self.rng.next_below(members.max(1)) as usize;
         match self.rng.next_below(10) {
-            0 | 1 => {
-                let pool = &mut wanted.pools[pool];
-                let mut changed = pool.clone();
-                self.add_member(&mut changed);
-                *pool = changed;
-            }
+            0 | 1 => self.add_member(&mut wanted.pools[pool]),
             2 | 3 if members > 0 => drop(wanted.pools[pool].members.remove(member)),
             4 | 5 if members > 0 => wanted.pools[pool].members[member].is_enabled ^= true,
             6 if !wanted.services.is_empty() => {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use net::{RandomStream, Time};
 use openflow::{
-    Action, Envelope, FlowMod, FlowModCommand, GroupModCommand, Masked, Match, Message, PacketIn, PacketOut, PortNo,
-    TableId, Xid, frame, headers::ether,
+    Action, Envelope, FlowMod, FlowModCommand, GroupMod, GroupModCommand, Masked, Match, Message, PacketIn, PacketOut,
+    PortNo, TableId, Xid, frame, headers::ether,
 };
 
 use crate::generate::stream;
@@ -180,9 +180,6 @@ impl MutantInjector {
     pub(crate) fn new(seed: u64, mutant: Option<Mutant>) -> MutantInjector {
         MutantInjector { mutant, rng: stream(seed, "sabotage"), silenced: BTreeSet::new() }
     }
-    pub(crate) fn is_active(&self, mutant: Mutant) -> bool {
-        self.mutant == Some(mutant)
-    }
 }
 
 const LATE: Time = Time::from_ms(500);
@@ -221,13 +218,14 @@ impl Simulation {
     /// in order.
     pub(crate) fn mutate_down(&mut self, switch: usize, envelope: Envelope) -> Vec<(Time, Envelope)> {
         let Some(mutant) = self.injector.mutant else { return vec![(Time::ZERO, envelope)] };
-        if let Some(instead) = self.mutate_service_message(mutant, &envelope) {
-            return instead;
-        }
         let draw = self.injector.rng.next_below(20);
         let Envelope { xid, mut message } = envelope;
         let is_silenced = self.injector.silenced.contains(&switch);
-        match effect(mutant, draw, is_silenced, &mut message) {
+        let effect = match self.service_effect(mutant, &mut message) {
+            Effect::None => effect(mutant, draw, is_silenced, &mut message),
+            effect => effect,
+        };
+        match effect {
             Effect::None => vec![(Time::ZERO, Envelope { xid, message })],
             Effect::Drop => Vec::new(),
             Effect::Delay => vec![(LATE, Envelope { xid, message })],
@@ -274,21 +272,38 @@ impl Simulation {
 /// Changes a message to a switch as the mutant does, and returns what else the mutant does.
 /// `draw` is a random number below 20.
 fn effect(mutant: Mutant, draw: u64, is_silenced: bool, message: &mut Message) -> Effect {
+    use FlowModCommand::DeleteStrict;
     let is_change = matches!(message, Message::FlowMod(_) | Message::GroupMod(_));
+    alter(mutant, draw, message);
     match (mutant, message) {
-        (Mutant::EarlyBarrier, _) if is_change => return Effect::Delay,
-        (Mutant::StopsAfterChange, _) if is_change && is_silenced => return Effect::Drop,
-        (Mutant::OldPathFirst, Message::FlowMod(rule)) if is_addition(rule) => return Effect::Delay,
-        (Mutant::RulesBeforeGroups, Message::GroupMod(group)) if group.command != GroupModCommand::Delete => {
-            return Effect::Delay;
+        (Mutant::EarlyBarrier, _) if is_change => Effect::Delay,
+        (Mutant::StopsAfterChange, _) if is_change && is_silenced => Effect::Drop,
+        (Mutant::OldPathFirst, Message::FlowMod(rule)) if is_addition(rule) => Effect::Delay,
+        (Mutant::RulesBeforeGroups, Message::GroupMod(group)) if !is_group_deletion(group) => Effect::Delay,
+        (Mutant::LosesChanges, Message::FlowMod(_)) if draw == 0 => Effect::Drop,
+        (Mutant::KeepsDeadRules, Message::FlowMod(rule)) if rule.command == DeleteStrict => Effect::Drop,
+        (Mutant::LeaksGroups, Message::GroupMod(group)) if is_group_deletion(group) => Effect::Drop,
+        (Mutant::IgnoresCookies, Message::FlowMod(rule)) if is_deletion(rule) => {
+            Effect::Then(Time::ZERO, deletion_of_foreign_rules(rule))
         }
-        (Mutant::LosesChanges, Message::FlowMod(_)) if draw == 0 => return Effect::Drop,
-        (Mutant::KeepsDeadRules, Message::FlowMod(rule)) if rule.command == FlowModCommand::DeleteStrict => {
-            return Effect::Drop;
+        (Mutant::RepeatsLate, Message::FlowMod(rule)) if is_addition(rule) => {
+            Effect::Then(LATE * 4, Message::FlowMod(rule.clone()))
         }
-        (Mutant::LeaksGroups, Message::GroupMod(group)) if group.command == GroupModCommand::Delete => {
-            return Effect::Drop;
+        (Mutant::ForgetsRules, Message::FlowMod(rule)) if draw == 0 && is_forwarding(rule) => {
+            let deletion = FlowMod::delete_strict(rule.table, rule.priority, rule.match_);
+            Effect::Then(LATE * 2, Message::FlowMod(deletion))
         }
+        (Mutant::Chatters, Message::EchoRequest(_)) => {
+            let rule = FlowMod::add(TableId(3), 9, Match::default(), openflow::Instructions::default());
+            Effect::Then(Time::ZERO, Message::FlowMod(rule))
+        }
+        _ => Effect::None,
+    }
+}
+
+/// Changes the content of a message as the mutant does.
+fn alter(mutant: Mutant, draw: u64, message: &mut Message) {
+    match (mutant, message) {
         (Mutant::SwapsPorts, Message::FlowMod(rule)) if draw < 4 => {
             rule.instructions.apply.iter_mut().for_each(swap_ports);
         }
@@ -306,23 +321,12 @@ fn effect(mutant: Mutant, draw: u64, is_silenced: bool, message: &mut Message) -
                 bucket.actions.clear();
             }
         }
-        (Mutant::IgnoresCookies, Message::FlowMod(rule)) if is_deletion(rule) => {
-            return Effect::Then(Time::ZERO, deletion_of_foreign_rules(rule));
-        }
-        (Mutant::RepeatsLate, Message::FlowMod(rule)) if is_addition(rule) => {
-            return Effect::Then(LATE * 4, Message::FlowMod(rule.clone()));
-        }
-        (Mutant::ForgetsRules, Message::FlowMod(rule)) if draw == 0 && is_forwarding(rule) => {
-            let deletion = FlowMod::delete_strict(rule.table, rule.priority, rule.match_);
-            return Effect::Then(LATE * 2, Message::FlowMod(deletion));
-        }
-        (Mutant::Chatters, Message::EchoRequest(_)) => {
-            let rule = FlowMod::add(TableId(3), 9, Match::default(), openflow::Instructions::default());
-            return Effect::Then(Time::ZERO, Message::FlowMod(rule));
-        }
         _ => {}
     }
-    Effect::None
+}
+
+fn is_group_deletion(group: &GroupMod) -> bool {
+    group.command == GroupModCommand::Delete
 }
 
 fn is_addition(rule: &FlowMod) -> bool {

@@ -3,83 +3,67 @@
 use control::vip::Services;
 use net::Time;
 use openflow::headers::protocol;
-use openflow::{
-    Action, Envelope, FlowMod, FlowModCommand, Instructions, Masked, Message, PortNo, SetField, TableId, Xid, frame,
-};
+use openflow::{Action, FlowMod, FlowModCommand, Instructions, Masked, Message, PortNo, SetField, TableId, frame};
 
 use crate::generate::ipv4_of;
 use crate::generate::services::CHECKER;
-use crate::mutants::Mutant;
-use crate::simulation::{OWNER, Simulation, mac_of};
+use crate::mutants::{Effect, Mutant};
+use crate::simulation::{CONNECTS, Simulation, is_of_kind, mac_of};
 
 const TO_MEMBER: u16 = 520;
 const TO_CLIENT: u16 = 510;
 const SLOT_TO_CLIENT: u16 = 480;
 const SLOT_TO_MEMBER: u16 = 460;
 
-fn is_connection_rule(flow_mod: &FlowMod) -> bool {
-    flow_mod.cookie >> 40 == u64::from(OWNER) << 8 | 6
-}
-fn is_slot_rule(flow_mod: &FlowMod, priority: u16) -> bool {
-    let is_one = flow_mod.cookie >> 40 == u64::from(OWNER) << 8 | 7;
-    is_one && flow_mod.command == FlowModCommand::Add && flow_mod.priority == priority
-}
-fn is_added(flow_mod: &FlowMod, priority: u16) -> bool {
-    flow_mod.command == FlowModCommand::Add && flow_mod.priority == priority && is_connection_rule(flow_mod)
+/// The kind of slot rules in cookies, after the owner.
+const SLOTS: u64 = 7;
+
+fn is_added(rule: &FlowMod, kind: u64, priority: u16) -> bool {
+    rule.command == FlowModCommand::Add && rule.priority == priority && is_of_kind(rule.cookie, kind)
 }
 
 impl Simulation {
-    /// Applies the mutant to a message about services; returns `None` if the message does not
-    /// change.
-    pub(crate) fn mutate_service_message(&self, mutant: Mutant, envelope: &Envelope) -> Option<Vec<(Time, Envelope)>> {
-        let Envelope { xid, message } = envelope;
-        let instead = |message| vec![(Time::ZERO, Envelope { xid: *xid, message })];
-        match (mutant, message) {
-            (Mutant::NoReturnRule, Message::FlowMod(flow_mod)) if is_added(flow_mod, TO_CLIENT) => Some(Vec::new()),
-            (Mutant::WrongReturnPort, Message::FlowMod(flow_mod)) if is_added(flow_mod, TO_CLIENT) => {
-                let mut wrong = flow_mod.clone();
-                wrong.instructions.apply.extend(match wrong.match_.ip_proto {
+    /// Applies the mutant to a message about services.
+    pub(super) fn service_effect(&self, mutant: Mutant, message: &mut Message) -> Effect {
+        let is_lost = match (mutant, &*message) {
+            (Mutant::NoReturnRule, Message::FlowMod(rule)) => is_added(rule, CONNECTS, TO_CLIENT),
+            (Mutant::NoWildcardReturn, Message::FlowMod(rule)) => is_added(rule, SLOTS, SLOT_TO_CLIENT),
+            (Mutant::DeletesNoConnections, Message::FlowMod(rule)) => {
+                rule.command == FlowModCommand::Delete && is_of_kind(rule.cookie, CONNECTS)
+            }
+            (Mutant::MissesReopenings, Message::FlowMod(rule)) => rule.match_.tcp_flags.is_some(),
+            (Mutant::LosesFirstPackets, Message::PacketOut(out)) => {
+                out.actions.ends_with(&[Action::output(PortNo::TABLE)])
+            }
+            (Mutant::NeverRefuses, Message::PacketOut(out)) => is_refusal(&out.data),
+            (Mutant::SkipsHealthChecks, Message::PacketOut(out)) => {
+                frame::parse(&out.data).is_ok_and(|headers| headers.ipv4_src == CHECKER)
+            }
+            _ => false,
+        };
+        let rule = match message {
+            _ if is_lost => return Effect::Drop,
+            Message::FlowMod(rule) => rule,
+            _ => return Effect::None,
+        };
+        match mutant {
+            Mutant::WrongReturnPort if is_added(rule, CONNECTS, TO_CLIENT) => {
+                rule.instructions.apply.extend(match rule.match_.ip_proto {
                     Some(protocol::TCP) => Some(Action::SetField(SetField::TcpSrc(7))),
                     Some(protocol::UDP) => Some(Action::SetField(SetField::UdpSrc(7))),
                     _ => None,
                 });
-                Some(instead(Message::FlowMod(wrong)))
             }
-            (Mutant::ChangesMember, Message::FlowMod(flow_mod)) if is_added(flow_mod, TO_MEMBER) => {
-                let other = Envelope { xid: Xid(0xffff_0000), message: Message::FlowMod(self.to_other(flow_mod)) };
-                Some(vec![(Time::ZERO, envelope.clone()), (Time::from_ms(700), other)])
+            Mutant::ChangesMember if is_added(rule, CONNECTS, TO_MEMBER) => {
+                return Effect::Then(Time::from_ms(700), Message::FlowMod(self.to_other(rule)));
             }
-            (Mutant::NoWildcardReturn, Message::FlowMod(flow_mod)) if is_slot_rule(flow_mod, SLOT_TO_CLIENT) => {
-                Some(Vec::new())
+            Mutant::MigratesAtOnce if is_added(rule, SLOTS, SLOT_TO_MEMBER) && rule.instructions.goto.is_none() => {
+                *rule = self.to_some_host(rule);
             }
-            (Mutant::MigratesAtOnce, Message::FlowMod(flow_mod)) if is_slot_rule(flow_mod, SLOT_TO_MEMBER) => {
-                let is_moving = flow_mod.instructions.goto.is_none();
-                is_moving.then(|| instead(Message::FlowMod(self.to_some_host(flow_mod))))
-            }
-            (Mutant::SlotToOtherMember, Message::FlowMod(flow_mod)) if is_slot_rule(flow_mod, SLOT_TO_MEMBER) => {
-                Some(instead(Message::FlowMod(self.to_other(flow_mod))))
-            }
-            (Mutant::DeletesNoConnections, Message::FlowMod(flow_mod))
-                if flow_mod.command == FlowModCommand::Delete && is_connection_rule(flow_mod) =>
-            {
-                Some(Vec::new())
-            }
-            (Mutant::LosesFirstPackets, Message::PacketOut(out))
-                if out.actions.ends_with(&[Action::output(PortNo::TABLE)]) =>
-            {
-                Some(Vec::new())
-            }
-            (Mutant::MissesReopenings, Message::FlowMod(flow_mod)) if flow_mod.match_.tcp_flags.is_some() => {
-                Some(Vec::new())
-            }
-            (Mutant::NeverRefuses, Message::PacketOut(out)) if is_refusal(&out.data) => Some(Vec::new()),
-            (Mutant::SkipsHealthChecks, Message::PacketOut(out))
-                if frame::parse(&out.data).is_ok_and(|headers| headers.ipv4_src == CHECKER) =>
-            {
-                Some(Vec::new())
-            }
-            _ => None,
+            Mutant::SlotToOtherMember if is_added(rule, SLOTS, SLOT_TO_MEMBER) => *rule = self.to_other(rule),
+            _ => {}
         }
+        Effect::None
     }
 
     /// Returns the rule to member with the next host.
@@ -110,7 +94,7 @@ impl Simulation {
 
     pub(crate) fn mutate_services(&self, wanted: &Services) -> Services {
         let mut services = wanted.clone();
-        if self.injector.is_active(Mutant::NeverDrains) {
+        if self.injector.mutant == Some(Mutant::NeverDrains) {
             services.pools.iter_mut().flat_map(|pool| &mut pool.members).for_each(|member| member.is_enabled = true);
         }
         services

@@ -9,36 +9,19 @@ use openflow::{
 use super::final_probes::Stage;
 use crate::generate::services::CHECKER;
 use crate::hosts::headers_of;
-use crate::plan::Plan;
 use crate::report::Oracle;
-use crate::simulation::{OWNER, Simulation, datapath_of};
+use crate::simulation::{OWNER, Simulation, datapath_of, is_of_kind};
 
 /// The kind of counting rules in cookies, after the owner.
 const COUNTS: u64 = 2;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Convergence {
     /// The time since which no violation was found.
     quiet_since: Option<Time>,
-    /// The time for which everything must stay quiet.
-    quiet_for: Time,
     /// The final probes of virtual services, which come first.
     pub(crate) final_probes: Stage,
     pub(crate) is_over: bool,
-}
-
-impl Convergence {
-    pub(crate) fn new(plan: &Plan) -> Convergence {
-        let control = &plan.control;
-        let slowest = control.poll_interval.max(control.discovery_interval).max(control.echo_interval);
-        // Longer than the longest period drawn for a balancer.
-        Convergence {
-            quiet_since: None,
-            quiet_for: slowest * 2 + Time::from_ms(2_500),
-            final_probes: Stage::Waiting,
-            is_over: false,
-        }
-    }
 }
 
 impl Simulation {
@@ -60,10 +43,16 @@ impl Simulation {
                 self.fail(oracle, || format!("violated after convergence: {words}"));
             }
             (Some(_), Some(_)) => self.oracles.convergence.quiet_since = None,
-            (Some(since), None) => {
-                self.oracles.convergence.is_over = self.now >= since + self.oracles.convergence.quiet_for
-            }
+            (Some(since), None) => self.oracles.convergence.is_over = self.now >= since + self.quiet_for(),
         }
+    }
+
+    /// Returns the time for which everything must stay quiet.
+    fn quiet_for(&self) -> Time {
+        let control = &self.plan.control;
+        let slowest = control.poll_interval.max(control.discovery_interval).max(control.echo_interval);
+        // Longer than the longest period drawn for a balancer.
+        slowest * 2 + Time::from_ms(2_500)
     }
 
     /// Returns the time from which everything must be correct and quiet.
@@ -93,7 +82,7 @@ impl Simulation {
         controller.counted_flows().find_map(|(tuple, datapath)| {
             let switch = self.switches.iter().position(|state| state.config.datapath == datapath)?;
             let state = &self.switches[switch];
-            if !state.is_on || !state.channel.is_good() {
+            if !state.is_reached() {
                 return None;
             }
             let is_of = |entry: &FlowStats| {
@@ -114,7 +103,7 @@ impl Simulation {
     /// Checks that counting rules only count, at any time: the rules below them forward. Counting
     /// rules without a port belong to the desired state and are compared in the convergence phase.
     pub(crate) fn check_counters(&mut self) {
-        let is_own = |entry: &FlowStats| entry.cookie >> 40 == u64::from(OWNER) << 8 | COUNTS;
+        let is_own = |entry: &FlowStats| is_of_kind(entry.cookie, COUNTS);
         let only_counts = Instructions {
             metadata: Some(Masked { value: 1, mask: 1 }),
             goto: Some(TableId(1)),
@@ -139,7 +128,7 @@ impl Simulation {
     /// Returns a description of the difference between desired and installed rules of a switch.
     fn wrong_rules(&mut self, switch: usize) -> Option<String> {
         let state = &self.switches[switch];
-        if !state.is_on || !state.channel.is_good() {
+        if !state.is_reached() {
             return None;
         }
         let is_own = |entry: &FlowStats| entry.cookie >> 48 == u64::from(OWNER);

@@ -9,13 +9,11 @@ use openflow::FlowStats;
 use crate::generate::ipv4_of;
 use crate::generate::services::FIRST_PORT;
 use crate::report::Oracle;
-use crate::simulation::{OWNER, Simulation};
+use crate::simulation::{CONNECTS, Simulation, is_of_kind};
 
-/// The kind of connection rules in cookies, after the owner.
-const CONNECTS: u64 = 6;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stage {
+    #[default]
     Waiting,
     /// Requests are in flight until this time.
     Probing(Time),
@@ -77,10 +75,10 @@ impl Simulation {
         }
         let wanted = &self.services.wanted.services;
         let is_left = |entry: &FlowStats| {
-            entry.cookie >> 40 == u64::from(OWNER) << 8 | CONNECTS
+            is_of_kind(entry.cookie, CONNECTS)
                 && !wanted.iter().any(|service| u64::from(service.id.0) == entry.cookie >> 24 & 0xffff)
         };
-        let switches = self.switches.iter().filter(|state| state.is_on && state.channel.is_good());
+        let switches = self.switches.iter().filter(|state| state.is_reached());
         let left = switches.flat_map(|state| state.switch.entries()).find(is_left);
         if let Some(left) = left {
             self.fail(Oracle::Installed, || format!("rule of a deleted service: {}", crate::format::entry(&left)));
@@ -92,12 +90,9 @@ impl Simulation {
         if self.oracles.convergence.final_probes != Stage::Draining {
             return None;
         }
-        let is_one = |entry: &FlowStats| entry.cookie >> 40 == u64::from(OWNER) << 8 | CONNECTS;
-        self.switches.iter().enumerate().filter(|(_, state)| state.is_on && state.channel.is_good()).find_map(
-            |(switch, state)| {
-                let left = state.switch.entries().into_iter().find(is_one)?;
-                Some(format!("s{switch} still has {}", crate::format::entry(&left)))
-            },
-        )
+        self.switches.iter().enumerate().filter(|(_, state)| state.is_reached()).find_map(|(switch, state)| {
+            let left = state.switch.entries().into_iter().find(|entry| is_of_kind(entry.cookie, CONNECTS))?;
+            Some(format!("s{switch} still has {}", crate::format::entry(&left)))
+        })
     }
 }

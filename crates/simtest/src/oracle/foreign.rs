@@ -10,6 +10,8 @@ use openflow::{
     Instructions, Masked, Match, Message, PortNo, TableId, Xid,
 };
 
+use switch::Switch;
+
 use crate::report::Oracle;
 use crate::simulation::{OWNER, Simulation};
 
@@ -24,19 +26,11 @@ pub(crate) struct Foreign {
 }
 
 /// All foreign rules, by switch and seed of the action.
-#[derive(Debug, Default)]
-pub(crate) struct Rules(BTreeMap<(usize, u64), Foreign>);
+pub(crate) type Rules = BTreeMap<(usize, u64), Foreign>;
 
-impl Rules {
-    pub(crate) fn added(&mut self, switch: usize, seed: u64, rules: Foreign) {
-        self.0.insert((switch, seed), rules);
-    }
-    pub(crate) fn removed(&mut self, switch: usize, seed: u64) -> Option<Foreign> {
-        self.0.remove(&(switch, seed))
-    }
-    pub(crate) fn forget(&mut self, switch: usize) {
-        self.0.retain(|(at, _), _| *at != switch);
-    }
+/// Returns what identifies a rule on a switch.
+fn key(rule: &FlowMod) -> (TableId, u16, Match) {
+    (rule.table, rule.priority, rule.match_)
 }
 
 /// Draws rules for traffic that no host sends, and perhaps a group.
@@ -56,9 +50,7 @@ pub(crate) fn draw(rng: &mut RandomStream) -> Foreign {
     let mut rules: Vec<FlowMod> = Vec::new();
     for _ in 0..1 + rng.next_below(6) {
         let rule = rule(rng, group.as_ref());
-        let is_same =
-            |other: &FlowMod| (other.table, other.priority, other.match_) == (rule.table, rule.priority, rule.match_);
-        if !rules.iter().any(is_same) {
+        if !rules.iter().any(|other| key(other) == key(&rule)) {
             rules.push(rule);
         }
     }
@@ -108,11 +100,6 @@ pub(crate) fn additions(foreign: &Foreign) -> Vec<Message> {
     foreign.group.iter().map(group).chain(foreign.rules.iter().cloned().map(Message::FlowMod)).collect()
 }
 
-pub(crate) fn removals(foreign: &Foreign) -> Vec<Message> {
-    let rules = foreign.rules.iter();
-    rules.map(|rule| Message::FlowMod(FlowMod::delete_strict(rule.table, rule.priority, rule.match_))).collect()
-}
-
 impl Simulation {
     /// Sends messages of another controller to a switch, over a separate connection.
     pub(crate) fn send_as_other_controller(&mut self, switch: usize, messages: Vec<Message>) {
@@ -137,31 +124,31 @@ impl Simulation {
         if foreign.group.as_ref().is_some_and(|group| groups.iter().any(|there| there.group == group.group)) {
             return; // The number is taken.
         }
-        let entries = self.switches[switch].switch.entries();
-        let same = |rule: &FlowMod, table, priority, match_: &Match| {
-            (rule.table, rule.priority, rule.match_) == (table, priority, *match_)
+        let keys = |at: &Switch| -> Vec<_> {
+            at.entries().iter().map(|entry| (entry.table, entry.priority, entry.match_)).collect()
         };
-        foreign
-            .rules
-            .retain(|rule| !entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
+        let before = keys(&self.switches[switch].switch);
+        foreign.rules.retain(|rule| !before.contains(&key(rule)));
         self.send_as_other_controller(switch, additions(&foreign));
-        let entries = self.switches[switch].switch.entries();
-        foreign.rules.retain(|rule| entries.iter().any(|entry| same(rule, entry.table, entry.priority, &entry.match_)));
+        let after = keys(&self.switches[switch].switch);
+        foreign.rules.retain(|rule| after.contains(&key(rule)));
         let groups = self.switches[switch].switch.groups();
         foreign.group = foreign.group.filter(|group| groups.contains(group));
-        self.oracles.foreign.added(switch, seed, foreign);
+        self.oracles.foreign.insert((switch, seed), foreign);
     }
 
     pub(crate) fn remove_foreign(&mut self, switch: usize, seed: u64) {
-        let Some(foreign) = self.oracles.foreign.removed(switch, seed) else { return };
+        let Some(foreign) = self.oracles.foreign.remove(&(switch, seed)) else { return };
         if self.switches[switch].is_on {
             // The group stays and is no longer checked.
-            self.send_as_other_controller(switch, removals(&foreign));
+            let removal = |rule: &FlowMod| FlowMod::delete_strict(rule.table, rule.priority, rule.match_);
+            let removals = foreign.rules.iter().map(|rule| Message::FlowMod(removal(rule)));
+            self.send_as_other_controller(switch, removals.collect());
         }
     }
 
     pub(crate) fn check_foreign(&mut self) {
-        for ((switch, _), foreign) in &self.oracles.foreign.0 {
+        for ((switch, _), foreign) in &self.oracles.foreign {
             let state = &self.switches[*switch].switch;
             let entries = state.entries();
             let missing = foreign.rules.iter().find(|rule| {

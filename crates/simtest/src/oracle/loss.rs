@@ -60,9 +60,7 @@ impl Simulation {
             self.report.exemptions.repair += 1;
         } else {
             let place = switch.map_or_else(|| format!("on cable {cables:?}"), |switch| format!("at s{switch}"));
-            let path: Vec<String> =
-                probe.visits.iter().map(|visit| format!("s{}:{}", visit.switch, visit.in_port.0)).collect();
-            let words = format!("a frame of h{from} to h{to} was lost {place}: {why}; its path: {}", path.join(" "));
+            let words = format!("a frame of h{from} to h{to} was lost {place}: {why}; its path: {}", probe.path());
             self.fail(Oracle::Loss, || words);
         }
     }

@@ -55,7 +55,7 @@ impl Simulation {
         }
         let is_opening = self.clients[number].syn_requests.contains(&seq)
             && !self.clients[number].reopenings.contains(&seq)
-            && self.plan.switches[edge].takes_tcp_flags
+            && self.plan.switches[edge].config.supports_tcp_flags
             && self.has_been_quiet_since(sent)
             && !self.is_any_full();
         // Proactive rules forward without the controller, which may still be learning of a change
@@ -126,25 +126,16 @@ impl Simulation {
         let is_leaving = pool.members.iter().all(|member| member.address != ipv4_of(before.host));
         let was_removed = is_leaving && client.tuple.protocol != 6 && have_rules_gone;
         let is_forgotten = have_rules_gone
-            && (services.restarted.is_some_and(|at| at >= since) || self.plan.connections_max < usize::MAX);
-        match (
-            may_be_redirected
-                || was_removed
-                || is_forgotten
-                || self.may_follow_proactive_rules(service, since, have_rules_gone),
-            was_down,
-        ) {
-            (true, _) => None,
-            (false, true) => Some("its connections are kept, and its rules exist"),
-            (false, false) => Some("the previous member was healthy"),
-        }
-    }
-
-    /// Returns whether proactive rules may redirect a connection whose rules have expired or, since
-    /// then, could not be installed. Proactive rules do not know connections.
-    fn may_follow_proactive_rules(&self, service: &Service, since: Time, have_rules_gone: bool) -> bool {
+            && (services.restarted.is_some_and(|at| at >= since) || self.plan.control.connections_max < usize::MAX);
+        // Proactive rules do not know connections: they may redirect one whose rules have expired or,
+        // since then, could not be installed.
         let is_disturbed = since <= self.disturbed + self.bounds.checks;
-        self.is_ever_proactive(service) && (have_rules_gone || is_disturbed)
+        let follows_proactive_rules = self.is_ever_proactive(service) && (have_rules_gone || is_disturbed);
+        if may_be_redirected || was_removed || is_forgotten || follows_proactive_rules {
+            return None;
+        }
+        let is_kept = "its connections are kept, and its rules exist";
+        Some(if was_down { is_kept } else { "the previous member was healthy" })
     }
 
     fn is_ever_proactive(&self, service: &Service) -> bool {
@@ -188,7 +179,7 @@ impl Simulation {
         let was_down = |served: Served| {
             self.services.not_up.get(&ipv4_of(served.host)).is_some_and(|at| *at + IN_FLIGHT_MAX >= served.sent)
         };
-        let is_justified = before.is_some_and(was_down) || self.plan.connections_max < usize::MAX;
+        let is_justified = before.is_some_and(was_down) || self.plan.control.connections_max < usize::MAX;
         if is_justified || self.is_any_full() || !self.has_been_quiet_since(last) {
             return;
         }
@@ -241,7 +232,7 @@ impl Simulation {
             let has_come = if client.delivered.contains(&seq) { "came to it" } else { "did not come to it" };
             return is_there.then(|| format!("served by h{host}, {has_come} and was not answered"));
         }
-        if self.plan.connections_max < usize::MAX {
+        if self.plan.control.connections_max < usize::MAX {
             return None; // The limit of connections may be reached.
         }
         if let Some(host) = self.able_server(number) {
@@ -280,7 +271,7 @@ impl Simulation {
 
     fn wrong_connections(&self, controller: &control::Controller) -> Option<String> {
         let expected: Vec<_> = controller.virtual_connections().map(|(_, datapath, ..)| datapath).collect();
-        for state in self.switches.iter().filter(|state| state.is_on && state.channel.is_good()) {
+        for state in self.switches.iter().filter(|state| state.is_reached()) {
             let datapath = state.config.datapath;
             let is_forth = |entry: &&openflow::FlowStats| entry.priority == 520 && controller.is_connection_rule(entry);
             let rules = state.switch.entries().iter().filter(is_forth).count();

@@ -6,6 +6,7 @@ use openflow::{
     Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, Xid,
 };
 
+use crate::channel::Way;
 use crate::report::Oracle;
 use crate::simulation::Simulation;
 
@@ -17,17 +18,9 @@ const BURST_PER_SWITCH: usize = 600;
 
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    used: BTreeMap<ConnectionId, BTreeSet<Xid>>,
+    /// Numbers used towards switches, by open connection.
+    pub(crate) used: BTreeMap<ConnectionId, BTreeSet<Xid>>,
     current_request: Option<(ConnectionId, Xid, bool)>,
-}
-
-impl Numbers {
-    pub(crate) fn connected(&mut self, connection: ConnectionId) {
-        self.used.insert(connection, BTreeSet::new());
-    }
-    pub(crate) fn lost(&mut self, connection: ConnectionId) {
-        self.used.remove(&connection);
-    }
 }
 
 fn is_request(message: &Message) -> bool {
@@ -69,7 +62,7 @@ impl Simulation {
             let number = envelope.xid.0;
             self.fail(Oracle::Messages, || format!("number {number} is used twice towards s{switch}"));
         }
-        let waiting = self.switches[switch].channel.down.len();
+        let waiting = self.switches[switch].channel.queues[Way::Down as usize].waiting.len();
         if waiting > WAITING_MAX {
             self.fail(Oracle::Messages, || format!("{waiting} messages wait for s{switch}"));
         }

@@ -12,29 +12,16 @@ mod topology;
 
 use net::Time;
 
-use crate::plan::Plan;
 use crate::report::Oracle;
 use crate::simulation::{Event, Frame, Simulation};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Oracles {
     pub(crate) topology: topology::Links,
     pub(crate) messages: messages::Numbers,
     pub(crate) foreign: foreign::Rules,
     pub(crate) convergence: convergence::Convergence,
     pub(crate) delivered: delivery::Delivered,
-}
-
-impl Oracles {
-    pub(crate) fn new(plan: &Plan) -> Oracles {
-        Oracles {
-            topology: topology::Links::default(),
-            messages: messages::Numbers::default(),
-            foreign: foreign::Rules::default(),
-            convergence: convergence::Convergence::new(plan),
-            delivered: delivery::Delivered::default(),
-        }
-    }
 }
 
 impl Simulation {
@@ -57,9 +44,7 @@ impl Simulation {
     pub(crate) fn report_loop(&mut self, frame: &Frame) {
         let Some(probe) = &frame.probe else { return };
         let flow = &self.flows[probe.flow];
-        let path: Vec<String> =
-            probe.visits.iter().map(|visit| format!("s{}:{}", visit.switch, visit.in_port.0)).collect();
-        let words = format!("a frame of h{} to h{} loops: {}", flow.from, flow.to, path.join(" "));
+        let words = format!("a frame of h{} to h{} loops: {}", flow.from, flow.to, probe.path());
         self.fail(Oracle::Loop, || words);
     }
 }

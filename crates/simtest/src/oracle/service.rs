@@ -21,6 +21,10 @@ enum Counts {
     Undisturbed(Time),
 }
 
+fn are_linked(parts: &[Option<usize>], from: usize, to: usize) -> bool {
+    parts[from].is_some() && parts[from] == parts[to]
+}
+
 impl Simulation {
     /// Follows packets between all pairs of hosts through the current tables.
     pub(crate) fn check_service(&mut self) {
@@ -29,11 +33,8 @@ impl Simulation {
         }
         let (controlled, physical) = (self.parts(Counts::Controlled), self.parts(Counts::Powered));
         for from in 0..self.hosts.len() {
-            for to in (0..self.hosts.len()).filter(|to| *to != from) {
-                let is_linked = |parts: &[Option<usize>]| parts[from].is_some() && parts[from] == parts[to];
-                if is_linked(&physical) {
-                    self.check_pair(from, to, is_linked(&controlled));
-                }
+            for to in (0..self.hosts.len()).filter(|to| *to != from && are_linked(&physical, from, *to)) {
+                self.check_pair(from, to, are_linked(&controlled, from, to));
             }
         }
     }
@@ -112,18 +113,13 @@ impl Simulation {
 
     /// Returns whether two hosts are connected through switches the controller can reach.
     pub(crate) fn is_obliged(&self, from: usize, to: usize) -> bool {
-        self.controller.is_some() && self.is_in_one_part(from, to, Counts::Controlled)
+        self.controller.is_some() && are_linked(&self.parts(Counts::Controlled), from, to)
     }
 
     /// Returns whether two hosts are connected through parts that the controller can reach and that
     /// were repaired by then.
     pub(crate) fn is_connected_since(&self, from: usize, to: usize, since: Time) -> bool {
-        self.is_in_one_part(from, to, Counts::Undisturbed(since))
-    }
-
-    fn is_in_one_part(&self, from: usize, to: usize, counts: Counts) -> bool {
-        let parts = self.parts(counts);
-        parts[from].is_some() && parts[from] == parts[to]
+        are_linked(&self.parts(Counts::Undisturbed(since)), from, to)
     }
 
     /// Returns the connected component of each host: cables that work in both directions, and

@@ -11,20 +11,14 @@ use crate::simulation::{Simulation, datapath_of};
 
 type Port = (DatapathId, PortNo);
 
-#[derive(Debug, Default)]
-pub(crate) struct Links(BTreeSet<(Port, Port)>);
-
-impl Links {
-    pub(crate) fn forget(&mut self) {
-        self.0.clear();
-    }
-}
+/// The links that the controller knows.
+pub(crate) type Links = BTreeSet<(Port, Port)>;
 
 impl Simulation {
     pub(crate) fn record_event(&mut self, event: &Event) {
         match event {
-            Event::LinkUp { from, to } => drop(self.oracles.topology.0.insert((*from, *to))),
-            Event::LinkDown { from, to } => drop(self.oracles.topology.0.remove(&(*from, *to))),
+            Event::LinkUp { from, to } => drop(self.oracles.topology.insert((*from, *to))),
+            Event::LinkDown { from, to } => drop(self.oracles.topology.remove(&(*from, *to))),
             Event::Member { address, state, .. } if *state != MemberState::Up => {
                 self.services.not_up.insert(*address, self.now);
             }
@@ -37,8 +31,7 @@ impl Simulation {
         let mut there = BTreeSet::new();
         for cable in &self.cables {
             let [End::Switch(a, a_port), End::Switch(b, b_port)] = cable.ends else { continue };
-            let is_in = |switch: usize| self.switches[switch].is_on && self.switches[switch].channel.is_good();
-            if !is_in(a) || !is_in(b) {
+            if !self.switches[a].is_reached() || !self.switches[b].is_reached() {
                 continue;
             }
             let ends = [(datapath_of(a), a_port), (datapath_of(b), b_port)];
@@ -46,7 +39,7 @@ impl Simulation {
                 there.insert((ends[side], ends[1 - side]));
             });
         }
-        let discovered = &self.oracles.topology.0;
+        let discovered = &self.oracles.topology;
         let name = |(from, to): &(Port, Port)| format!("s{}:{} -> s{}:{}", from.0.0 - 1, from.1.0, to.0.0 - 1, to.1.0);
         let missing = there.difference(discovered).next().map(|link| format!("{} is not discovered", name(link)));
         let extra =

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_ofload::{Error, Load, Options, Report, Schedule, Shape, Target, measure};
 use openflow::frame::{Lldp, arp_reply, parse};
-use openflow::headers::ether;
+use openflow::headers::{ether, protocol};
 use openflow::{
     Action, BufferId, Envelope, FlowMod, Headers, Instructions, Masked, Match, Message, PacketIn, PacketOut, PortNo,
     TableId, Xid, wire,
@@ -158,46 +158,63 @@ fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
     }
 }
 
-pub fn echo_packet(packet: &PacketIn) -> Message {
-    let in_port = packet.match_.in_port.expect("packets come from a port");
-    let (actions, data) = (vec![Action::output(PortNo::FLOOD)], packet.data.clone());
+fn port_of(packet: &PacketIn) -> PortNo {
+    packet.match_.in_port.expect("packets come from a port")
+}
+
+fn packet_out(in_port: PortNo, out: PortNo, data: Vec<u8>) -> Message {
+    let actions = vec![Action::output(out)];
     Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port, actions, data })
 }
 
-pub fn rule(headers: &Headers, has_ports: bool) -> Message {
-    let exact = Masked::<Ipv4Addr>::exact;
-    let destination =
-        Match { eth_type: Some(ether::IPV4), ipv4_dst: Some(exact(headers.ipv4_dst)), ..Match::default() };
-    let with_ports = Match {
-        ip_proto: Some(headers.ip_proto),
-        ipv4_src: Some(exact(headers.ipv4_src)),
-        tcp_src: Some(headers.l4_src),
-        tcp_dst: Some(headers.l4_dst),
-        ..destination
+/// Sends a packet, or another one in reply to it, out of a port.
+pub fn send(packet: &PacketIn, out: PortNo, data: Vec<u8>) -> Message {
+    packet_out(port_of(packet), out, data)
+}
+
+pub fn echo_packet(packet: &PacketIn) -> Message {
+    send(packet, PortNo::FLOOD, packet.data.clone())
+}
+
+fn add(match_: Match, actions: Vec<Action>) -> Message {
+    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(actions)))
+}
+
+/// Adds a rule for a direction of a TCP connection.
+pub fn between(addresses: [Ipv4Addr; 2], ports: [u16; 2], actions: Vec<Action>) -> Message {
+    let match_ = Match {
+        eth_type: Some(ether::IPV4),
+        ip_proto: Some(protocol::TCP),
+        ipv4_src: Some(Masked::<Ipv4Addr>::exact(addresses[0])),
+        ipv4_dst: Some(Masked::<Ipv4Addr>::exact(addresses[1])),
+        tcp_src: Some(ports[0]),
+        tcp_dst: Some(ports[1]),
+        ..Match::default()
     };
-    let match_ = if has_ports { with_ports } else { destination };
-    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::output(PortNo(1))])))
+    add(match_, actions)
+}
+
+pub fn rule(headers: &Headers, has_ports: bool) -> Message {
+    let actions = vec![Action::output(PortNo(1))];
+    if has_ports {
+        return between([headers.ipv4_src, headers.ipv4_dst], [headers.l4_src, headers.l4_dst], actions);
+    }
+    let destination = Some(Masked::<Ipv4Addr>::exact(headers.ipv4_dst));
+    add(Match { eth_type: Some(ether::IPV4), ipv4_dst: destination, ..Match::default() }, actions)
 }
 
 pub fn arp_reply_message(packet: &PacketIn, headers: &Headers) -> Message {
     let [_, a, b, number] = headers.ipv4_dst.octets();
     let mac = openflow::MacAddr([2, 0, a, b, 0, number]);
     let data = arp_reply(mac, headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
-    let actions = vec![Action::output(packet.match_.in_port.expect("packets come from a port"))];
-    Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data })
+    packet_out(PortNo::CONTROLLER, port_of(packet), data)
 }
 
 fn discovery_rule() -> Message {
-    let match_ = Match { eth_type: Some(ether::LLDP), ..Match::default() };
-    Message::FlowMod(FlowMod::add(TableId(0), 9, match_, Instructions::apply(vec![Action::to_controller()])))
+    add(Match { eth_type: Some(ether::LLDP), ..Match::default() }, vec![Action::to_controller()])
 }
 
 fn discovery(port: u32) -> Message {
     let lldp = Lldp { datapath: openflow::DatapathId(99), port: PortNo(port), ttl_s: 3, nonce: 5 };
-    Message::PacketOut(PacketOut {
-        buffer: BufferId::NO_BUFFER,
-        in_port: PortNo::CONTROLLER,
-        actions: vec![Action::output(PortNo(port))],
-        data: lldp.build(openflow::MacAddr([2; 6])),
-    })
+    packet_out(PortNo::CONTROLLER, PortNo(port), lldp.build(openflow::MacAddr([2; 6])))
 }

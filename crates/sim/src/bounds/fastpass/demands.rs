@@ -4,12 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use net::HostIx;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Order {
-    MaxMin,
-    /// The pair with the flow of the fewest remaining packets.
-    Srpt,
-}
+use crate::bounds::Order;
 
 /// A pair of hosts. It outlives its flows, because it records when it was last served.
 #[derive(Debug)]
@@ -23,7 +18,7 @@ struct Pair {
     is_reachable: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Demands {
     order: Order,
     pairs: Vec<Pair>,
@@ -39,16 +34,7 @@ pub(crate) struct Demands {
 
 impl Demands {
     pub(crate) fn new(order: Order, flows: usize) -> Demands {
-        Demands {
-            order,
-            pairs: Vec::new(),
-            pair_of: BTreeMap::new(),
-            waiting: Vec::new(),
-            granted: Vec::new(),
-            refused: Vec::new(),
-            slot: 0,
-            sent: vec![0; flows],
-        }
+        Demands { order, sent: vec![0; flows], ..Demands::default() }
     }
 
     pub(crate) fn is_idle(&self) -> bool {

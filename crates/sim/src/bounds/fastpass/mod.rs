@@ -25,9 +25,9 @@ use std::rc::Rc;
 
 use net::{LinkIx, NodeKind, Routes, Time};
 
-use self::demands::{Demands, Order};
+use self::demands::Demands;
 use self::paths::Assigner;
-use super::Ledger;
+use super::{Ledger, Order};
 use crate::flows::NEVER;
 use crate::links::port::serialisation_ps;
 use crate::outcome::Outcome;
@@ -233,17 +233,15 @@ impl Fastpass<'_> {
     fn outcome(mut self) -> Result<Outcome, SimError> {
         let now = self.ledger.now;
         let mss = u64::from(self.scenario.config.transport.mss_bytes);
-        for (id, granted) in self.demands.granted() {
+        let size = |id: u32| self.scenario.flows.flows[id as usize].size_bytes;
+        let granted = self.demands.granted().into_iter();
+        let granted = granted.map(|(id, packets)| (id, packets, self.last_arrival[id as usize]));
+        let undelivered = self.ledger.undelivered().into_iter().map(|(at, id)| (id, size(id).div_ceil(mss), at));
+        for (id, packets, at) in granted.chain(undelivered) {
             // At most one packet per slot is in flight.
-            let late = self.last_arrival[id as usize].saturating_sub(now).div_ceil(self.slot);
-            let size = self.scenario.flows.flows[id as usize].size_bytes;
-            self.ledger.records[id as usize].delivered_bytes = (granted.saturating_sub(late) * mss).min(size - 1);
-        }
-        for (at, id) in self.ledger.undelivered() {
             let late = at.saturating_sub(now).div_ceil(self.slot);
-            let size = self.scenario.flows.flows[id as usize].size_bytes;
-            self.ledger.records[id as usize].delivered_bytes =
-                (size.div_ceil(mss).saturating_sub(late) * mss).min(size - 1);
+            let delivered = packets.saturating_sub(late) * mss;
+            self.ledger.records[id as usize].delivered_bytes = delivered.min(size(id) - 1);
         }
         let carried = &self.carried;
         let series = self.sampler.map(|sampler| sampler.finish(|link| carried[link as usize], now));

@@ -23,7 +23,7 @@ const MAP_CAPACITY: u32 = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentSet {
     /// The lowest segment not in the set.
-    next: u32,
+    pub(crate) next: u32,
     /// A ring of bits for the segments from `next` on; its length is a power of two.
     bits: Vec<u64>,
 }
@@ -96,13 +96,6 @@ pub(crate) struct FlowConnections {
     pub(crate) duplicate_bytes: u64,
 }
 
-/// Effect of an acknowledgement on a subflow for the whole connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    Going,
-    Done,
-}
-
 impl FlowConnections {
     /// Returns whether there is data for a subflow: timed out elsewhere, or new in the window.
     fn has_data_for(&mut self, ordinal: u8, window: u32) -> bool {
@@ -150,8 +143,9 @@ impl FlowConnections {
         if segment + 1 == self.segments { self.last_bytes } else { mss }
     }
 
-    /// Records that everything below `una` is acknowledged on subflow `ordinal`.
-    pub(crate) fn acknowledge(&mut self, ordinal: u8, una: u32) -> Progress {
+    /// Records that everything below `una` is acknowledged on subflow `ordinal`. Returns whether all
+    /// data of the connection is.
+    pub(crate) fn acknowledge(&mut self, ordinal: u8, una: u32) -> bool {
         let before = self.acked.next;
         let child = &mut self.connections[usize::from(ordinal)];
         while child.map_base < una
@@ -164,7 +158,7 @@ impl FlowConnections {
             self.is_window_full = false;
             self.is_woken = true;
         }
-        if self.acked.next == self.segments { Progress::Done } else { Progress::Going }
+        self.acked.next == self.segments
     }
 
     /// Offers the outstanding segments below `high` to the other subflows, each once.
@@ -283,7 +277,7 @@ impl ConnectionTable {
         let reinjected = self.list[slot.connection as usize].take(slot.ordinal);
         // New on this subflow, but retransmitted data.
         slot.tally.retransmitted += u32::from(reinjected);
-        slot.sender.append();
+        slot.sender.total += 1;
         slot.sender.next_segment(params)
     }
 
@@ -383,7 +377,7 @@ mod tests {
         assert_eq!((c.mapped(0, 0), c.mapped(1, 0), c.mapped(1, 1)), (0, 1, 2));
         c.acknowledge(1, 2);
         assert!(!c.is_woken && !c.has_data_for(1, 3), "the lowest segment is missing");
-        assert_eq!(c.acknowledge(0, 1), Progress::Going);
+        assert!(!c.acknowledge(0, 1));
         assert!(c.is_woken && c.has_data_for(0, 3));
         assert_eq!((c.payload(8, 1460), c.payload(9, 1460)), (1460, 100));
     }
@@ -406,6 +400,6 @@ mod tests {
         assert_eq!(offered, [1, 2, 3]);
         // The original arrives after all; a later acknowledgement of the copy changes nothing.
         c.acknowledge(0, 4);
-        assert_eq!(c.acknowledge(1, 9), Progress::Done);
+        assert!(c.acknowledge(1, 9));
     }
 }

@@ -7,7 +7,6 @@ use openflow::headers::protocol;
 
 use crate::engine::Engine;
 use crate::flows::{OPEN_ENDED, Slot};
-use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
 use crate::queue::NIL;
 use crate::transport::transport_params::CongestionParams;
@@ -22,11 +21,8 @@ impl Engine<'_> {
         }
         let flow = &self.list.flows[id as usize];
         let size = flow.size_bytes;
-        let ideal = self.ideals.fct(self.topology, flow.src, flow.dst, size);
-        let record = &mut self.records[id as usize];
-        record.end = FlowEnd::Running;
-        record.started = net::Time::from_ps(self.network.now);
-        record.ideal = net::Time::from_ps(ideal);
+        let ideal = self.ideals.fct(flow.src, flow.dst, size);
+        self.records[id as usize].begin(self.network.now, ideal);
         if self.connections.uses_several(size) {
             return self.start_several(id);
         }

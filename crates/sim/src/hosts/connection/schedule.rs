@@ -2,7 +2,6 @@
 
 use crate::engine::Engine;
 use crate::flows::NEVER;
-use crate::hosts::connection::Progress;
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
 use crate::transport::tcp::Reply;
@@ -32,12 +31,9 @@ impl Engine<'_> {
     /// and the lowest round-trip time. A subflow retransmits its own segments itself.
     #[inline]
     pub(crate) fn sender_of_turn(&mut self, turn: u32) -> u32 {
-        if self.slots.get_mut(turn).connection == NIL { turn } else { self.preferred_subflow(turn) }
-    }
-
-    fn preferred_subflow(&mut self, turn: u32) -> u32 {
         let slot = self.slots.get_mut(turn);
-        if slot.sender.can_send(&self.params.tcp) || !self.connections.can_pull(slot, &self.params.tcp) {
+        let is_single = slot.connection == NIL || slot.sender.can_send(&self.params.tcp);
+        if is_single || !self.connections.can_pull(slot, &self.params.tcp) {
             return turn;
         }
         let mut best = (rank(slot.sender.srtt), turn);
@@ -87,12 +83,12 @@ impl Engine<'_> {
         let una = slot.sender.una;
         let has_lost = matches!(reply, Reply::Retransmit(_)) && una == una_before;
         self.connections.note_path(slot, &self.params.tcp, una - una_before, has_lost);
-        if self.connections.get_mut(connection).acknowledge(ordinal, una) == Progress::Going {
-            return false;
+        let is_over = self.connections.get_mut(connection).acknowledge(ordinal, una);
+        if is_over {
+            self.note_sender_end(connection);
+            self.reset_others(connection, NIL);
         }
-        self.note_sender_end(connection);
-        self.reset_others(connection, NIL);
-        true
+        is_over
     }
 
     fn note_sender_end(&mut self, connection: u32) {
@@ -158,31 +154,6 @@ impl Engine<'_> {
             c.offer_outstanding(ordinal, high);
             self.pump_all(connection);
         }
-    }
-
-    pub(crate) fn add_to_record(&mut self, flow: u32) {
-        let path_changes = self.fabric.edges.path_changes(flow);
-        let now = self.network.now;
-        let mss = u64::from(self.params.mss);
-        let is_shared = self.connections.subflows().is_some();
-        let slot = self.slots.get_mut(flow);
-        let c = self.connections.get_mut(slot.connection);
-        let size = self.list.flows[slot.id as usize].size_bytes;
-        let record = &mut self.records[slot.id as usize];
-        record.end = c.end;
-        record.fct = net::Time::from_ps(if c.end == FlowEnd::Running { now - c.started } else { c.fct });
-        record.sender_fct = net::Time::from_ps(c.sender_fct);
-        if is_shared {
-            record.delivered_bytes = (u64::from(c.arrived.next) * mss).min(size);
-            record.duplicate_bytes = c.duplicate_bytes;
-        } else {
-            // Each copy delivered a prefix of the flow; all but the longest was redundant.
-            let delivered = (u64::from(slot.receiver.next) * mss).min(size);
-            record.duplicate_bytes += delivered.min(record.delivered_bytes);
-            record.delivered_bytes = record.delivered_bytes.max(delivered);
-        }
-        slot.tally.add_to(record);
-        record.path_changes += path_changes;
     }
 }
 

@@ -6,7 +6,6 @@ use net::paths::{self, Metric};
 use net::{HostIx, LinkIx, NodeIx, Time, Topology};
 use traffic::FlowList;
 
-use crate::engine::RunParams;
 use crate::links::port::serialisation_ps;
 use crate::scenario::TransportConfig;
 use crate::services::{RequestClass, ServicesConfig};
@@ -17,16 +16,6 @@ pub(super) struct Sizes {
     pub(super) mss: u64,
     pub(super) header: u64,
     pub(super) handshake: bool,
-}
-
-impl Sizes {
-    pub(super) fn new(params: &RunParams) -> Sizes {
-        Sizes { mss: u64::from(params.mss), header: u64::from(params.header), handshake: params.handshake }
-    }
-
-    fn on_wire(&self, payload: u64) -> u64 {
-        payload + payload.div_ceil(self.mss) * self.header
-    }
 }
 
 /// Returns the picoseconds from the first packet of a request to its last byte, from the best
@@ -50,9 +39,9 @@ fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes
         Some(paths::delay(topology, &path).as_ps())
     };
     let capacity = |link: LinkIx| Some(topology.link(link).rate);
-    let sending = |from, to, payload| {
+    let sending = |from, to, payload: u64| {
         let width = paths::widest(topology, from, to, capacity)?.bottleneck.as_bps();
-        Some(serialisation_ps(sizes.on_wire(payload), width))
+        Some(serialisation_ps(payload + payload.div_ceil(sizes.mss) * sizes.header, width))
     };
     let round_trip = delay(nodes.0, nodes.1)? + delay(nodes.1, nodes.0)?;
     let opening = if sizes.handshake { round_trip } else { 0 };
@@ -68,8 +57,8 @@ pub fn ideal_response_times(
     config: &ServicesConfig,
     requests: &FlowList,
 ) -> Vec<Time> {
-    let (mss, header) = (u64::from(transport.mss_bytes), u64::from(transport.header_bytes));
-    let sizes = Sizes { mss, header, handshake: transport.handshake };
+    let TransportConfig { mss_bytes, header_bytes, handshake, .. } = *transport;
+    let sizes = Sizes { mss: mss_bytes.into(), header: header_bytes.into(), handshake };
     let mut known = BTreeMap::new();
     let of = |flow: &traffic::Flow| {
         let class = flow.group - 1;

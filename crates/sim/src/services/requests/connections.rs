@@ -16,7 +16,8 @@ impl Engine<'_> {
         let flow = &self.list.flows[id as usize];
         let (client, class) = (flow.src, flow.group - 1);
         let now = self.network.now;
-        let sizes = Sizes::new(&self.params);
+        let params = &self.params;
+        let sizes = Sizes { mss: params.mss.into(), header: params.header.into(), handshake: params.handshake };
         let topology = self.topology;
         let Some(requests) = &mut self.requests else { return };
         let config = requests.config;
@@ -25,9 +26,7 @@ impl Engine<'_> {
         let ideal = *requests.bounds.entry((client.0, class)).or_insert_with(bound);
         requests.progress[id as usize] = Progress { pages_left: kind.pages, served_by: None };
         requests.open += 1;
-        let record = &mut self.records[id as usize];
-        (record.end, record.started, record.ideal) =
-            (FlowEnd::Running, net::Time::from_ps(now), net::Time::from_ps(ideal));
+        self.records[id as usize].begin(now, ideal);
         self.open_connection(id, client, class);
     }
 
@@ -129,7 +128,7 @@ impl Engine<'_> {
         let Some(requests) = &mut self.requests else { return };
         requests.assign(slot, connection);
         requests.connections[connection as usize].down = slot;
-        if let (Some(controlled), Some(headers)) = (&mut self.controlled, &headers) {
+        if let (Some(controlled), Some(headers)) = (&mut self.controlled, headers) {
             controlled.answer_opened(slot, serial, headers);
         }
         self.pump(slot);
