@@ -49,11 +49,6 @@ pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) ->
     Ok(stdout.flush()?)
 }
 
-pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, CliError> {
-    execute_in(&Simulator, experiment, out, args)
-}
-
-/// The same on any platform.
 pub fn execute_in(
     platform: &dyn Runner,
     experiment: &Experiment,

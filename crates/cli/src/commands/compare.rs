@@ -79,8 +79,7 @@ fn experiment(args: &Args) -> Result<Experiment, CliError> {
         ("seeds", "seeds", &args.seeds, args.seeds.clone()),
     ];
     for (key, option, written, value) in numbers {
-        let argument = format!("--{option} {written}");
-        overrides.push(Override { key: key.to_owned(), value, argument, is_text: false });
+        overrides.push(Override::value(key, &value, format!("--{option} {written}")));
     }
     for failure in &args.failures {
         overrides.push(text("failure", "failure", failure));

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::files_below;
+
 /// Direct dependencies that each crate may have on crates of the workspace.
 const ARROWS: &[(&str, &[&str])] = &[
     ("anabranch-net", &[]),
@@ -102,8 +104,7 @@ fn dependencies_follow_architecture() {
 #[test]
 fn pure_crates_have_no_clock_thread_or_output() {
     for name in PURE {
-        let mut files = Vec::new();
-        collect(&workspace().join("crates").join(name).join("src"), &mut files);
+        let files = files_below(&workspace().join("crates").join(name).join("src"), "rs");
         assert!(!files.is_empty(), "crate {name} has moved");
         for file in files {
             let text = fs::read_to_string(&file).expect("sources are readable");
@@ -124,15 +125,4 @@ fn found(text: &str) -> Vec<&'static str> {
     let code = |line: &&str| !line.trim_start().starts_with("//");
     let mentions = |word: &&&str| text.lines().filter(code).any(|line| line.contains(**word));
     FORBIDDEN.iter().filter(mentions).copied().collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("crates have sources") {
-        let path = entry.expect("a folder entry").path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
 }

@@ -116,7 +116,10 @@ pub struct Override {
 
 impl Override {
     pub fn set(key: &str, value: &str) -> Override {
-        let argument = format!("--set {key}={value}");
+        Override::value(key, value, format!("--set {key}={value}"))
+    }
+    /// Creates an override with a value from another option, which messages quote.
+    pub fn value(key: &str, value: &str, argument: String) -> Override {
         Override { key: key.to_owned(), value: value.to_owned(), argument, is_text: false }
     }
     /// Creates an override with a text from another option, which messages quote. Texts for

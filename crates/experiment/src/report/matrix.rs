@@ -2,8 +2,8 @@
 //! every balancer.
 
 use super::balancers::{PointRow, block, times};
-use super::tables::{pairs, share_with_interval};
-use super::text::{count_text, esc, join_few, number, plural, put, share, with_interval};
+use super::tables::{TABLE_END, begin_table, pairs, share_with_interval};
+use super::text::{caveat_list, count_text, esc, join_few, number, plural, put, share, with_interval};
 use super::{GLOSSARY, document_end, document_head};
 use crate::matrix::{Cell, Column, Matrix, Row};
 use crate::summary::{Measure, Stat};
@@ -139,14 +139,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
             "Some scenarios have only one seed: they have no interval, and a difference may be chance.".to_owned(),
         ));
     }
-    if caveats.is_empty() {
-        return;
-    }
-    out.push_str("<ul class=\"caveats\">");
-    for (class, text) in caveats {
-        put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
-    }
-    out.push_str("</ul>");
+    out.push_str(&caveat_list(&caveats));
 }
 
 fn table_section(out: &mut String, matrix: &Matrix) {
@@ -332,18 +325,16 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
 }
 
 fn scenarios(out: &mut String, matrix: &Matrix) {
-    out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Scenarios\"><table class=\"claims scenarios\">\n<thead><tr>");
-    for heading in ["Scenario", "Question", "Result", "Full report"] {
-        put!(out, "<th scope=\"col\">{heading}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n");
+    let headings = ["Scenario", "Question", "Result", "Full report"];
+    out.push_str(&begin_table("Scenarios", "claims scenarios", "", headings));
     for column in &matrix.columns {
         put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&column.name()), esc(&column.question));
         put!(out, "<td>{}</td>", esc(&column.sentence.replace(" %", "\u{a0}%")));
         let link = format!("{}/report.html", link_part(&column.folder));
         put!(out, "<td><a href=\"{link}\">{}</a></td></tr>\n", esc(&column.experiment));
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(TABLE_END);
     let mut done: Vec<&str> = Vec::new();
     for column in &matrix.columns {
         if done.contains(&column.experiment.as_str()) {

@@ -32,7 +32,7 @@ fn points_of(entry: &Entry<'_>) -> Vec<ClassPoint> {
 fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
     let categories: Vec<String> = points[0].1.iter().map(|point| point.class.clone()).collect();
     let value = |entry: &Entry<'_>, point: &ClassPoint| {
-        let [low, median, high] = [&point.p10_us, &point.p50_us, &point.p90_us].map(|stat| stat.mean);
+        let [_, low, median, high, _] = point.times_us.each_ref().map(|stat| stat.mean);
         let hint = format!(
             "{}, {}: median {}, 10 % to 90 %: {} to {}",
             point.balancer,
@@ -99,7 +99,8 @@ fn row(out: &mut String, entry: &Entry<'_>, point: &ClassPoint) {
         esc(entry.balancer),
         esc(&point.class)
     );
-    for stat in [&point.p50_us, &point.p10_us, &point.p90_us, &point.mean_us, &point.p99_us] {
+    let [mean, p10, p50, p90, p99] = &point.times_us;
+    for stat in [p50, p10, p90, mean, p99] {
         let shown = if point.counts[1] == 0 { "–".to_owned() } else { text::micros(stat.mean) };
         put!(out, "<td>{shown}</td>");
     }

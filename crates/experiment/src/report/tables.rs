@@ -1,5 +1,9 @@
 //! The tables: results, accounting, settings, and instructions to repeat the run.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::iter;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
@@ -18,6 +22,35 @@ struct Column<'a> {
     heading: String,
     explanation: &'a str,
     cell: CellOf<'a>,
+}
+
+/// Begins a table that scrolls on narrow screens, up to the first row of its body.
+pub(super) fn begin_table(
+    label: &str,
+    class: &str,
+    caption: &str,
+    headings: impl IntoIterator<Item: Display>,
+) -> String {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let mut out =
+        format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n");
+    if !caption.is_empty() {
+        put!(out, "<caption><span>{caption}</span></caption>\n");
+    }
+    out.push_str("<thead><tr>");
+    headings.into_iter().for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
+    out.push_str("</tr></thead>\n<tbody>\n");
+    out
+}
+
+pub(super) const TABLE_END: &str = "</tbody></table></div>\n";
+
+/// Writes cells with numbers; zeros and missing numbers are pale.
+pub(super) fn number_cells(out: &mut String, numbers: impl IntoIterator<Item = String>) {
+    for number in numbers {
+        let class = if number == "0" || number == "—" { " class=\"zero\"" } else { "" };
+        put!(out, "<td{class}>{}</td>", esc(&number));
+    }
 }
 
 pub(super) fn results(panel: &Panel<'_>) -> String {
@@ -267,17 +300,10 @@ pub(super) fn accounting(panel: &Panel<'_>) -> String {
     out
 }
 
-fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
-    let mut causes: Vec<&str> = Vec::new();
-    for run in panel.entries.iter().flat_map(|entry| &entry.runs) {
-        for (cause, lost) in &run.packets.dropped {
-            if *lost > 0 && !causes.contains(&cause.as_str()) {
-                causes.push(cause);
-            }
-        }
-    }
-    causes.sort_unstable();
-    causes
+/// Returns the causes that lost packets.
+fn causes<'a>(panel: &Panel<'a>) -> BTreeSet<&'a str> {
+    let dropped = panel.entries.iter().flat_map(|entry| &entry.runs).flat_map(|run| &run.packets.dropped);
+    dropped.filter(|(_, lost)| **lost > 0).map(|(cause, _)| cause.as_str()).collect()
 }
 
 fn accounting_table(
@@ -286,24 +312,18 @@ fn accounting_table(
     panel: &Panel<'_>,
     rows: impl Iterator<Item = Vec<u64>>,
 ) -> String {
-    let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table>\n");
-    put!(out, "<caption><span>{name}, all seeds</span></caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
-    for heading in headings {
-        put!(out, "<th scope=\"col\">{}</th>", esc(heading));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let headings = headings.iter().map(|heading| esc(heading));
+    let headings = iter::once("Balancer".to_owned()).chain(headings);
+    let mut out = begin_table(name, "", &format!("{name}, all seeds"), headings);
     for (entry, numbers) in panel.rivals().into_iter().zip(rows) {
         put!(out, "<tr><th scope=\"row\">{}{}</th>", swatch(entry.colour), esc(entry.balancer));
-        for number in &numbers {
-            put!(out, "<td{}>{}</td>", if *number == 0 { " class=\"zero\"" } else { "" }, count_text(*number));
-        }
+        number_cells(&mut out, numbers.iter().map(|number| count_text(*number)));
         out.push_str(match numbers[0] == numbers[1..].iter().sum::<u64>() {
             true => "<td class=\"ok\">✓</td></tr>\n",
             false => "<td class=\"bad\">✗ does not balance</td></tr>\n",
         });
     }
-    out.push_str("</tbody></table></div>\n");
-    out
+    out + TABLE_END
 }
 
 pub(super) fn setting(view: &View<'_>) -> String {

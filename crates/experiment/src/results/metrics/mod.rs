@@ -55,7 +55,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
     };
     let summary = RunSummary {
         balancer: run.balancer.label(),
-        is_bound: crate::results::bounds::is_bound(run.balancer.entry),
+        is_bound: run.balancer.entry.is_bound(),
         platform: "sim".to_owned(),
         seed: run.seed,
         load: run.load,

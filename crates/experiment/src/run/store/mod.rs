@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path(name);
         let text = fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
         serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
