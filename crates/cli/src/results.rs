@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
-use experiment::runner::{Runner, Simulator};
+use experiment::runner::Runner;
 use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
@@ -32,10 +32,6 @@ pub struct RunArgs {
     /// traffic.flow_list
     #[arg(long)]
     pub write_flow_lists: bool,
-}
-
-pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
-    run_in(&Simulator, experiment, args)
 }
 
 pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
@@ -52,7 +53,7 @@ pub struct Args {
 }
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    results::run(&experiment(args)?, &args.run)
+    results::run_in(&Simulator, &experiment(args)?, &args.run)
 }
 
 fn experiment(args: &Args) -> Result<Experiment, CliError> {

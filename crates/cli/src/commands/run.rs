@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
@@ -49,7 +50,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
-    experiments.iter().try_for_each(|experiment| results::run(experiment, &args.run))
+    experiments.iter().try_for_each(|experiment| results::run_in(&Simulator, experiment, &args.run))
 }
 
 pub fn seeds(count: &str) -> Override {

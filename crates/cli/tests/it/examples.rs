@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use experiment::Experiment;
 use experiment::reproduction::is_index;
 
+use crate::common::files_below;
+
 fn experiments() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
 }
 
+/// Returns the experiment files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let is_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "toml") && !is_index(path);
-    let mut files: Vec<PathBuf> = entries.filter(is_file).collect();
-    files.sort();
-    files
+    files_below(folder, "toml").into_iter().filter(|path| !is_index(path)).collect()
 }
 
 #[test]
@@ -32,17 +31,14 @@ fn every_balancer_has_an_example() {
 
 #[test]
 fn every_experiment_is_valid_alone_and_in_matrix() {
-    let mut count = 0;
-    for folder in std::fs::read_dir(experiments()).unwrap().map(|entry| entry.unwrap().path()) {
-        for file in files(&folder) {
-            for experiment in [Experiment::load(&file, &[]), Experiment::load_for_matrix(&file, &[])] {
-                let experiment = experiment.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-                assert!(experiment.run_count() > 0);
-            }
-            count += 1;
+    let files = files(&experiments());
+    for file in &files {
+        for experiment in [Experiment::load(file, &[]), Experiment::load_for_matrix(file, &[])] {
+            let experiment = experiment.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(experiment.run_count() > 0);
         }
     }
-    assert!(count > 40, "{count}");
+    assert!(files.len() > 40, "{}", files.len());
 }
 
 #[test]

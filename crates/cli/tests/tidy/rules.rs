@@ -32,21 +32,20 @@ pub struct Finding {
     pub line: usize,
     /// The text of the line, without indentation.
     pub text: String,
-    pub problem: String,
-    /// The replacement, or a description of it.
-    pub instead: String,
+    /// What is wrong, and the replacement or a description of it.
+    pub message: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}: {}; write: {}", self.path, self.line, self.problem, self.instead)
+        write!(formatter, "{}:{}: {}", self.path, self.line, self.message)
     }
 }
 
 impl Finding {
-    fn new(file: &Source, line: usize, problem: String, instead: impl Into<String>) -> Self {
+    fn new(file: &Source, line: usize, problem: &str, instead: &str) -> Self {
         let text = file.text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
-        Self { path: file.path.clone(), line, text, problem, instead: instead.into() }
+        Self { path: file.path.clone(), line, text, message: format!("{problem}; write: {instead}") }
     }
 }
 
@@ -92,7 +91,7 @@ impl Glossary {
             for index in self.set.matches(&text).into_iter().filter(|index| seen.insert((row.line, *index))) {
                 let (pattern, instead) = &self.banned[index];
                 let word = pattern.find(&text).map_or("", |found| found.as_str());
-                findings.push(Finding::new(file, row.line, format!("banned `{}`", word.trim()), instead));
+                findings.push(Finding::new(file, row.line, &format!("banned `{}`", word.trim()), instead));
             }
         }
         findings
@@ -122,14 +121,14 @@ pub fn long_lines(file: &Source) -> Vec<Finding> {
     rows.dedup();
     let long = rows.into_iter().filter(|(_, columns)| *columns > COLUMNS_MAX);
     let instead = "lines of at most 100 columns";
-    long.map(|(line, columns)| Finding::new(file, line, format!("prose of {columns} columns"), instead)).collect()
+    long.map(|(line, columns)| Finding::new(file, line, &format!("prose of {columns} columns"), instead)).collect()
 }
 
 pub fn long_files(file: &Source) -> Vec<Finding> {
     let lines = file.text.lines().count();
     let is_long = file.path.ends_with(".rs") && lines > FILE_LINES_MAX;
     let instead = || format!("modules of at most {FILE_LINES_MAX} lines");
-    is_long.then(|| Finding::new(file, 1, format!("file of {lines} lines"), instead())).into_iter().collect()
+    is_long.then(|| Finding::new(file, 1, &format!("file of {lines} lines"), &instead())).into_iter().collect()
 }
 
 /// Finds `///` comments of one line and at most [`SHORT_DOC_WORDS_MAX`] words.
@@ -138,7 +137,7 @@ pub fn short_docs(file: &Source) -> Vec<Finding> {
     let blocks = docs.chunk_by(|above, below| above.line + 1 == below.line).filter(|block| block.len() == 1);
     let short = blocks.map(|block| block[0]).filter(|doc| doc.text.split_whitespace().count() <= SHORT_DOC_WORDS_MAX);
     let instead = "unit, range, meaning of `None`, who sets it, or the source";
-    short.map(|doc| Finding::new(file, doc.line, format!("doc comment `{}`", doc.text), instead)).collect()
+    short.map(|doc| Finding::new(file, doc.line, &format!("doc comment `{}`", doc.text), instead)).collect()
 }
 
 /// Finds Rust files named like their folder (`name/name.rs`) or `utils.rs`.
@@ -147,9 +146,9 @@ pub fn file_names(file: &Source) -> Vec<Finding> {
     let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     if name.strip_suffix(".rs") == Some(folder) {
         let instead = format!("`{folder}/mod.rs`, or the name of what the file contains");
-        vec![Finding::new(file, 1, format!("file named like its folder `{folder}`"), instead)]
+        vec![Finding::new(file, 1, &format!("file named like its folder `{folder}`"), &instead)]
     } else if name == "utils.rs" {
-        vec![Finding::new(file, 1, "file named `utils.rs`".into(), "the name of what the file contains")]
+        vec![Finding::new(file, 1, "file named `utils.rs`", "the name of what the file contains")]
     } else {
         Vec::new()
     }
@@ -161,7 +160,7 @@ pub fn machine_paths(file: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (line, text) in (1..).zip(file.text.lines()) {
         let problems = PATH.captures_iter(text).map(|found| format!("path `{}` of one machine", &found[1]));
-        findings.extend(problems.map(|problem| Finding::new(file, line, problem, "a path below the workspace")));
+        findings.extend(problems.map(|problem| Finding::new(file, line, &problem, "a path below the workspace")));
     }
     findings
 }

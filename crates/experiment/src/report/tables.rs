@@ -16,12 +16,15 @@ use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat}
 
 /// Text of a cell, and the value to sort by.
 type Cell = (String, f64);
-type CellOf<'a> = Box<dyn Fn(&Entry<'_>) -> Cell + 'a>;
 
 struct Column<'a> {
     heading: String,
     explanation: &'a str,
-    cell: CellOf<'a>,
+    cell: Box<dyn Fn(&Entry<'_>) -> Cell + 'a>,
+}
+
+fn column<'a>(heading: impl Into<String>, explanation: &'a str, cell: impl Fn(&Entry<'_>) -> Cell + 'a) -> Column<'a> {
+    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
 }
 
 /// Begins a table that scrolls on narrow screens, up to the first row of its body.
@@ -114,16 +117,14 @@ fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
 fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
     let best = panel.best().map_or(0.0, |entry| entry.ranked_by().mean);
     let mut columns = vec![
-        Column {
-            heading: "Mean slowdown".into(),
-            explanation: "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
-            cell: Box::new(mean_slowdown),
-        },
-        Column {
-            heading: "vs best".into(),
-            explanation: "Mean slowdown compared with the best, difference taken seed by seed",
-            cell: Box::new(move |entry| versus(entry, best)),
-        },
+        column(
+            "Mean slowdown",
+            "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
+            mean_slowdown,
+        ),
+        column("vs best", "Mean slowdown compared with the best, difference taken seed by seed", move |entry| {
+            versus(entry, best)
+        }),
         stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
         time(panel, "FCT ≤\u{a0}100\u{a0}KB", "Mean completion time of flows up to 100 KB", |point| {
             &point.small_fct_mean_us
@@ -131,11 +132,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         time(panel, "FCT >\u{a0}1\u{a0}MB", "Mean completion time of flows above 1 MB", |point| {
             &point.large_fct_mean_us
         }),
-        Column {
-            heading: "Completed".into(),
-            explanation: "Flows completed / started, over all seeds",
-            cell: Box::new(completed),
-        },
+        column("Completed", "Flows completed / started, over all seeds", completed),
         share("Dropped", "Packets dropped / packets sent", dropped_share),
         share("Retransmitted", "Retransmitted data packets / data packets sent", |run| run.loss.retransmitted_share),
         share("Reordered", "Data packets that arrived below the highest sequence number received", |run| {
@@ -160,7 +157,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             Some(stat) => (share_with_interval(stat), stat.mean),
             None => ("—".to_owned(), 0.0),
         };
-        columns.insert(1, Column { heading: "Share of optimum".into(), explanation, cell: Box::new(cell) });
+        columns.insert(1, column("Share of optimum", explanation, cell));
     }
     if panel.rivals().len() > RANKED_FROM {
         let cell = |entry: &Entry<'_>| match entry.point.rank {
@@ -168,7 +165,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             rank => (rank.to_string(), f64::from(rank)),
         };
         let explanation = "Equal for a balancer and all that are indistinguishable from it; — is not ranked";
-        columns.insert(0, Column { heading: "Rank".into(), explanation, cell: Box::new(cell) });
+        columns.insert(0, column("Rank", explanation, cell));
     }
     columns
 }
@@ -181,8 +178,7 @@ fn throughput<'a>() -> Column<'a> {
         let stat = &entry.point.throughput_share;
         (share_with_interval(stat), stat.mean)
     };
-    let explanation = "Delivered payload / capacity of the host links";
-    Column { heading: "Throughput".into(), explanation, cell: Box::new(cell) }
+    column("Throughput", "Delivered payload / capacity of the host links", cell)
 }
 
 fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
@@ -192,7 +188,7 @@ fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
         Some(ratio) => (format!("{:+.1}\u{a0}%", (1.0 / ratio - 1.0) * 100.0), ratio - 1.0),
         None => ("—".to_owned(), f64::MAX),
     };
-    Column { heading: "vs best".into(), explanation: "Throughput compared with the best", cell: Box::new(cell) }
+    column("vs best", "Throughput compared with the best", cell)
 }
 
 pub(super) fn share_with_interval(stat: &Stat) -> String {
@@ -200,14 +196,13 @@ pub(super) fn share_with_interval(stat: &Stat) -> String {
 }
 
 fn stat<'a>(heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| measured(of(entry.point), 1.0);
-    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+    column(heading, explanation, move |entry| measured(of(entry.point), 1.0))
 }
 
 fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
     let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry.point).mean));
-    let cell = move |entry: &Entry<'_>| measured(of(entry.point), unit.us());
-    Column { heading: format!("{heading}, {}", unit.name()), explanation, cell: Box::new(cell) }
+    let heading = format!("{heading}, {}", unit.name());
+    column(heading, explanation, move |entry| measured(of(entry.point), unit.us()))
 }
 
 fn measured(stat: &Stat, unit: f64) -> Cell {
@@ -218,11 +213,10 @@ fn measured(stat: &Stat, unit: f64) -> Cell {
 }
 
 fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| {
+    column(heading, explanation, move |entry| {
         let mean = statistics::stat(&entry.of_runs(of)).mean;
         (text::share(mean), mean)
-    };
-    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+    })
 }
 
 fn dropped_share(run: &RunSummary) -> f64 {
