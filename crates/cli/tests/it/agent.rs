@@ -73,10 +73,11 @@ fn measurements_with_token_arrive_and_others_are_rejected() {
     assert!(stats["cores"].as_u64() >= Some(1), "{stats}");
 
     // A report for another host, and an unknown token.
-    let (code, text) = agent(&["--controller", served.http(), "--token-file", &file, "--address", "10.0.0.2"]);
+    let report = |address| agent(&["--controller", served.http(), "--token-file", &file, "--address", address]);
+    let (code, text) = report("10.0.0.2");
     assert!(code == 2 && text.contains("(403)") && text.contains("--token-file"), "{text}");
-    let file = token_file(folder.path(), "another-token-0123456789");
-    let (code, text) = agent(&["--controller", served.http(), "--token-file", &file, "--address", "10.0.0.1"]);
+    token_file(folder.path(), "another-token-0123456789");
+    let (code, text) = report("10.0.0.1");
     assert!(code == 2 && text.contains("(401)") && !text.contains("0123456789"), "{text}");
 }
 

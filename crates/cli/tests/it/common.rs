@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// An experiment of two balancers, two loads and two seeds.
 pub const SMALL: &str = include_str!("../../../experiment/tests/data/small.toml");
 
+/// The folder of experiment files.
+pub const EXPERIMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+
 /// Returns exit code, standard output and standard error of `anabranch` in a folder. The command is
 /// killed after two minutes.
 pub fn outcome(folder: &Path, args: &[&str]) -> (i32, String, String) {

@@ -5,33 +5,29 @@ use std::path::{Path, PathBuf};
 use experiment::Experiment;
 use experiment::reproduction::is_index;
 
-use crate::common::files_below;
+use crate::common::{EXPERIMENTS, files_below};
 
-fn experiments() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
-}
-
-/// Returns the experiment files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    files_below(folder, "toml").into_iter().filter(|path| !is_index(path)).collect()
+/// Returns the files below a folder of experiments.
+fn files(folder: &str) -> Vec<PathBuf> {
+    files_below(&Path::new(EXPERIMENTS).join(folder), "toml").into_iter().filter(|path| !is_index(path)).collect()
 }
 
 #[test]
 fn every_balancer_has_an_example() {
     let entries: Vec<&balance::Entry> = balance::registry::all().collect();
     for entry in &entries {
-        let file = experiments().join(format!("balancers/{}.toml", entry.name));
+        let file = Path::new(EXPERIMENTS).join(format!("balancers/{}.toml", entry.name));
         let experiment = Experiment::load(&file, &[]).unwrap_or_else(|error| panic!("{}: {error}", entry.name));
         assert_eq!(experiment.balancers[0].entry.name, entry.name, "the example is about its balancer");
         assert!(experiment.balancers.len() > 1, "{} is compared with nothing", entry.name);
         assert!(experiment.question.is_some(), "{} asks nothing", entry.name);
     }
-    assert_eq!(files(&experiments().join("balancers")).len(), entries.len(), "a stray example");
+    assert_eq!(files("balancers").len(), entries.len(), "a stray example");
 }
 
 #[test]
 fn every_experiment_is_valid_alone_and_in_matrix() {
-    let files = files(&experiments());
+    let files = files("");
     for file in &files {
         for experiment in [Experiment::load(file, &[]), Experiment::load_for_matrix(file, &[])] {
             let experiment = experiment.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
@@ -43,7 +39,7 @@ fn every_experiment_is_valid_alone_and_in_matrix() {
 
 #[test]
 fn the_canon_has_every_balancer() {
-    for file in files(&experiments().join("canon")) {
+    for file in files("canon") {
         let experiment = Experiment::load(&file, &[]).unwrap();
         let has = |name: &str| experiment.balancers.iter().any(|spec| spec.label() == name);
         for entry in balance::registry::DATAPLANE.iter().filter(|entry| !entry.is_bound()) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use jsonschema::Validator;
 
-use crate::common::{files_below, printed_json};
+use crate::common::{EXPERIMENTS, files_below, printed_json};
 
 fn validator(what: &str) -> Validator {
     let schema = printed_json(Path::new("."), &format!("list {what} --schema"));
@@ -22,7 +22,7 @@ fn errors(validator: &Validator, text: &str) -> Vec<String> {
 #[test]
 fn experiments_and_indexes_match_schema() {
     let (keys, indexes) = (validator("keys"), validator("indexes"));
-    let found = files_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"), "toml");
+    let found = files_below(Path::new(EXPERIMENTS), "toml");
     assert!(found.len() > 100, "only {} files", found.len());
     for path in found {
         let validator = if path.ends_with("reproduce.toml") { &indexes } else { &keys };

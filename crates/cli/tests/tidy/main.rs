@@ -12,7 +12,7 @@ mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -20,6 +20,7 @@ use rules::{Finding, RULES};
 use source::Source;
 
 const PLACES_MAX: usize = 20;
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const RATCHET: &str = "crates/cli/tests/tidy/ratchet.tsv";
 
 #[test]
@@ -40,7 +41,7 @@ fn findings_do_not_increase() {
 
 #[test]
 fn fuzz_targets_exist_and_fuzz_is_its_own_workspace() {
-    let root = workspace();
+    let root = Path::new(WORKSPACE);
     // It reads the manifest and the lock file, and downloads nothing.
     let cargo = Command::new(env!("CARGO")).args(["pkgid", "--offline"]).current_dir(root.join("fuzz")).output();
     let cargo = cargo.expect("cargo is installed, because it runs this test");
@@ -100,15 +101,10 @@ fn tree() -> &'static [Source] {
     static TREE: LazyLock<Vec<Source>> = LazyLock::new(|| {
         let paths = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]);
         // A file deleted since the last commit is still in the index; a file that is not UTF-8 is binary.
-        let read = |path: &str| Some(Source::parse(path, &fs::read_to_string(workspace().join(path)).ok()?));
+        let read = |path: &str| Some(Source::parse(path, &fs::read_to_string(Path::new(WORKSPACE).join(path)).ok()?));
         paths.split_terminator('\0').filter_map(read).collect()
     });
     &TREE
-}
-
-fn workspace() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/cli is two folders deep");
-    root.to_owned()
 }
 
 /// Returns the crate of a path (`crates/net`), its top folder (`docs`), or `.` for a file of the root folder.
@@ -118,8 +114,8 @@ fn group(path: &str) -> &str {
 }
 
 fn git(arguments: &[&str]) -> String {
-    let output = Command::new("git").args(arguments).current_dir(workspace()).output().expect("git is installed");
-    assert!(output.status.success(), "`git {}` fails in {}", arguments.join(" "), workspace().display());
+    let output = Command::new("git").args(arguments).current_dir(WORKSPACE).output().expect("git is installed");
+    assert!(output.status.success(), "`git {}` fails in {WORKSPACE}", arguments.join(" "));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -127,7 +123,7 @@ fn git(arguments: &[&str]) -> String {
 fn changed_lines() -> BTreeSet<String> {
     let diff = git(&["diff", "--unified=0", "--no-color", "--no-ext-diff", "HEAD"]);
     let new = git(&["ls-files", "-z", "--others", "--exclude-standard"]);
-    let new = new.split_terminator('\0').filter_map(|path| fs::read_to_string(workspace().join(path)).ok());
+    let new = new.split_terminator('\0').filter_map(|path| fs::read_to_string(Path::new(WORKSPACE).join(path)).ok());
     let new = new.collect::<String>();
     let added = diff.lines().filter_map(|line| line.strip_prefix('+')).chain(new.lines());
     added.map(|line| line.trim().to_owned()).collect()

@@ -16,8 +16,10 @@ const FILE_LINES_MAX: usize = 600;
 /// A doc comment of at most this many words cannot say more than a name.
 const SHORT_DOC_WORDS_MAX: usize = 4;
 
+type Rule = fn(&Source) -> Vec<Finding>;
+
 /// The rules by the names in `ratchet.tsv`.
-pub const RULES: [(&str, fn(&Source) -> Vec<Finding>); 6] = [
+pub const RULES: [(&str, Rule); 6] = [
     ("banned-words", |file| Glossary::get().banned_words(file)),
     ("long-lines", long_lines),
     ("long-files", long_files),
@@ -32,7 +34,7 @@ pub struct Finding {
     pub line: usize,
     /// The text of the line, without indentation.
     pub text: String,
-    /// What is wrong, and the replacement or a description of it.
+    /// The problem, and its replacement or a description of it.
     pub message: String,
 }
 

@@ -280,10 +280,12 @@ impl Experiment {
 fn apply(document: &mut Document, change: &Override) -> Result<(), FileError> {
     if change.is_text {
         let at = ValueOrigin::Argument(change.argument.as_str().into());
-        if change.key == "failure" {
-            return document.append("failure", Value { data: Data::Text(change.value.clone()), at });
-        }
-        return document.put(&change.key, Value { data: Data::Text(change.value.clone()), at });
+        let value = Value { data: Data::Text(change.value.clone()), at };
+        return if change.key == "failure" {
+            document.append("failure", value)
+        } else {
+            document.put(&change.key, value)
+        };
     }
     document.set(&change.key, &change.value, &change.argument)
 }

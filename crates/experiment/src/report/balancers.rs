@@ -78,7 +78,7 @@ pub(super) fn block(
     }
     for setting in &about.parameters {
         let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", esc(&setting.unit)) };
-        let meaning = if setting.meaning.is_empty() { String::new() } else { esc(&setting.meaning) };
+        let meaning = esc(&setting.meaning);
         put!(out, "<dt>{} = {}{unit}</dt><dd>{meaning}</dd>", esc(&setting.name), esc(&setting.value));
     }
     out.push_str("</dl>\n");

@@ -1,6 +1,6 @@
 //! Requests to services: response times by class, and the load of servers.
 
-use super::figures::{figure, panel_legend, swatch};
+use super::figures::{figure, legend_of, swatch};
 use super::plot::{self, Axes, GREY, Group, Scale, Shape, Unit, Value};
 use super::tables::pairs;
 use super::text::{self, esc, put};
@@ -65,7 +65,7 @@ fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> Strin
         y: if high > 8.0 * low { Scale::log(low, high, Unit::Micros) } else { Scale::linear(0.0, high, Unit::Micros) },
     };
     let caption = "Median response time; whiskers reach from the 10th to the 90th percentile.";
-    figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &panel_legend(panel), caption)
+    figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &legend_of(&panel.by_colour()), caption)
 }
 
 fn table(points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {

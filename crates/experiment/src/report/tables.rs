@@ -133,7 +133,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             &point.large_fct_mean_us
         }),
         column("Completed", "Flows completed / started, over all seeds", completed),
-        share("Dropped", "Packets dropped / packets sent", dropped_share),
+        share("Dropped", "Packets dropped / packets sent", statistics::drop_share),
         share("Retransmitted", "Retransmitted data packets / data packets sent", |run| run.loss.retransmitted_share),
         share("Reordered", "Data packets that arrived below the highest sequence number received", |run| {
             run.reordering.fraction
@@ -217,10 +217,6 @@ fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) ->
         let mean = statistics::stat(&entry.of_runs(of)).mean;
         (text::share(mean), mean)
     })
-}
-
-fn dropped_share(run: &RunSummary) -> f64 {
-    run.packets.dropped.values().sum::<u64>() as f64 / run.packets.sent.max(1) as f64
 }
 
 /// Formats the mean slowdown. Flows that did not complete count with the slowdown they had reached,

@@ -22,8 +22,7 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
         } else {
             "–".into()
         };
-        let name =
-            [Some(fault.kind.as_str()), fault.link.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let name = fault.link.iter().fold(fault.kind.clone(), |kind, link| format!("{kind} {link}"));
         format!(
             "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{:.2}\u{a0}s</td><td>{}</td><td>{}</td><td>{gap}</td></tr>\n",
             swatch(entry.colour),

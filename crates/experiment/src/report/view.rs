@@ -82,7 +82,7 @@ impl<'a> View<'a> {
 }
 
 /// Returns the first of equal items each, in their order.
-fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     items.for_each(|item| {
         if !found.contains(&item) {
@@ -198,9 +198,7 @@ impl<'a> Panel<'a> {
     /// Returns the entries for packet figures with space for a few: neither grey ones nor bounds,
     /// which send no packets.
     pub(super) fn few(&self) -> Vec<&Entry<'a>> {
-        let mut entries: Vec<&Entry<'a>> = self.entries.iter().filter(|entry| entry.colour < GREY).collect();
-        entries.sort_by_key(|entry| entry.colour);
-        entries
+        self.by_colour().into_iter().filter(|entry| entry.colour < GREY).collect()
     }
 
     pub(super) fn rivals(&self) -> Vec<&Entry<'a>> {
