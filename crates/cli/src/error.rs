@@ -10,55 +10,58 @@ use experiment::input::{FileError, SourceLocation};
 #[derive(Debug)]
 pub enum CliError {
     BrokenPipe,
-    File(FileError),
+    Failure(Box<Failure>),
+}
+
+#[derive(Debug, Default)]
+pub struct Failure {
+    message: String,
+    /// Lines that show the place in a file; empty for none.
+    place: String,
+    causes: Vec<String>,
+    /// How to fix the error.
+    hint: Option<String>,
     /// A failed check: not an error of the user.
-    Check(Box<CliError>),
-    Other {
-        message: String,
-        causes: Vec<String>,
-        /// How to fix the error.
-        hint: Option<String>,
-    },
+    is_check: bool,
 }
 
 impl CliError {
     pub fn new(message: impl Into<String>) -> CliError {
-        CliError::Other { message: message.into(), causes: Vec::new(), hint: None }
+        CliError::Failure(Box::new(Failure { message: message.into(), ..Failure::default() }))
     }
     pub fn of(error: &dyn Error) -> CliError {
-        let mut causes = Vec::new();
-        let mut behind = error.source();
-        while let Some(cause) = behind {
-            causes.push(cause.to_string());
-            behind = cause.source();
+        let causes = std::iter::successors(error.source(), |&cause| cause.source());
+        causes.fold(CliError::new(error.to_string()), CliError::caused_by)
+    }
+    fn with(mut self, change: impl FnOnce(&mut Failure)) -> CliError {
+        if let CliError::Failure(failure) = &mut self {
+            change(failure);
         }
-        CliError::Other { message: error.to_string(), causes, hint: None }
+        self
     }
     /// Marks the error as the result of a failed check.
     pub fn found_by_check(self) -> CliError {
-        CliError::Check(Box::new(self))
+        self.with(|failure| failure.is_check = true)
     }
     /// Returns the exit code: 1 if a check failed, 2 otherwise.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, CliError::Check(_)) { 1 } else { 2 }
+        if matches!(self, CliError::Failure(failure) if failure.is_check) { 1 } else { 2 }
     }
-    pub fn caused_by(mut self, cause: impl fmt::Display) -> CliError {
-        if let CliError::Other { causes, .. } = &mut self {
-            causes.push(cause.to_string());
-        }
-        self
+    pub fn caused_by(self, cause: impl fmt::Display) -> CliError {
+        self.with(|failure| failure.causes.push(cause.to_string()))
     }
-    pub fn with_hint(mut self, text: impl Into<String>) -> CliError {
-        if let CliError::Other { hint, .. } = &mut self {
-            *hint = Some(text.into());
-        }
-        self
+    pub fn with_hint(self, text: impl Into<String>) -> CliError {
+        self.with(|failure| failure.hint = Some(text.into()))
     }
 }
 
 impl From<FileError> for CliError {
     fn from(error: FileError) -> CliError {
-        CliError::File(error)
+        CliError::new(error.headline()).with(|failure| {
+            failure.place = place(&error.place);
+            failure.causes.extend(error.cause.clone());
+            failure.hint.clone_from(&error.hint);
+        })
     }
 }
 
@@ -93,21 +96,11 @@ impl From<io::Error> for CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CliError::BrokenPipe => Ok(()),
-            CliError::Check(finding) => fmt::Display::fmt(finding, f),
-            CliError::File(error) => {
-                writeln!(f, "error: {}", error.headline())?;
-                f.write_str(&place(&error.place))?;
-                error.cause.iter().try_for_each(|cause| writeln!(f, "caused by: {cause}"))?;
-                error.hint.iter().try_for_each(|hint| writeln!(f, "hint: {hint}"))
-            }
-            CliError::Other { message, causes, hint } => {
-                writeln!(f, "error: {message}")?;
-                causes.iter().try_for_each(|cause| writeln!(f, "caused by: {cause}"))?;
-                hint.iter().try_for_each(|hint| writeln!(f, "hint: {hint}"))
-            }
-        }
+        let CliError::Failure(failure) = self else { return Ok(()) };
+        let Failure { message, place, causes, hint, .. } = &**failure;
+        write!(f, "error: {message}\n{place}")?;
+        causes.iter().try_for_each(|cause| writeln!(f, "caused by: {cause}"))?;
+        hint.iter().try_for_each(|hint| writeln!(f, "hint: {hint}"))
     }
 }
 

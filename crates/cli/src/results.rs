@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
-use experiment::runner::{Runner, Simulator};
+use experiment::runner::Runner;
 use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
@@ -34,10 +34,6 @@ pub struct RunArgs {
     pub write_flow_lists: bool,
 }
 
-pub fn run(experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
-    run_in(&Simulator, experiment, args)
-}
-
 pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
     let summary = execute_in(platform, experiment, &out, args)?;
@@ -49,11 +45,6 @@ pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) ->
     Ok(stdout.flush()?)
 }
 
-pub fn execute(experiment: &Experiment, out: &Path, args: &RunArgs) -> Result<Summary, CliError> {
-    execute_in(&Simulator, experiment, out, args)
-}
-
-/// The same on any platform.
 pub fn execute_in(
     platform: &dyn Runner,
     experiment: &Experiment,

@@ -108,30 +108,54 @@ impl Scene {
         self.api("PUT", "/v1/services/web", &json!({"address": VIP, "port": 80, "pool": "web", "idle_timeout_s": 10}));
     }
 
-    fn wait_for_members(&self, wanted: usize) {
-        let until = Instant::now() + Duration::from_secs(20);
+    /// Waits until a resource of the API is as wanted.
+    fn wait_for(&self, path: &str, limit_s: u64, is_wanted: impl Fn(&Value) -> bool) {
+        let until = Instant::now() + Duration::from_secs(limit_s);
         loop {
-            let pool = self.controller.http().get("/v1/pools/web").unwrap_or_default();
-            let up = pool["members"].as_array().into_iter().flatten().filter(|member| member["state"] == "up").count();
-            if up == wanted {
+            let found = self.controller.http().get(path).unwrap_or_default();
+            if is_wanted(&found) {
                 return;
             }
-            assert!(Instant::now() < until, "{up} of {wanted} members can serve: {pool}");
+            assert!(Instant::now() < until, "{path} is not as wanted: {found}");
             sleep(Duration::from_millis(50));
         }
     }
 
-    fn clients(&self, to: SocketAddrV4, path: &str, requests: u64, at_once: usize) -> Vec<ClientSpec> {
+    fn wait_for_members(&self, wanted: usize) {
+        let is_up = |member: &&Value| member["state"] == "up";
+        let up = |pool: &Value| pool["members"].as_array().into_iter().flatten().filter(is_up).count();
+        self.wait_for("/v1/pools/web", 20, |pool| up(pool) == wanted);
+    }
+
+    /// Returns a client on each of the hosts. `gap_ns`: pause between two requests.
+    fn clients_on(
+        &self,
+        hosts: &[u32],
+        (to, path): (SocketAddrV4, &str),
+        requests: u64,
+        at_once: usize,
+        gap_ns: u64,
+    ) -> Vec<ClientSpec> {
         let client_spec = |client: &u32| ClientSpec {
             host: self.live.hosts[*client as usize],
             to,
             path: path.to_owned(),
             requests,
             at_once,
-            gap_ns: 0,
+            gap_ns,
             patience: Duration::from_secs(20),
         };
-        CLIENTS.iter().map(client_spec).collect()
+        hosts.iter().map(client_spec).collect()
+    }
+
+    fn clients(&self, to: SocketAddrV4, path: &str, requests: u64, at_once: usize) -> Vec<ClientSpec> {
+        self.clients_on(&CLIENTS, (to, path), requests, at_once, 0)
+    }
+
+    /// Starts clients that make a thousand requests a second, so that the network is not the limit.
+    fn start_slow_clients(&self, requests: u64) -> RequestRun {
+        let clients = self.clients_on(&CLIENTS, (SocketAddrV4::new(VIP, 80), "/page"), requests, 8, 4_000_000);
+        RequestRun::start(&clients, now_ns()).expect("clients")
     }
 
     /// Waits until `ended` requests have ended.
@@ -252,11 +276,7 @@ fn member_changes_and_controller_restart_fail_no_request() {
     scene.serve(SPARE);
     scene.wait_for_members(4);
     let (drained, killed) = (MEMBERS[0], MEMBERS[1]);
-    let clients = scene.clients(SocketAddrV4::new(VIP, 80), "/page", 5000, 8);
-    // A thousand requests a second, so that the network is not the limit.
-    let clients: Vec<ClientSpec> =
-        clients.into_iter().map(|client_spec| ClientSpec { gap_ns: 4_000_000, ..client_spec }).collect();
-    let requests_run = RequestRun::start(&clients, now_ns()).expect("clients");
+    let requests_run = scene.start_slow_clients(5000);
 
     scene.wait_for_requests(&requests_run, 1500);
     scene.member(SPARE, true);
@@ -321,10 +341,7 @@ fn dead_server_is_found_by_next_health_check() {
     let monitor = json!({"check": "http", "path": "/page", "interval_s": 0.5, "timeout_s": 0.4, "fall": 1});
     scene.define_service(&MEMBERS, json!({"balancer": "server-rr", "monitor": monitor}));
     scene.wait_for_members(4);
-    let clients = scene.clients(SocketAddrV4::new(VIP, 80), "/page", 1000, 8);
-    let clients: Vec<ClientSpec> =
-        clients.into_iter().map(|client_spec| ClientSpec { gap_ns: 4_000_000, ..client_spec }).collect();
-    let requests_run = RequestRun::start(&clients, now_ns()).expect("clients");
+    let requests_run = scene.start_slow_clients(1000);
     scene.wait_for_requests(&requests_run, 1000);
     // The host stays up and refuses connections: rules alone cannot detect that before the next
     // health check.

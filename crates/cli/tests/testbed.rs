@@ -20,7 +20,7 @@ static MACHINE: Mutex<()> = Mutex::new(());
 /// Every host sends five packets to every other host, and all of them must arrive.
 const PING_ALL: &str = include_str!("data/ping-all.toml");
 
-/// Returns a folder for one test and exclusive use of the machine; `None` if the testbed cannot
+/// Returns a folder with `file.toml` for one test and exclusive use of the machine; `None` if the testbed cannot
 /// run.
 fn machine() -> Option<(MutexGuard<'static, ()>, TempDir)> {
     let has =
@@ -30,7 +30,9 @@ fn machine() -> Option<(MutexGuard<'static, ()>, TempDir)> {
     let reason = match (geteuid().is_root(), missing.is_empty()) {
         (true, true) => {
             let guard = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-            return Some((guard, tempfile::tempdir().expect("a folder for temporary files")));
+            let folder = tempfile::tempdir().expect("a folder for temporary files");
+            fs::write(folder.path().join("file.toml"), PING_ALL).expect("a file can be written");
+            return Some((guard, folder));
         }
         (false, _) => "not root".to_owned(),
         (true, false) => format!("{} not installed", missing.join(", ")),
@@ -54,8 +56,11 @@ fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn write(folder: &Path, text: &str) {
-    fs::write(folder.join("file.toml"), text).expect("a file can be written");
+/// Runs the command, which must end with this exit code and print these words.
+fn assert_ends(folder: &Path, arguments: &[&str], code: i32, words: &str) {
+    let output = anabranch(folder, arguments).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(code), "{}", text_of(&output));
+    assert!(text_of(&output).contains(words), "{}", text_of(&output));
 }
 
 /// Checks that nothing is left: no interface, no journal, no process, and unchanged kernel
@@ -108,9 +113,7 @@ fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
 fn all_pairs_complete_and_nothing_is_left() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
-    write(folder, PING_ALL);
-    let output = anabranch(folder, &["testbed", "run", "file.toml", "--out", "out"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text_of(&output));
+    assert_ends(folder, &["testbed", "run", "file.toml", "--out", "out"], 0, "");
     let summary: Value =
         serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
     let run = &summary["runs"][0];
@@ -140,11 +143,8 @@ fn all_pairs_complete_and_nothing_is_left() {
 fn rest_of_crashed_testbed_is_removed() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
-    write(folder, PING_ALL);
-    let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text_of(&output));
-    let again = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(again.status.code() == Some(2) && text_of(&again).contains("testbed down"), "{}", text_of(&again));
+    assert_ends(folder, &["testbed", "up", "file.toml"], 0, "");
+    assert_ends(folder, &["testbed", "up", "file.toml"], 2, "testbed down");
     let journal = fs::read_to_string(state(folder).join("journal")).expect("a journal");
     let first: Value = serde_json::from_str(journal.lines().next().expect("a line")).expect("JSON");
     let driver = Pid::from_raw(i32::try_from(first["driver"].as_i64().expect("a number")).expect("a process"));
@@ -157,22 +157,17 @@ fn rest_of_crashed_testbed_is_removed() {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(Path::new("/sys/class/net/ab1-eth1").exists());
-    let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(down.status.success() && text_of(&down).contains("removed"), "{}", text_of(&down));
+    assert_ends(folder, &["testbed", "down"], 0, "removed");
     assert_clean(folder, &settings);
-    let nothing = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(nothing.status.success() && text_of(&nothing).contains("nothing"), "{}", text_of(&nothing));
+    assert_ends(folder, &["testbed", "down"], 0, "nothing");
 }
 
 #[test]
 fn running_testbed_is_removed() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
-    write(folder, PING_ALL);
-    let output = anabranch(folder, &["testbed", "up", "file.toml"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text_of(&output));
-    let down = anabranch(folder, &["testbed", "down"]).output().expect("it runs");
-    assert!(down.status.success() && text_of(&down).contains("was up"), "{}", text_of(&down));
+    assert_ends(folder, &["testbed", "up", "file.toml"], 0, "");
+    assert_ends(folder, &["testbed", "down"], 0, "was up");
     assert_clean(folder, &settings);
 }
 
@@ -180,7 +175,6 @@ fn running_testbed_is_removed() {
 fn ctrl_c_cleans_up() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
-    write(folder, PING_ALL);
     let child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), Signal::SIGINT).expect("it is alive");
     let output = child.wait_with_output().expect("it ends");
@@ -193,7 +187,6 @@ fn ctrl_c_cleans_up() {
 fn killed_run_cleans_up() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
-    write(folder, PING_ALL);
     let mut child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
     child.kill().expect("it is alive");
     child.wait().expect("it ends");
@@ -209,7 +202,6 @@ fn killed_run_cleans_up() {
 #[test]
 fn user_without_root_gets_error() {
     let Some((_guard, folder)) = machine() else { return };
-    write(folder.path(), PING_ALL);
     // The program may be in a folder that other users cannot enter; its copy is not.
     let copy = tempfile::tempdir().expect("a folder");
     let program = copy.path().join("anabranch");

@@ -114,8 +114,7 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
         let id = id.trim();
         let title = scenario(id)?.title;
         let mut runs = (0..args.repeat).map(|_| measure(id, None)).collect::<Result<Vec<_>, _>>()?;
-        runs.sort_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s));
-        let own = runs[runs.len() / 2];
+        let own = median(&mut runs, |run| run.cpu_s);
         let reference = args.reference.as_deref().map(|program| measure_reference(program, id)).transpose()?.flatten();
         rows.push((id.to_owned(), title, own, reference));
     }
@@ -135,14 +134,14 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
     }
     table.set_header(header);
     for (id, _, own, reference) in &rows {
-        let mut row = cells(own);
-        row.insert(0, id.clone());
-        row.insert(1, format!("{:.2} M", own.packet_hops as f64 / 1e6));
+        let mut row = vec![id.clone()];
+        row.extend(cells(own));
         if args.reference.is_some() {
-            row.extend(reference.as_ref().map_or_else(|| vec!["—".to_owned(); 3], cells));
-            row.push(
-                reference.as_ref().map_or_else(|| "—".to_owned(), |other| format!("{:.1}×", own.rate() / other.rate())),
-            );
+            let none = || vec!["—".to_owned(); 4];
+            row.extend(reference.as_ref().map_or_else(none, |other| {
+                let ratio = format!("{:.1}×", own.rate() / other.rate());
+                cells(other).into_iter().skip(1).chain([ratio]).collect()
+            }));
         }
         table.add_row(row);
     }
@@ -171,11 +170,7 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
                 runs.push(measure(id, Some(&spec.label()))?);
             }
         }
-        let median = |runs: &mut Vec<Figures>| {
-            runs.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
-            runs[runs.len() / 2]
-        };
-        let medians: Vec<Figures> = runs.iter_mut().map(median).collect();
+        let medians: Vec<Figures> = runs.iter_mut().map(|runs| median(runs, Figures::rate)).collect();
         entries
             .extend(specs.iter().zip(&medians).map(|(spec, f)| (id, spec.label(), *f, f.rate() / medians[0].rate())));
     }
@@ -188,8 +183,7 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
     let share = format!("of {}", specs[0].label());
     table.set_header(["scenario", "balancer", "packet-hops", "CPU s", "M hops / CPU s", "peak memory", &share]);
     for (id, balancer, figures, ratio) in &entries {
-        let hops = format!("{:.2} M", figures.packet_hops as f64 / 1e6);
-        let mut row = vec![(*id).to_owned(), balancer.clone(), hops];
+        let mut row = vec![(*id).to_owned(), balancer.clone()];
         row.extend(cells(figures));
         row.push(format!("{:.0} %", ratio * 100.0));
         table.add_row(row);
@@ -197,8 +191,14 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
     Ok(writeln!(out, "{table}")?)
 }
 
-fn cells(figures: &Figures) -> Vec<String> {
-    vec![
+fn median(runs: &mut [Figures], by: fn(&Figures) -> f64) -> Figures {
+    runs.sort_by(|a, b| by(a).total_cmp(&by(b)));
+    runs[runs.len() / 2]
+}
+
+fn cells(figures: &Figures) -> [String; 4] {
+    [
+        format!("{:.2} M", figures.packet_hops as f64 / 1e6),
         format!("{:.2}", figures.cpu_s),
         format!("{:.3}", figures.rate() / 1e6),
         format!("{:.1} MB", figures.peak_rss_bytes as f64 / 1e6),

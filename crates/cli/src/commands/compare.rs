@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
@@ -52,7 +53,7 @@ pub struct Args {
 }
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    results::run(&experiment(args)?, &args.run)
+    results::run_in(&Simulator, &experiment(args)?, &args.run)
 }
 
 fn experiment(args: &Args) -> Result<Experiment, CliError> {
@@ -79,8 +80,7 @@ fn experiment(args: &Args) -> Result<Experiment, CliError> {
         ("seeds", "seeds", &args.seeds, args.seeds.clone()),
     ];
     for (key, option, written, value) in numbers {
-        let argument = format!("--{option} {written}");
-        overrides.push(Override { key: key.to_owned(), value, argument, is_text: false });
+        overrides.push(Override::value(key, &value, format!("--{option} {written}")));
     }
     for failure in &args.failures {
         overrides.push(text("failure", "failure", failure));

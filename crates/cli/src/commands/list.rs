@@ -79,11 +79,15 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     }
     let items = match args.what {
         What::Balancers => balancers(),
-        What::Topologies => topologies(),
+        What::Topologies => net::spec::FAMILIES.iter().map(topology).collect(),
         What::Workloads => workloads(),
-        What::Patterns => patterns(),
-        What::Arrivals => arrivals(),
-        What::Collectives => collectives(),
+        What::Patterns => {
+            traffic::PATTERNS.iter().map(|p| of_traffic(p.name, p.title, p.source, p.parameters)).collect()
+        }
+        What::Arrivals => traffic::ARRIVALS.iter().map(|a| of_traffic(a.name, a.title, "", a.parameters)).collect(),
+        What::Collectives => {
+            traffic::COLLECTIVES.iter().map(|c| of_traffic(c.name, c.title, "", c.parameters)).collect()
+        }
         What::Transports => transports(),
         What::Experiments => experiments(&args.folder)?,
         What::Metrics => metrics(),
@@ -216,37 +220,19 @@ fn balancers() -> Vec<Item> {
     balance::registry::all().map(of).collect()
 }
 
-fn topologies() -> Vec<Item> {
-    let of = |family: &net::spec::Family| {
-        let parameters = family.params.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect();
-        item(family.name, family.title, family.source, parameters)
-    };
-    net::spec::FAMILIES.iter().map(of).collect()
+fn topology(family: &net::spec::Family) -> Item {
+    let parameters = family.params.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect();
+    item(family.name, family.title, family.source, parameters)
 }
 
-fn traffic_parameters(parameters: &[traffic::Parameter]) -> Vec<Parameter> {
-    parameters.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect()
+fn of_traffic(name: &str, title: &str, source: &str, parameters: &[traffic::Parameter]) -> Item {
+    item(name, title, source, parameters.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect())
 }
 
 fn workloads() -> Vec<Item> {
     let published = traffic::WORKLOADS.iter().map(|w| item(w.name, w.title, w.source, Vec::new()));
-    let made = traffic::PARAMETRIC.iter().map(|(name, title, ps)| item(name, title, "", traffic_parameters(ps)));
+    let made = traffic::PARAMETRIC.iter().map(|(name, title, ps)| of_traffic(name, title, "", ps));
     published.chain(made).collect()
-}
-
-fn patterns() -> Vec<Item> {
-    let of = |p: &traffic::PatternInfo| item(p.name, p.title, p.source, traffic_parameters(p.parameters));
-    traffic::PATTERNS.iter().map(of).collect()
-}
-
-fn arrivals() -> Vec<Item> {
-    let of = |a: &traffic::ArrivalsInfo| item(a.name, a.title, "", traffic_parameters(a.parameters));
-    traffic::ARRIVALS.iter().map(of).collect()
-}
-
-fn collectives() -> Vec<Item> {
-    let of = |c: &traffic::CollectiveInfo| item(c.name, c.title, "", traffic_parameters(c.parameters));
-    traffic::COLLECTIVES.iter().map(of).collect()
 }
 
 fn transports() -> Vec<Item> {

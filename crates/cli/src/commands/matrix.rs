@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use experiment::Experiment;
 use experiment::matrix::{Matrix, Part};
-use experiment::{Experiment, Override};
+use experiment::runner::Simulator;
 
 use crate::error::CliError;
 use crate::results::{self, RunArgs};
@@ -49,7 +50,9 @@ pub struct Args {
 }
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    let overrides = overrides(args)?;
+    let mut overrides = super::run::overrides(&args.set)?;
+    overrides.extend(args.seeds.as_deref().map(super::run::seeds));
+    overrides.extend(args.balancers.as_deref().map(super::run::balancers));
     let load = if args.full { Experiment::load } else { Experiment::load_for_matrix };
     // Every file is checked first: the first experiment may run for minutes.
     let files = files(&args.paths)?;
@@ -64,7 +67,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     let run = RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: !args.flows, write_flow_lists: false };
     let mut parts = Vec::with_capacity(experiments.len());
     for experiment in &experiments {
-        let summary = results::execute(experiment, &out.join(&experiment.name), &run)?;
+        let summary = results::execute_in(&Simulator, experiment, &out.join(&experiment.name), &run)?;
         parts.push(Part::of(experiment, summary));
     }
     let matrix = Matrix::build(&name, &parts);
@@ -75,15 +78,6 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         writeln!(stdout, "report: {}", report.display())?;
     }
     Ok(stdout.flush()?)
-}
-
-fn overrides(args: &Args) -> Result<Vec<Override>, CliError> {
-    let mut overrides = super::run::overrides(&args.set)?;
-    overrides.extend(args.seeds.as_ref().map(|seeds| super::run::seeds(seeds)));
-    overrides.extend(
-        args.balancers.as_ref().map(|specs| Override::text("balancers", specs, format!("--balancers {specs}"))),
-    );
-    Ok(overrides)
 }
 
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {

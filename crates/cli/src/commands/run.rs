@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
@@ -41,9 +42,7 @@ fn platform(text: &str) -> Result<String, String> {
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let mut overrides = overrides(&args.set)?;
-    if let Some(seeds) = &args.seeds {
-        overrides.push(self::seeds(seeds));
-    }
+    overrides.extend(args.seeds.as_deref().map(seeds));
     if args.files.len() > 1 && args.run.out.is_some() {
         let failure = CliError::new("--out takes one experiment, but several files are given");
         return Err(failure.with_hint("leave it out: each experiment has its folder results/NAME"));
@@ -51,20 +50,20 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
-    experiments.iter().try_for_each(|experiment| results::run(experiment, &args.run))
+    experiments.iter().try_for_each(|experiment| results::run_in(&Simulator, experiment, &args.run))
 }
 
 pub fn seeds(count: &str) -> Override {
-    let argument = format!("--seeds {count}");
-    Override { key: "seeds".to_owned(), value: count.to_owned(), argument, is_text: false }
+    Override::value("seeds", count, format!("--seeds {count}"))
+}
+
+pub fn balancers(specs: &str) -> Override {
+    Override::text("balancers", specs, format!("--balancers {specs}"))
 }
 
 pub fn overrides(set: &[String]) -> Result<Vec<Override>, CliError> {
     let apart = |text: &String| match text.split_once('=') {
-        Some((key, value)) => {
-            let argument = format!("--set {text}");
-            Ok(Override { key: key.trim().to_owned(), value: value.trim().to_owned(), argument, is_text: false })
-        }
+        Some((key, value)) => Ok(Override::value(key.trim(), value.trim(), format!("--set {text}"))),
         None => Err(CliError::new(format!("--set {text}: there is no `=`"))
             .with_hint("write `--set key=value`, such as --set traffic.load=0.3")),
     };

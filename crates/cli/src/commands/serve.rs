@@ -144,15 +144,14 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 fn start_failure(error: &daemon::StartError) -> CliError {
     let failure = CliError::of(error);
-    match error {
-        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
-            failure.with_hint("another program listens there: stop it, or choose another port with --listen or --http")
+    let daemon::StartError::Listen { source, .. } = error else { return failure };
+    failure.with_hint(match source.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, or choose another port with --listen or --http"
         }
-        daemon::StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => failure
-            .with_hint(
-                "ports below 1024 need root: choose another port with --listen or --http, or start it with sudo",
-            ),
-        daemon::StartError::Listen { .. } => failure.with_hint("choose another address with --listen or --http"),
-        _ => failure,
-    }
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need root: choose another port with --listen or --http, or start it with sudo"
+        }
+        _ => "choose another address with --listen or --http",
+    })
 }

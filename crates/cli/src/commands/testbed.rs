@@ -3,13 +3,13 @@
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 
-use experiment::{Experiment, Override};
+use experiment::Experiment;
 use testbed::network::driver;
 use testbed::services::compute::JobServer;
 use testbed::{Testbed, TestbedError};
 
 use crate::commands::agent::share;
-use crate::commands::run::{overrides, seeds};
+use crate::commands::run::{balancers, overrides, seeds};
 use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
@@ -96,9 +96,7 @@ impl What {
     fn load(&self) -> Result<Experiment, CliError> {
         let mut overrides = overrides(&self.set)?;
         overrides.extend(self.seeds.as_deref().map(seeds));
-        if let Some(list) = &self.balancers {
-            overrides.push(Override::text("balancers", list, format!("--balancers {list}")));
-        }
+        overrides.extend(self.balancers.as_deref().map(balancers));
         Ok(Experiment::load(&self.file, &overrides)?)
     }
 }

@@ -1,69 +1,36 @@
 //! `anabranch agent` with `anabranch serve`: its reports arrive over HTTP with a token, and in
 //! band.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use assert_cmd::cargo::cargo_bin;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use serde_json::Value;
+
+use crate::common::{Served, assert_rejected, outcome, request};
 
 const ADMIN: &str = "admin-token-0123456789";
 const AGENT: &str = "agent-token-0123456789";
 
-struct Served {
-    child: Child,
-    http: String,
+/// Starts the controller with the member 10.0.0.1; `api`: further keys of the section.
+fn serve(folder: &Path, api: &str) -> Served {
+    let tokens = format!("admin {ADMIN}\nagent {AGENT} 10.0.0.1\n");
+    std::fs::write(folder.join("tokens"), tokens).expect("a file");
+    let text = "\n[services.web]\naddress = \"10.255.0.1\"\nport = 80\npool = \"web\"\n\
+                [pools.web]\nbalancer = \"server-cpu\"\nmembers = [{ name = \"a\", address = \"10.0.0.1\" }]\n";
+    let config = folder.join("serve.toml");
+    std::fs::write(&config, format!("[api]\ntokens = \"tokens\"\n{api}{text}")).expect("a file");
+    Served::start(&["--config", config.to_str().expect("a plain name")], Stdio::null())
 }
 
-impl Served {
-    /// `api`: further keys of the section.
-    fn start(folder: &Path, api: &str) -> Served {
-        let tokens = format!("admin {ADMIN}\nagent {AGENT} 10.0.0.1\n");
-        std::fs::write(folder.join("tokens"), tokens).expect("a file");
-        let text = "\n[services.web]\naddress = \"10.255.0.1\"\nport = 80\npool = \"web\"\n\
-                    [pools.web]\nbalancer = \"server-cpu\"\nmembers = [{ name = \"a\", address = \"10.0.0.1\" }]\n";
-        let text = format!("[api]\ntokens = \"tokens\"\n{api}{text}");
-        std::fs::write(folder.join("serve.toml"), text).expect("a file");
-        let mut child = Command::new(cargo_bin("anabranch"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--config"])
-            .arg(folder.join("serve.toml"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the daemon starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok).take(3);
-        let lines: Vec<String> = lines.collect();
-        let http = lines.iter().find_map(|line| Some(line.strip_prefix("http: ")?.trim_end_matches('/').to_owned()));
-        Served { child, http: http.expect("the daemon prints its HTTP address") }
-    }
-
-    fn agents(&self) -> Value {
-        let mut stream = TcpStream::connect(self.http.strip_prefix("http://").expect("a URL")).expect("HTTP");
-        write!(stream, "GET /v1/agents HTTP/1.0\r\nAuthorization: Bearer {ADMIN}\r\n\r\n").expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn agent(arguments: &[&str]) -> Output {
-    Command::new(cargo_bin("anabranch"))
-        .args(["agent", "--interval", "100ms", "--count", "3"])
-        .args(arguments)
-        .output()
-        .expect("it runs")
+/// Runs an agent for three reports. Returns its exit code and standard error.
+fn agent(arguments: &[&str]) -> (i32, String) {
+    let (code, _, stderr) =
+        outcome(Path::new("."), &[&["agent", "--interval", "100ms", "--count", "3"], arguments].concat());
+    (code, stderr)
 }
 
 fn token_file(folder: &Path, text: &str) -> String {
@@ -75,7 +42,7 @@ fn token_file(folder: &Path, text: &str) -> String {
 #[test]
 fn measurements_with_token_arrive_and_others_are_rejected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let served = Served::start(folder.path(), "");
+    let served = serve(folder.path(), "");
     let file = token_file(folder.path(), &format!("{AGENT}\n"));
     // A slow web server with one established connection.
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -92,10 +59,12 @@ fn measurements_with_token_arrive_and_others_are_rejected() {
         }
     });
     let port = port.to_string();
-    let output =
-        agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1", "--http", &port]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let agents = served.agents();
+    let (code, text) =
+        agent(&["--controller", served.http(), "--token-file", &file, "--address", "10.0.0.1", "--http", &port]);
+    assert_eq!(code, 0, "{text}");
+    let token = format!("Authorization: Bearer {ADMIN}\r\n");
+    let (_, agents) = request(served.http(), "GET /v1/agents", &token, "").expect("an answer");
+    let agents: Value = serde_json::from_str(&agents).expect("JSON");
     let (status, stats) = (&agents[0], &agents[0]["stats"]);
     assert_eq!((&status["host"], &status["is_current"]), (&Value::from("10.0.0.1"), &Value::from(true)), "{agents}");
     assert!(stats["cpu"].as_f64().is_some_and(|cpu| (0.0..=1.0).contains(&cpu)), "{stats}");
@@ -104,13 +73,12 @@ fn measurements_with_token_arrive_and_others_are_rejected() {
     assert!(stats["cores"].as_u64() >= Some(1), "{stats}");
 
     // A report for another host, and an unknown token.
-    let refused = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.2"]);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && text.contains("(403)") && text.contains("--token-file"), "{text}");
-    let file = token_file(folder.path(), "another-token-0123456789");
-    let refused = agent(&["--controller", &served.http, "--token-file", &file, "--address", "10.0.0.1"]);
-    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(refused.status.code() == Some(2) && text.contains("(401)") && !text.contains("0123456789"), "{text}");
+    let report = |address| agent(&["--controller", served.http(), "--token-file", &file, "--address", address]);
+    let (code, text) = report("10.0.0.2");
+    assert!(code == 2 && text.contains("(403)") && text.contains("--token-file"), "{text}");
+    token_file(folder.path(), "another-token-0123456789");
+    let (code, text) = report("10.0.0.1");
+    assert!(code == 2 && text.contains("(401)") && !text.contains("0123456789"), "{text}");
 }
 
 /// Writes an authority's certificate, and a certificate and key signed by it for this machine.
@@ -138,20 +106,18 @@ fn reports_over_tls_require_trusted_certificate() {
     let folder = tempfile::tempdir().expect("a folder");
     let (ca, stranger) = (certificates(folder.path(), "web"), certificates(folder.path(), "stranger"));
     let tls = |key: &str| format!("tls = {{ certificate = \"web-certificate.pem\", key = \"{key}\" }}\n");
-    let served = Served::start(folder.path(), &tls("web-key.pem"));
-    assert!(served.http.starts_with("https://127.0.0.1:"), "{}", served.http);
+    let served = serve(folder.path(), &tls("web-key.pem"));
+    let http = served.http().to_owned();
+    assert!(http.starts_with("https://127.0.0.1:"), "{http}");
     let file = token_file(folder.path(), AGENT);
     let common = ["--token-file", &file, "--address", "10.0.0.1"];
-    let output = agent(&[&["--controller", &served.http, "--ca", &ca], &common[..]].concat());
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && text.is_empty(), "{text}");
+    let reports = agent(&[&["--controller", &http, "--ca", &ca], &common[..]].concat());
+    assert_eq!(reports, (0, String::new()));
     // A stranger's authority is not trusted, and plain HTTP is rejected.
-    let output = agent(&[&["--controller", &served.http, "--ca", &stranger], &common[..]].concat());
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && text.contains("cannot be reached: invalid peer certificate"), "{text}");
-    let plain = served.http.replace("https://", "http://");
-    let output = agent(&[&["--controller", &plain], &common[..]].concat());
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+    let (code, text) = agent(&[&["--controller", &http, "--ca", &stranger], &common[..]].concat());
+    assert!(code == 1 && text.contains("cannot be reached: invalid peer certificate"), "{text}");
+    let (code, text) = agent(&[&["--controller", &http.replace("https://", "http://")], &common[..]].concat());
+    assert_eq!(code, 1, "{text}");
     drop(served);
 
     // Unusable files are reported before any socket is opened.
@@ -166,29 +132,24 @@ fn reports_over_tls_require_trusted_certificate() {
             if code == 0 && check[0] != "--check" {
                 continue;
             }
-            let serve =
-                Command::new(cargo_bin("anabranch")).arg("serve").args(check).arg("--config").arg(&config).output();
-            let output = serve.expect("it runs");
-            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            assert!(output.status.code() == Some(code) && text.contains(words), "{key} {check:?}: {text}");
+            let config = config.to_str().expect("a plain name");
+            let (found, stdout, stderr) = outcome(folder.path(), &[&["serve", "--config", config], check].concat());
+            assert!(found == code && (stdout + &stderr).contains(words), "{key} {check:?}: {stderr}");
         }
     }
 }
 
 #[test]
 fn unreachable_controller_is_retried_and_reported_once() {
-    let silent = agent(&["--controller", "http://127.0.0.1:1", "--address", "10.0.0.1"]);
-    let text = String::from_utf8_lossy(&silent.stderr).into_owned();
-    assert_eq!(silent.status.code(), Some(1), "{text}");
+    let (code, text) = agent(&["--controller", "http://127.0.0.1:1", "--address", "10.0.0.1"]);
+    assert_eq!(code, 1, "{text}");
     assert_eq!(text.matches("the controller cannot be reached").count(), 1, "{text}");
-    for (arguments, words) in [
-        (vec![], "no controller would receive the reports"),
-        (vec!["--controller", "127.0.0.1"], "write it as http://ADDRESS:PORT"),
-        (vec!["--in-band", "127.0.0.1", "--interval", "0s"], "--interval: must be above 0"),
+    for (command, words) in [
+        ("agent", "no controller would receive the reports"),
+        ("agent --controller 127.0.0.1", "write it as http://ADDRESS:PORT"),
+        ("agent --in-band 127.0.0.1 --interval 0s", "--interval: must be above 0"),
     ] {
-        let output = Command::new(cargo_bin("anabranch")).arg("agent").args(&arguments).output().expect("it runs");
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && text.contains(words), "{arguments:?}: {text}");
+        assert_rejected(Path::new("."), command, &[words]);
     }
 }
 
@@ -197,8 +158,8 @@ fn in_band_report_has_format_of_f1() {
     // A loopback address that no other program uses.
     let receiver = UdpSocket::bind("127.77.0.1:9876").expect("the port of reports");
     receiver.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
-    let output = agent(&["--in-band", "127.77.0.1"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (code, text) = agent(&["--in-band", "127.77.0.1"]);
+    assert_eq!(code, 0, "{text}");
     let mut bytes = [0; 200];
     let length = receiver.recv(&mut bytes).expect("a report");
     let text = std::str::from_utf8(&bytes[..length]).expect("text");

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use crate::common::files_below;
 
 /// Direct dependencies that each crate may have on crates of the workspace.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -68,15 +70,13 @@ const PURE: &[&str] = &["net", "config", "traffic", "balance", "openflow", "swit
 const FORBIDDEN: &[&str] =
     &["Instant::now", "SystemTime", "std::thread", "println!", "print!(", "HashMap", "HashSet", "std::net::"];
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/cli is two levels below").to_owned()
-}
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 #[test]
 fn dependencies_follow_architecture() {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-        .current_dir(workspace())
+        .current_dir(WORKSPACE)
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -102,8 +102,7 @@ fn dependencies_follow_architecture() {
 #[test]
 fn pure_crates_have_no_clock_thread_or_output() {
     for name in PURE {
-        let mut files = Vec::new();
-        collect(&workspace().join("crates").join(name).join("src"), &mut files);
+        let files = files_below(&Path::new(WORKSPACE).join("crates").join(name).join("src"), "rs");
         assert!(!files.is_empty(), "crate {name} has moved");
         for file in files {
             let text = fs::read_to_string(&file).expect("sources are readable");
@@ -124,15 +123,4 @@ fn found(text: &str) -> Vec<&'static str> {
     let code = |line: &&str| !line.trim_start().starts_with("//");
     let mentions = |word: &&&str| text.lines().filter(code).any(|line| line.contains(**word));
     FORBIDDEN.iter().filter(mentions).copied().collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("crates have sources") {
-        let path = entry.expect("a folder entry").path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
 }

@@ -1,41 +1,29 @@
 //! `anabranch bench controller` as a user runs it.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 
-use assert_cmd::Command;
-
-fn bench(args: &[&str]) -> assert_cmd::assert::Assert {
-    let mut command = Command::cargo_bin("anabranch").unwrap();
-    command.args(["bench", "controller"]).args(args).assert()
-}
-
-fn text_of(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::common::{assert_rejected, read_json, succeed};
 
 #[test]
 fn unreachable_controller_is_error_with_hint() {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().to_string();
-    let output = bench(&["--controller", &free, "--switches", "1"]).code(2).get_output().clone();
-    let text = text_of(&output.stderr);
-    assert!(text.contains(&free) && text.contains("hint: is the controller running"), "{text}");
+    let command = format!("bench controller --controller {free} --switches 1");
+    assert_rejected(Path::new("."), &command, &[&free, "hint: is the controller running"]);
 }
 
 #[test]
 fn invalid_options_are_rejected() {
-    let cases: [(&[&str], &str); 7] = [
-        (&[], "--controller"),
-        (&["--controller", "nowhere:port:1"], "is not an address"),
-        (&["--controller", "127.0.0.1:1", "--window", "0"], "--window"),
-        (&["--controller", "127.0.0.1:1", "--rate=-3"], "--rate"),
-        (&["--controller", "127.0.0.1:1", "--topology", "fat-tre:k=4"], "fat-tree"),
-        (&["--reference", "ryu-manager"], "only ovs-testcontroller can be started"),
-        (&["--reference", "/nonexistent/ovs-testcontroller", "--no-pin"], "openvswitch-testcontroller"),
-    ];
-    for (args, expected) in cases {
-        let output = bench(args).code(2).get_output().clone();
-        let text = text_of(&output.stderr);
-        assert!(text.contains(expected), "{args:?}: {text}");
+    for (options, expected) in [
+        ("", "--controller"),
+        (" --controller nowhere:port:1", "is not an address"),
+        (" --controller 127.0.0.1:1 --window 0", "--window"),
+        (" --controller 127.0.0.1:1 --rate=-3", "--rate"),
+        (" --controller 127.0.0.1:1 --topology fat-tre:k=4", "fat-tree"),
+        (" --reference ryu-manager", "only ovs-testcontroller can be started"),
+        (" --reference /nonexistent/ovs-testcontroller --no-pin", "openvswitch-testcontroller"),
+    ] {
+        assert_rejected(Path::new("."), &format!("bench controller{options}"), &[expected]);
     }
 }
 
@@ -48,13 +36,10 @@ fn reference_controller_is_started_measured_and_written_to_json() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("figures.json");
-    let args = ["--switches", "2", "--hosts", "3", "--loops", "1", "--warm-up", "0", "--seconds", "0.3", "--no-pin"];
-    let file_args = ["--json", file.to_str().unwrap(), "--reference", &program];
-    let output = bench(&[&args[..], &file_args].concat()).success().get_output().clone();
-    let text = text_of(&output.stdout);
+    let options = "--switches 2 --hosts 3 --loops 1 --warm-up 0 --seconds 0.3 --no-pin --json figures.json";
+    let text = succeed(folder.path(), &format!("bench controller {options} --reference {program}"));
     assert!(text.contains("ovs-testcontroller") && text.contains("a response is the packet-out"), "{text}");
-    let figures: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let figures = read_json(folder.path().join("figures.json"));
     for (at, load) in ["1 outstanding per switch", "64 outstanding per switch"].iter().enumerate() {
         let report = &figures["measurements"][at][0];
         assert_eq!(report["load"], *load);

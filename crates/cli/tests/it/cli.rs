@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{SMALL as FILE, assert_rejected, folder_with, outcome, read_json, succeed};
+use crate::common::{SMALL as FILE, assert_rejected, folder_with, outcome, printed_json, read_json, succeed};
 
 /// Parts of [`FILE`] that tests replace.
 const SPEC: &str = "spec = \"leaf-spine:leaves=2,spines=2,hosts_per_leaf=2\"";
@@ -166,22 +166,18 @@ fn claims_are_printed_after_table() {
     assert_eq!(code, 0, "{stderr}");
     assert!(stderr.contains("note: X1 is not judged: expect.0.balancer: `ecmp` is not among"), "{stderr}");
     fs::write(folder.path().join("bad.toml"), format!("{FILE}{claim}").replace("fct_mean_us", "fct_mean")).unwrap();
-    let (code, _, stderr) = outcome(folder.path(), &["run", "bad.toml"]);
-    assert_eq!(code, 2);
-    for words in ["expect.0.metric: unknown metric `fct_mean`", "bad.toml:13:10", "did you mean `fct_mean_us`?"] {
-        assert!(stderr.contains(words), "{words} is not in\n{stderr}");
-    }
+    let words = ["expect.0.metric: unknown metric `fct_mean`", "bad.toml:13:10", "did you mean `fct_mean_us`?"];
+    assert_rejected(folder.path(), "run bad.toml", &words);
 }
 
 #[test]
 fn comparison_title_names_workload_and_topology() {
     let folder = folder();
-    let args = ["compare", "--topology", "diamond", "--balancers", "ecmp", "--seeds", "1", "--flows", "5"];
-    let (code, _, stderr) = outcome(folder.path(), &[&args[..], &["--out", "out"]].concat());
-    assert_eq!(code, 0, "{stderr}");
+    let compare = "compare --topology diamond --balancers ecmp --seeds 1 --flows 5";
+    succeed(folder.path(), &format!("{compare} --out out"));
     let page = fs::read_to_string(folder.path().join("out/report.html")).unwrap();
     assert!(page.contains("<h1>web-search on diamond</h1>"));
-    outcome(folder.path(), &[&args[..], &["--out", "own", "--set", "title=mine"]].concat());
+    succeed(folder.path(), &format!("{compare} --out own --set title=mine"));
     assert!(fs::read_to_string(folder.path().join("own/report.html")).unwrap().contains("<h1>mine</h1>"));
 }
 
@@ -190,9 +186,9 @@ fn comparison_title_names_workload_and_topology() {
 fn interrupted_sweep_resumes_without_repeating_runs() {
     let folder = folder();
     let binary = assert_cmd::cargo::cargo_bin("anabranch");
-    let args = ["run", "small.toml", "--jobs", "1", "--set", "traffic.flows=1500"];
+    let run = "run small.toml --jobs 1 --set traffic.flows=1500";
     let mut child = std::process::Command::new(binary)
-        .args(args)
+        .args(run.split(' '))
         .current_dir(folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -210,12 +206,10 @@ fn interrupted_sweep_resumes_without_repeating_runs() {
     assert!(before >= 2);
     assert!(!folder.path().join("results/small/summary.json").exists() || before == 8);
     let first = fs::read_to_string(&records).unwrap().lines().next().unwrap().to_owned();
-    let (code, _, stderr) = outcome(folder.path(), &args);
-    assert_eq!(code, 0, "{stderr}");
+    succeed(folder.path(), run);
     // The first run was not repeated: its wall time is unchanged.
     assert_eq!(fs::read_to_string(&records).unwrap().lines().next().unwrap(), first);
-    let (code, _, _) = outcome(folder.path(), &[&args[..], &["--out", "whole"]].concat());
-    assert_eq!(code, 0);
+    succeed(folder.path(), &format!("{run} --out whole"));
     let read = |name: &str| fs::read(folder.path().join(name).join("summary.json")).unwrap();
     assert_eq!(read("results/small"), read("whole"));
 }
@@ -224,10 +218,8 @@ fn interrupted_sweep_resumes_without_repeating_runs() {
 fn unwritable_output_is_rejected_before_first_run() {
     let folder = folder();
     fs::write(folder.path().join("file"), "").unwrap();
-    let (code, _, stderr) = outcome(folder.path(), &["run", "small.toml", "--out", "file/x"]);
-    assert_eq!(code, 2);
-    assert!(stderr.contains("error: cannot write to file/x") && stderr.contains("caused by: "), "{stderr}");
-    assert!(stderr.contains("hint: name a folder"), "{stderr}");
+    let words = ["error: cannot write to file/x", "caused by: ", "hint: name a folder"];
+    assert_rejected(folder.path(), "run small.toml --out file/x", &words);
 }
 
 #[test]
@@ -238,13 +230,11 @@ fn lists_and_topologies_print_json() {
     for what in
         "balancers topologies workloads patterns arrivals collectives transports experiments keys settings".split(' ')
     {
-        let stdout = succeed(folder.path(), &format!("list {what} --json"));
-        let items: Value = serde_json::from_str(&stdout).unwrap();
+        let items = printed_json(folder.path(), &format!("list {what} --json"));
         assert!(!items.as_array().unwrap().is_empty(), "{what}");
         assert!(outcome(folder.path(), &["list", what]).1.lines().count() > 1, "{what}");
     }
-    let stdout = succeed(folder.path(), "list balancers --json");
-    let balancers: Value = serde_json::from_str(&stdout).unwrap();
+    let balancers = printed_json(folder.path(), "list balancers --json");
     let text = succeed(folder.path(), "list balancers");
     for (name, kind) in [("ecmp", "dataplane"), ("hedera", "central"), ("optimum", "bound")] {
         let item = balancers.as_array().unwrap().iter().find(|item| item["name"] == name).unwrap();
@@ -254,12 +244,10 @@ fn lists_and_topologies_print_json() {
     let ecmp = balancers.as_array().unwrap().iter().find(|item| item["name"] == "ecmp").unwrap();
     assert_eq!((&ecmp["decides"], &ecmp["reorders"]), (&"switch".into(), &"never".into()));
     assert_eq!(ecmp["parameters"][1]["takes"], "one of per-switch, none");
-    let stdout = succeed(folder.path(), "list keys --json");
-    let keys: Value = serde_json::from_str(&stdout).unwrap();
+    let keys = printed_json(folder.path(), "list keys --json");
     let rate = keys.as_array().unwrap().iter().find(|item| item["name"] == "topology.rate").unwrap();
     assert_eq!((&rate["takes"], &rate["default"]), (&"bandwidth".into(), &"10Gbps".into()));
-    let stdout = succeed(folder.path(), "topology fat-tree:k=8 --json");
-    let network: Value = serde_json::from_str(&stdout).unwrap();
+    let network = printed_json(folder.path(), "topology fat-tree:k=8 --json");
     assert_eq!((&network["hosts"], &network["cables"]), (&128.into(), &384.into()));
     assert_eq!(network["paths_from_first_host"][2]["equal_cost_max"], 16);
     assert_eq!(network["bisection_bps"], 640_000_000_000u64);
@@ -324,10 +312,9 @@ fn matrix_is_identical_on_one_and_two_threads() {
     );
     // The page can be regenerated from the folder, and the folder of an experiment repeats it.
     fs::remove_file(folder.path().join("1/report.html")).unwrap();
-    let (code, stdout, stderr) = outcome(folder.path(), &["report", "1"]);
-    assert_eq!((code, stdout.as_str()), (0, "report: 1/report.html\n"), "{stderr}");
+    assert_eq!(succeed(folder.path(), "report 1"), "report: 1/report.html\n");
     assert_eq!(read("1", "report.html"), read("2", "report.html"));
-    assert_eq!(outcome(folder.path(), &["run", "1/web/experiment.toml", "--out", "again", "--no-flows"]).0, 0);
+    succeed(folder.path(), "run 1/web/experiment.toml --out again --no-flows");
     assert_eq!(read("again", "summary.json"), read("1", "web/summary.json"));
 }
 
@@ -363,17 +350,16 @@ fn matrix_errors_name_cause_and_fix() {
 #[test]
 fn bounds_are_printed_and_errors_explained() {
     let folder = tempfile::tempdir().unwrap();
-    let narrow = ["bound", "--topology", "leaf-spine:leaves=4,spines=8,hosts_per_leaf=16", "--pattern", "stride"];
-    let (code, text, stderr) = outcome(folder.path(), &narrow);
+    let narrow = "bound --topology leaf-spine:leaves=4,spines=8,hosts_per_leaf=16 --pattern stride";
+    let (code, text, stderr) = outcome(folder.path(), &narrow.split(' ').collect::<Vec<_>>());
     assert_eq!((code, stderr.as_str()), (0, ""));
     let numbers = |name: &str| -> Vec<f64> {
         let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
         line.split_whitespace().skip(1).take(2).map(|word| word.parse().unwrap()).collect()
     };
     assert_eq!((numbers("hose"), numbers("cut"), numbers("mcf")), (vec![1.0; 2], vec![0.5; 2], vec![0.5; 2]), "{text}");
-    let (code, json, _) = outcome(folder.path(), &[&narrow[..], &["--json"]].concat());
-    let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((code, json["mcf"]["least"].as_f64(), json["pairs"].as_u64()), (0, Some(0.5), Some(64)));
+    let json = printed_json(folder.path(), &format!("{narrow} --json"));
+    assert_eq!((json["mcf"]["least"].as_f64(), json["pairs"].as_u64()), (Some(0.5), Some(64)));
     assert_no_results(folder.path(), "bound --pattern random-pairs", &["draws a new pair", "stride, random-bijection"]);
     assert_no_results(folder.path(), "bound --pattern strde", &["did you mean `stride`?"]);
     assert_no_results(folder.path(), "bound --topology fat-tree:k=5", &["k = 5"]);
@@ -397,13 +383,9 @@ fn bounds_run_next_to_balancers() {
 }
 
 fn compared_with(folder: &Path, failures: &[&str], out: &str) -> Value {
-    let mut args = vec!["compare", "--topology", "leaf-spine:leaves=4,spines=4,hosts_per_leaf=2", "--flows", "60"];
-    args.extend(["--seeds", "2", "--balancers", "ecmp,spray", "--workload", "fixed:size=200KB", "--out", out]);
-    for failure in failures {
-        args.extend(["--failure", *failure]);
-    }
-    let (code, _, stderr) = outcome(folder, &args);
-    assert_eq!(code, 0, "{stderr}");
+    let failures: String = failures.iter().map(|failure| format!(" --failure {failure}")).collect();
+    let network = "--topology leaf-spine:leaves=4,spines=4,hosts_per_leaf=2 --flows 60 --workload fixed:size=200KB";
+    succeed(folder, &format!("compare {network} --seeds 2 --balancers ecmp,spray --out {out}{failures}"));
     read_json(folder.join(out).join("summary.json"))
 }
 
@@ -486,8 +468,7 @@ fn bounds_are_compared_but_never_ranked() {
 #[test]
 fn bench_compares_balancers_in_turns() {
     let folder = tempfile::tempdir().unwrap();
-    let json = succeed(folder.path(), "bench sim --scenarios S4 --repeat 1 --balancers ecmp,spray --json");
-    let rows: Value = serde_json::from_str(&json).unwrap();
+    let rows = printed_json(folder.path(), "bench sim --scenarios S4 --repeat 1 --balancers ecmp,spray --json");
     let names: Vec<&str> = rows.as_array().unwrap().iter().map(|row| row["balancer"].as_str().unwrap()).collect();
     assert_eq!((names, rows[0]["ratio"].as_f64()), (vec!["ecmp", "spray"], Some(1.0)));
     assert!(rows[1]["ratio"].as_f64().unwrap() > 0.0);

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::common::{SMALL, assert_rejected, folder_with, outcome, succeed};
+use crate::common::{SMALL, assert_rejected, folder_with, outcome, printed_json, succeed};
 
 fn folder() -> TempDir {
     folder_with(&SMALL.replace("seeds = 2", "seeds = 1").replace("[0.3, 0.6]", "[0.6]"))
@@ -58,6 +58,5 @@ fn lists_explain_marks_and_filter_by_name() {
     assert!(all.contains("from P02;") && all.contains("P… and S… are numbers in the catalogue"), "{all}");
     let (code, one, _) = outcome(folder.path(), &["list", "balancers", "hermes", "conga"]);
     assert_eq!((code, one.matches("\n    from ").count()), (0, 2), "{one}");
-    let json = succeed(folder.path(), "list keys traffic.load --json");
-    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap().as_array().unwrap().len(), 1);
+    assert_eq!(printed_json(folder.path(), "list keys traffic.load --json").as_array().unwrap().len(), 1);
 }

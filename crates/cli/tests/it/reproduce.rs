@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{outcome, succeed};
+use crate::common::{assert_rejected, outcome, succeed};
 
 /// One of two core switches is loaded at constant rates: CLLBL is exactly 2, and only ECMP's hashes
 /// are random.
@@ -69,24 +69,20 @@ fn single_experiment_runs_and_all_are_listed() {
 #[test]
 fn invalid_arguments_and_indexes_are_rejected_with_hint() {
     let folder = document();
-    for (args, expected) in [
-        (&["reproduce", "e7.3"][..], "there is no document or experiment `e7.3`"),
-        (&["reproduce", "all", "--platform", "testbed"], "nothing of `all` runs on the testbed"),
-        (&["reproduce", "all", "--folder", "none"], "cannot read the folder none"),
+    for (command, expected) in [
+        ("reproduce e7.3", "there is no document or experiment `e7.3`"),
+        ("reproduce all --platform testbed", "nothing of `all` runs on the testbed"),
+        ("reproduce all --folder none", "cannot read the folder none"),
     ] {
-        let (code, _, stderr) = outcome(folder.path(), args);
-        assert_eq!(code, 2, "{stderr}");
-        assert!(stderr.contains(expected) && stderr.contains("hint: "), "{stderr}");
+        assert_rejected(folder.path(), command, &[expected, "hint: "]);
     }
     let index = folder.path().join("experiments/d7/reproduce.toml");
-    let (code, stdout, _) = outcome(folder.path(), &["check", "experiments/d7/reproduce.toml"]);
-    assert_eq!((code, stdout.as_str()), (0, "experiments/d7/reproduce.toml: D7, 2 experiments, 2 numbers\n"));
+    let stdout = succeed(folder.path(), "check experiments/d7/reproduce.toml");
+    assert_eq!(stdout, "experiments/d7/reproduce.toml: D7, 2 experiments, 2 numbers\n");
     fs::write(&index, INDEX.replace("core_bb_rx", "core_bb")).unwrap();
-    let (code, _, stderr) = outcome(folder.path(), &["check", "experiments/d7/reproduce.toml"]);
-    assert_eq!(code, 2);
     let line = 1 + INDEX.lines().position(|line| line.contains("core_bb_rx")).unwrap();
-    assert!(stderr.contains("number.1.metric: unknown metric `core_bb`"), "{stderr}");
-    assert!(stderr.contains(&format!("reproduce.toml:{line}:10")), "{stderr}");
+    let words = ["number.1.metric: unknown metric `core_bb`", &format!("reproduce.toml:{line}:10")];
+    assert_rejected(folder.path(), "check experiments/d7/reproduce.toml", &words);
     let listed = succeed(folder.path(), "list experiments");
     assert!(listed.contains("small.toml") && !listed.contains("reproduce.toml"), "{listed}");
 }

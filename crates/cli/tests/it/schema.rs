@@ -1,17 +1,14 @@
 //! The JSON Schemas that `list --schema` prints: every file of the repository is valid, and what the
 //! parser rejects is not.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jsonschema::Validator;
-use serde_json::Value;
 
-use crate::common::outcome;
+use crate::common::{EXPERIMENTS, files_below, printed_json};
 
 fn validator(what: &str) -> Validator {
-    let (code, schema, errors) = outcome(Path::new("."), &["list", what, "--schema"]);
-    assert_eq!(code, 0, "{errors}");
-    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let schema = printed_json(Path::new("."), &format!("list {what} --schema"));
     jsonschema::validator_for(&schema).unwrap()
 }
 
@@ -22,22 +19,10 @@ fn errors(validator: &Validator, text: &str) -> Vec<String> {
     validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.extension() {
-            _ if path.is_dir() => files(&path, found),
-            Some(end) if end == "toml" => found.push(path),
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn experiments_and_indexes_match_schema() {
     let (keys, indexes) = (validator("keys"), validator("indexes"));
-    let mut found = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments"), &mut found);
+    let found = files_below(Path::new(EXPERIMENTS), "toml");
     assert!(found.len() > 100, "only {} files", found.len());
     for path in found {
         let validator = if path.ends_with("reproduce.toml") { &indexes } else { &keys };

@@ -1,70 +1,30 @@
 //! `anabranch serve` as users run it: it starts, stops, and reports configuration errors.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use assert_cmd::cargo::cargo_bin;
-
-/// A daemon process and its standard output.
-struct Served {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Served {
-    fn start(arguments: &[&str]) -> Served {
-        let mut child = Command::new(cargo_bin("anabranch"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the daemon starts");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        Served { child, lines }
-    }
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).expect("a line");
-        line.trim().to_owned()
-    }
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // The process has usually ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::common::{Served, outcome, request};
 
 #[test]
 fn daemon_prints_addresses_and_ends_on_signal() {
     for signal in ["-TERM", "-INT"] {
-        let mut served = Served::start(&["--balancer", "ecmp", "--log", "json"]);
-        let switches = served.line().strip_prefix("switches: ").expect("the address for switches").to_owned();
-        let http = served.line();
-        let http =
-            http.strip_prefix("http: http://").and_then(|rest| rest.strip_suffix('/')).expect("the address of HTTP");
-        assert_eq!(served.line(), "balancer: sdn-ecmp");
-        let mut stream = TcpStream::connect(switches.as_str()).expect("a connection");
+        let mut served = Served::start(&["--balancer", "ecmp", "--log", "json"], Stdio::piped());
+        let names = served.lines.iter().map(|line| line.split(": ").next().unwrap_or_default());
+        assert_eq!(names.collect::<Vec<_>>(), ["switches", "http", "balancer"]);
+        assert_eq!(served.line("balancer"), "sdn-ecmp");
+        let mut stream = TcpStream::connect(served.line("switches")).expect("a connection");
         let mut hello = [0; 16];
         stream.read_exact(&mut hello).expect("a hello");
         assert_eq!(hello[..2], [4, 0], "a hello of OpenFlow 1.3");
-        let mut request = TcpStream::connect(http).expect("the HTTP interface");
-        request.write_all(b"GET /v1/balancer HTTP/1.0\r\n\r\n").expect("a request");
-        let mut answer = String::new();
-        request.read_to_string(&mut answer).expect("an answer");
+        let (_, answer) = request(served.http(), "GET /v1/balancer", "", "").expect("an answer");
         assert!(answer.contains("\"name\":\"sdn-ecmp\""), "{answer}");
 
         let began = Instant::now();
-        served.signal(signal);
+        let kill = Command::new("kill").args([signal, &served.child.id().to_string()]).status().expect("kill runs");
+        assert!(kill.success());
         let status = served.child.wait().expect("it ends");
         assert!(status.success(), "{signal}: {status}");
         assert!(began.elapsed() < Duration::from_secs(2), "{signal}: it took {:?}", began.elapsed());
@@ -75,9 +35,9 @@ fn daemon_prints_addresses_and_ends_on_signal() {
 }
 
 fn failure(arguments: &[&str]) -> String {
-    let output = Command::new(cargo_bin("anabranch")).arg("serve").args(arguments).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    String::from_utf8(output.stderr).expect("text")
+    let (code, _, stderr) = outcome(Path::new("."), &[&["serve"], arguments].concat());
+    assert_eq!(code, 2, "{arguments:?}");
+    stderr
 }
 
 #[test]
@@ -114,17 +74,13 @@ fn check_does_not_listen() {
     let text =
         "listen = \"127.0.0.1:6653\"\nbalancer = \"wcmp\"\n[[link]]\ndpid = \"a1\"\nport = 1\ncapacity = \"1Gbps\"\n";
     std::fs::write(&file, text).expect("a file");
-    let output = Command::new(cargo_bin("anabranch"))
-        .args(["serve", "--check", "--config"])
-        .arg(&file)
-        .output()
-        .expect("it runs");
-    assert!(output.status.success());
+    let name = file.to_str().expect("a plain name");
+    let (code, stdout, _) = outcome(folder.path(), &["serve", "--check", "--config", name]);
     let expected =
         "switches: 127.0.0.1:6653, TCP\nbalancer: sdn-wcmp\nhttp: 127.0.0.1:8080\nknown: 0 hosts, 1 capacities\n";
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert_eq!((code, stdout.as_str()), (0, expected));
     // Certificates are checked too.
     std::fs::write(&file, "[tls]\ncertificate = \"a\"\nkey = \"b\"\nca = \"c\"\n").expect("a file");
-    let text = failure(&["--check", "--config", file.to_str().expect("a plain name")]);
+    let text = failure(&["--check", "--config", name]);
     assert!(text.starts_with("error: cannot read a certificate from ") && text.contains("caused by: "), "{text}");
 }

@@ -2,60 +2,19 @@
 //! change survives the restart, and no change is half done.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use assert_cmd::cargo::cargo_bin;
 use serde_json::{Value, json};
+
+use crate::common::{Served, request};
 
 const KILLS: u64 = 60;
 const CLIENTS: u64 = 3;
 const POOLS: u64 = 4;
 const MEMBERS: u64 = 8;
-
-struct Daemon {
-    child: Child,
-    http: String,
-}
-
-impl Daemon {
-    fn start(state: &Path) -> Daemon {
-        let mut child = Command::new(cargo_bin("anabranch"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--state"])
-            .arg(state)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the daemon starts");
-        // Three lines are the complete output; a daemon that cannot print them ends.
-        let lines: Vec<String> =
-            BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok).take(3).collect();
-        let http =
-            lines.iter().find_map(|line| Some(line.strip_prefix("http: http://")?.trim_end_matches('/').to_owned()));
-        Daemon { child, http: http.expect("the daemon prints its HTTP address") }
-    }
-    fn kill(mut self) {
-        self.child.kill().expect("it is killed");
-        self.child.wait().expect("it ends");
-    }
-}
-
-/// Sends a request on a new connection; `None` if no complete response arrived.
-fn request(http: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(http).ok()?;
-    let head =
-        format!("{method} {path} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
-    stream.write_all(format!("{head}{body}").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let status = answer.split(' ').nth(1)?.parse().ok()?;
-    Some((status, answer.split_once("\r\n\r\n")?.1.to_owned()))
-}
 
 /// A small random generator: its draws only choose the order of actions.
 struct Draw(u64);
@@ -76,9 +35,8 @@ fn change(http: &str, client: u64, mut model: Model, mut draw: Draw) -> (Model, 
     let mut acknowledged = 0;
     loop {
         let name = format!("c{client}-p{}", draw.below(POOLS));
-        let path = format!("/v1/pools/{name}");
         if model.contains_key(&name) && draw.below(4) == 0 {
-            match request(http, "DELETE", &path, "") {
+            match request(http, &format!("DELETE /v1/pools/{name}"), "", "") {
                 Some((204, _)) => drop(model.remove(&name)),
                 None => return (model, Some((name, None)), acknowledged),
                 other => panic!("{other:?}"),
@@ -87,7 +45,7 @@ fn change(http: &str, client: u64, mut model: Model, mut draw: Draw) -> (Model, 
             let weight = 1 + draw.below(1_000_000);
             let members = (0..MEMBERS).map(|ix| json!({"name": format!("m{ix}"), "address": format!("10.{client}.0.{}", ix + 1), "weight": weight}));
             let body = json!({"members": members.collect::<Vec<_>>()}).to_string();
-            match request(http, "PUT", &path, &body) {
+            match request(http, &format!("PUT /v1/pools/{name}"), "", &body) {
                 Some((200 | 201, _)) => drop(model.insert(name, weight)),
                 None => return (model, Some((name, Some(weight))), acknowledged),
                 other => panic!("{other:?}"),
@@ -99,7 +57,7 @@ fn change(http: &str, client: u64, mut model: Model, mut draw: Draw) -> (Model, 
 
 /// Returns the pools of a client in a daemon.
 fn read(http: &str, client: u64) -> Model {
-    let (status, body) = request(http, "GET", "/v1/pools", "").expect("an answer");
+    let (status, body) = request(http, "GET /v1/pools", "", "").expect("an answer");
     assert_eq!(status, 200, "{body}");
     let pools: Value = serde_json::from_str(&body).expect("JSON");
     let of_client = format!("c{client}-");
@@ -128,17 +86,18 @@ fn read(http: &str, client: u64) -> Model {
 fn acknowledged_changes_survive_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let state = folder.path().join("state.json");
+    let start = || Served::start(&["--state", state.to_str().expect("a plain name")], Stdio::null());
     let mut models = vec![Model::new(); CLIENTS as usize];
     let (mut draw, mut changes, mut unacknowledged_done) = (Draw(20_261_122), 0, 0);
     for round in 0..KILLS {
-        let served = Daemon::start(&state);
+        let served = start();
         let (sender, receiver) = mpsc::channel();
         let clients: Vec<_> = models
             .drain(..)
             .enumerate()
             .map(|(client, model)| {
                 let (http, draw, started) =
-                    (served.http.clone(), Draw(round * CLIENTS + client as u64), sender.clone());
+                    (served.http().to_owned(), Draw(round * CLIENTS + client as u64), sender.clone());
                 thread::spawn(move || {
                     let _ = started.send(());
                     change(&http, client as u64, model, draw)
@@ -147,13 +106,13 @@ fn acknowledged_changes_survive_kill() {
             .collect();
         receiver.recv().expect("a client begins");
         thread::sleep(Duration::from_micros(2_000 + draw.below(300_000)));
-        served.kill();
+        drop(served);
         let ended: Vec<_> = clients.into_iter().map(|client| client.join().expect("a client")).collect();
 
-        let served = Daemon::start(&state);
+        let served = start();
         for (client, (mut model, unacknowledged, acknowledged)) in ended.into_iter().enumerate() {
             changes += acknowledged;
-            let found = read(&served.http, client as u64);
+            let found = read(served.http(), client as u64);
             if found != model
                 && let Some((name, weight)) = unacknowledged
             {
@@ -166,7 +125,7 @@ fn acknowledged_changes_survive_kill() {
             assert_eq!(found, model, "round {round}, client {client}");
             models.push(found);
         }
-        served.kill();
+        drop(served);
     }
     println!(
         "{changes} changes acknowledged, {unacknowledged_done} more applied without acknowledgement, {KILLS} kills"

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{outcome, succeed};
+use crate::common::{assert_rejected, outcome, printed_json, succeed};
 
 /// One core switch is loaded at constant rates: CLLBL is 2, and nothing is random.
 const FILE: &str = include_str!("../data/validation.toml");
@@ -44,9 +44,8 @@ fn agreeing_platforms_are_compared_in_table_and_json() {
     ] {
         assert!(stdout.contains(words), "`{words}` is not in\n{stdout}");
     }
-    let (code, json, _) = outcome(folder.path(), &["testbed", "validate", "sim", "real", "--json"]);
-    let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((code, json["rows"].as_array().unwrap().len(), &json["rows"][0]["seeds"]), (0, 8, &2.into()), "{json}");
+    let json = printed_json(folder.path(), "testbed validate sim real --json");
+    assert_eq!((json["rows"].as_array().unwrap().len(), &json["rows"][0]["seeds"]), (8, &2.into()), "{json}");
     assert_eq!((&json["rows"][0]["balancer"], &json["rows"][0]["verdict"]), (&"spt".into(), &"agrees".into()));
     assert!((json["rows"][0]["first"]["mean"].as_f64().unwrap() - 2.0).abs() < 0.05, "{json}");
 }
@@ -79,13 +78,11 @@ fn difference_or_broken_claim_exits_with_1() {
 #[test]
 fn errors_name_cause_and_fix() {
     let folder = results_of_two_platforms();
-    let assert_rejected = |args: &[&str], words: &str| {
-        let (code, stdout, stderr) = outcome(folder.path(), &[&["testbed", "validate"], args].concat());
-        assert_eq!((code, stdout.contains("figures agree")), (2, false), "{stderr}");
-        assert!(stderr.contains(words), "`{words}` is not in\n{stderr}");
+    let reject = |arguments: &str, words: &str| {
+        assert_rejected(folder.path(), &format!("testbed validate sim {arguments}"), &[words]);
     };
-    assert_rejected(&["sim", "nowhere"], "nowhere holds no finished results");
-    assert_rejected(&["sim", "real", "--tolerance", "0"], "0 is not above 0");
+    reject("nowhere", "nowhere holds no finished results");
+    reject("real --tolerance 0", "0 is not above 0");
     change(folder.path(), |summary| summary["runs"] = Value::Array(Vec::new()));
     let (code, stdout, stderr) = outcome(folder.path(), &["testbed", "validate", "sim", "real"]);
     assert_eq!(code, 2, "{stdout}");
@@ -97,7 +94,6 @@ fn errors_name_cause_and_fix() {
         ("fixed_bins = true\n", "", "needs time bins of a fixed width"),
     ] {
         fs::write(folder.path().join("bad.toml"), FILE.replace(good, bad)).unwrap();
-        let (code, _, stderr) = outcome(folder.path(), &["check", "bad.toml"]);
-        assert!(code == 2 && stderr.contains(words), "`{words}` is not in\n{stderr}");
+        assert_rejected(folder.path(), "check bad.toml", &[words]);
     }
 }

@@ -8,17 +8,8 @@ const CONNECTIONS: u64 = 10_000;
 impl Scene {
     /// Returns clients on all hosts that do not serve.
     fn all_clients(&self, path: &str, requests: u64, at_once: usize, gap_ns: u64) -> Vec<ClientSpec> {
-        let clients = (0..16u32).filter(|host| !MEMBERS.contains(host) && *host != SPARE);
-        let client_spec = |host: u32| ClientSpec {
-            host: self.live.hosts[host as usize],
-            to: SocketAddrV4::new(VIP, 80),
-            path: path.to_owned(),
-            requests,
-            at_once,
-            gap_ns,
-            patience: Duration::from_secs(20),
-        };
-        clients.map(client_spec).collect()
+        let hosts: Vec<u32> = (0..16).filter(|host| !MEMBERS.contains(host) && *host != SPARE).collect();
+        self.clients_on(&hosts, (SocketAddrV4::new(VIP, 80), path), requests, at_once, gap_ns)
     }
 
     fn rules(&self, rules: &str) {
@@ -39,15 +30,7 @@ impl Scene {
 
     /// Waits until no client slot is migrating.
     fn wait_for_slot_migrations(&self) {
-        let until = Instant::now() + Duration::from_secs(30);
-        loop {
-            let service = self.controller.http().get("/v1/services/web").unwrap_or_default();
-            if service["client_slots_migrating"] == json!(0) {
-                return;
-            }
-            assert!(Instant::now() < until, "client slots still migrate: {service}");
-            sleep(Duration::from_millis(100));
-        }
+        self.wait_for("/v1/services/web", 30, |service| service["client_slots_migrating"] == json!(0));
     }
 }
 

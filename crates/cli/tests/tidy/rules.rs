@@ -1,62 +1,54 @@
-//! The rules. Each checker takes text and returns findings, so that a test can plant a fault.
+//! The rules. Each takes text and returns findings, so that a test can plant a fault.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexSet};
-use serde_json::Value;
+use toml::{Table, Value};
 
-use crate::source::{Kind, Source, is_word};
+use crate::source::{Kind, Prose, Source};
 
 /// Maximum columns of a comment or a line of prose.
 const COLUMNS_MAX: usize = 120;
-/// Maximum lines of a function, from `fn` to the closing brace.
-const FUNCTION_LINES_MAX: usize = 70;
 /// Maximum lines of a Rust file.
 const FILE_LINES_MAX: usize = 600;
 /// A doc comment of at most this many words cannot say more than a name.
 const SHORT_DOC_WORDS_MAX: usize = 4;
 
-/// The rules whose findings are counted in `ratchet.tsv`, in the order of [`ratchet_findings`].
-pub const RATCHETS: [&str; 5] = ["banned-words", "long-lines", "long-functions", "long-files", "short-docs"];
+type Rule = fn(&Source) -> Vec<Finding>;
+
+/// The rules by the names in `ratchet.tsv`.
+pub const RULES: [(&str, Rule); 6] = [
+    ("banned-words", |file| Glossary::get().banned_words(file)),
+    ("long-lines", long_lines),
+    ("long-files", long_files),
+    ("short-docs", short_docs),
+    ("file-names", file_names),
+    ("machine-paths", machine_paths),
+];
 
 #[derive(Debug)]
 pub struct Finding {
-    /// The path below the workspace.
     pub path: String,
-    /// The first line of the place, from 1.
     pub line: usize,
-    /// The last line of the place; equals `line` except for functions and files.
-    pub last_line: usize,
-    pub problem: String,
-    /// The replacement, or a description of it.
-    pub instead: String,
+    /// The text of the line, without indentation.
+    pub text: String,
+    /// The problem, and its replacement or a description of it.
+    pub message: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}: {}; write: {}", self.path, self.line, self.problem, self.instead)
+        write!(formatter, "{}:{}: {}", self.path, self.line, self.message)
     }
 }
 
 impl Finding {
-    fn new(path: &str, line: usize, problem: impl Into<String>, instead: &str) -> Self {
-        let (path, instead) = (path.to_owned(), instead.to_owned());
-        Self { path, line, last_line: line, problem: problem.into(), instead }
+    fn new(file: &Source, line: usize, problem: &str, instead: &str) -> Self {
+        let text = file.text.lines().nth(line - 1).unwrap_or_default().trim().to_owned();
+        Self { path: file.path.clone(), line, text, message: format!("{problem}; write: {instead}") }
     }
-}
-
-/// Returns the findings of one file, per rule of [`RATCHETS`].
-pub fn ratchet_findings(file: &Source) -> [Vec<Finding>; RATCHETS.len()] {
-    let glossary = Glossary::get();
-    [glossary.banned_words(file), long_lines(file), long_functions(file), long_files(file), short_docs(file)]
-}
-
-/// Fails with all findings of a rule that allows none.
-pub fn expect_none(rule: &str, findings: Vec<Finding>) {
-    let places: Vec<String> = findings.iter().map(Finding::to_string).collect();
-    assert!(places.is_empty(), "rule {rule}, findings: {}\n{}", places.len(), places.join("\n"));
 }
 
 pub struct Glossary {
@@ -92,21 +84,16 @@ impl Glossary {
         let allowed: Vec<&Regex> =
             self.allowed.iter().filter(|(path, _)| path.is_match(&file.path)).map(|(_, pattern)| pattern).collect();
         let mut findings = Vec::new();
-        let mut seen: Vec<(usize, usize)> = Vec::new();
+        let mut seen = BTreeSet::new();
         for row in file.prose.iter().filter(|row| !row.fenced) {
             // The ellipsis is no word character: a banned word next to an allowed title is still found.
             let placeholder = Some(&*PLACEHOLDER).filter(|_| row.kind == Kind::Literal);
             let exempt = allowed.iter().copied().chain(placeholder);
             let text = exempt.fold(row.text.clone(), |text, exempt| exempt.replace_all(&text, "…").into_owned());
-            for index in self.set.matches(&text) {
-                if seen.contains(&(row.line, index)) {
-                    continue;
-                }
-                seen.retain(|(line, _)| *line == row.line);
-                seen.push((row.line, index));
+            for index in self.set.matches(&text).into_iter().filter(|index| seen.insert((row.line, *index))) {
                 let (pattern, instead) = &self.banned[index];
                 let word = pattern.find(&text).map_or("", |found| found.as_str());
-                findings.push(Finding::new(&file.path, row.line, format!("banned `{}`", word.trim()), instead));
+                findings.push(Finding::new(file, row.line, &format!("banned `{}`", word.trim()), instead));
             }
         }
         findings
@@ -129,86 +116,21 @@ fn table<const N: usize>(text: &str) -> impl Iterator<Item = [&str; N]> {
 pub fn long_lines(file: &Source) -> Vec<Finding> {
     static URL: LazyLock<Regex> = LazyLock::new(|| regex(r"[a-z]+://[^\s)>]+"));
     let lines: Vec<&str> = file.text.lines().collect();
-    let columns = |line: usize| {
-        let line = lines.get(line - 1).copied().unwrap_or_default();
-        line.chars().count() - URL.find_iter(line).map(|url| url.as_str().chars().count()).sum::<usize>()
-    };
-    let mut rows: Vec<(usize, usize)> = file
-        .prose
-        .iter()
-        .filter(|row| row.kind != Kind::Literal && !row.fenced && !row.text.starts_with('|'))
-        .map(|row| (row.line, columns(row.line)))
-        .filter(|(_, columns)| *columns > COLUMNS_MAX)
-        .collect();
+    let columns = |line: usize| URL.replace_all(lines[line - 1], "").chars().count();
+    let counts = |row: &&Prose| row.kind != Kind::Literal && !row.fenced && !row.text.starts_with('|');
+    let mut rows: Vec<(usize, usize)> =
+        file.prose.iter().filter(counts).map(|row| (row.line, columns(row.line))).collect();
     rows.dedup();
+    let long = rows.into_iter().filter(|(_, columns)| *columns > COLUMNS_MAX);
     let instead = "lines of at most 100 columns";
-    let finding = |(line, columns)| Finding::new(&file.path, line, format!("prose of {columns} columns"), instead);
-    rows.into_iter().map(finding).collect()
-}
-
-pub fn long_functions(file: &Source) -> Vec<Finding> {
-    let instead = format!("functions of at most {FUNCTION_LINES_MAX} lines, one per step");
-    let long = functions(&file.code).into_iter().filter(|(_, first, last)| last - first >= FUNCTION_LINES_MAX);
-    long.map(|(name, first, last)| {
-        let problem = format!("function `{name}` of {} lines", last - first + 1);
-        Finding { last_line: last, ..Finding::new(&file.path, first, problem, &instead) }
-    })
-    .collect()
-}
-
-/// Returns name, first line and last line of every function with a body.
-fn functions(code: &str) -> Vec<(String, usize, usize)> {
-    let chars: Vec<char> = code.chars().collect();
-    let (mut found, mut line) = (Vec::new(), 1);
-    for (at, c) in chars.iter().enumerate() {
-        line += usize::from(*c == '\n');
-        let starts_word = at == 0 || !is_word(chars[at - 1]);
-        if !starts_word || *c != 'f' || chars.get(at + 1) != Some(&'n') {
-            continue;
-        }
-        // `fn(` is a type, `fname` a longer word.
-        if !chars.get(at + 2).is_some_and(|c| c.is_whitespace()) {
-            continue;
-        }
-        let start = at + 3;
-        let name: String = chars[start..].iter().take_while(|c| is_word(**c) || matches!(c, '$' | '#')).collect();
-        if let Some(end) = body_end(&chars[start..]).filter(|_| !name.is_empty()) {
-            let breaks = chars[at..start + end].iter().filter(|c| **c == '\n').count();
-            found.push((name, line, line + breaks));
-        }
-    }
-    found
-}
-
-/// Returns the position of the brace that closes the first block, or `None` if `;` or `}` comes before a block.
-fn body_end(signature: &[char]) -> Option<usize> {
-    let (mut brackets, mut braces) = (0, 0);
-    for (at, c) in signature.iter().enumerate() {
-        match c {
-            '(' | '[' if braces == 0 => brackets += 1,
-            ')' | ']' if braces == 0 => brackets -= 1,
-            ';' if brackets == 0 && braces == 0 => return None,
-            '{' if brackets == 0 => braces += 1,
-            '}' if brackets == 0 && braces == 0 => return None,
-            '}' if brackets == 0 => {
-                braces -= 1;
-                if braces == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+    long.map(|(line, columns)| Finding::new(file, line, &format!("prose of {columns} columns"), instead)).collect()
 }
 
 pub fn long_files(file: &Source) -> Vec<Finding> {
     let lines = file.text.lines().count();
-    if !file.is("rs") || lines <= FILE_LINES_MAX {
-        return Vec::new();
-    }
-    let instead = format!("modules of at most {FILE_LINES_MAX} lines");
-    vec![Finding { last_line: lines, ..Finding::new(&file.path, 1, format!("file of {lines} lines"), &instead) }]
+    let is_long = file.path.ends_with(".rs") && lines > FILE_LINES_MAX;
+    let instead = || format!("modules of at most {FILE_LINES_MAX} lines");
+    is_long.then(|| Finding::new(file, 1, &format!("file of {lines} lines"), &instead())).into_iter().collect()
 }
 
 /// Finds `///` comments of one line and at most [`SHORT_DOC_WORDS_MAX`] words.
@@ -217,97 +139,54 @@ pub fn short_docs(file: &Source) -> Vec<Finding> {
     let blocks = docs.chunk_by(|above, below| above.line + 1 == below.line).filter(|block| block.len() == 1);
     let short = blocks.map(|block| block[0]).filter(|doc| doc.text.split_whitespace().count() <= SHORT_DOC_WORDS_MAX);
     let instead = "unit, range, meaning of `None`, who sets it, or the source";
-    short.map(|doc| Finding::new(&file.path, doc.line, format!("doc comment `{}`", doc.text), instead)).collect()
+    short.map(|doc| Finding::new(file, doc.line, &format!("doc comment `{}`", doc.text), instead)).collect()
 }
 
 /// Finds Rust files named like their folder (`name/name.rs`) or `utils.rs`.
-pub fn file_names(paths: &[&str]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for path in paths.iter().filter(|path| path.ends_with(".rs")) {
-        let mut parts = path.rsplit('/');
-        let (file, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        if file.strip_suffix(".rs") == Some(folder) {
-            let instead = format!("`{folder}/mod.rs`, or the name of what the file contains");
-            findings.push(Finding::new(path, 1, format!("file named like its folder `{folder}`"), &instead));
-        } else if file == "utils.rs" {
-            findings.push(Finding::new(path, 1, "file named `utils.rs`", "the name of what the file contains"));
-        }
+pub fn file_names(file: &Source) -> Vec<Finding> {
+    let mut parts = file.path.rsplit('/');
+    let (name, folder) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    if name.strip_suffix(".rs") == Some(folder) {
+        let instead = format!("`{folder}/mod.rs`, or the name of what the file contains");
+        vec![Finding::new(file, 1, &format!("file named like its folder `{folder}`"), &instead)]
+    } else if name == "utils.rs" {
+        vec![Finding::new(file, 1, "file named `utils.rs`", "the name of what the file contains")]
+    } else {
+        Vec::new()
     }
-    findings
 }
 
 /// Finds paths of the machine on which the file was written.
 pub fn machine_paths(file: &Source) -> Vec<Finding> {
-    static PATH: LazyLock<Regex> = LazyLock::new(|| regex("(^|[^a-z])/(work|farm)/"));
-    matching_lines(
-        &PATH,
-        file,
-        &file.text,
-        |path| format!("path `{path}` of one machine"),
-        "a path below the workspace",
-    )
-}
-
-/// Finds `todo!`, `unimplemented!` and `#[ignore]` without a reason in Rust code.
-pub fn placeholders(file: &Source) -> Vec<Finding> {
-    static MACRO: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(todo|unimplemented)\s*!"));
-    static IGNORE: LazyLock<Regex> = LazyLock::new(|| {
-        let pattern = r#"#\[\s*ignore\s*(=\s*""\s*)?\]|#\[\s*cfg_attr\([^\]]*,\s*ignore\s*(=\s*""\s*)?\)\s*\]"#;
-        regex(pattern)
-    });
-    let problem = |found: &str| format!("`{found}`");
-    let mut findings = matching_lines(&MACRO, file, &file.code, problem, "the code, or an error for the caller");
-    findings.extend(matching_lines(
-        &IGNORE,
-        file,
-        &file.code,
-        problem,
-        "#[ignore = \"needs …: command that runs it\"]",
-    ));
-    findings
-}
-
-fn matching_lines(
-    pattern: &Regex,
-    file: &Source,
-    text: &str,
-    problem: impl Fn(&str) -> String,
-    instead: &str,
-) -> Vec<Finding> {
-    let finding = |found: regex::Match<'_>| {
-        let trimmed = found.as_str().trim();
-        let line = 1 + text[..found.end() - 1].matches('\n').count();
-        Finding::new(&file.path, line, problem(trimmed), instead)
-    };
-    pattern.find_iter(text).map(finding).collect()
-}
-
-/// Compares the targets of `cargo metadata` for `fuzz/` with the files of the tree and the root manifest.
-pub fn fuzz_targets(metadata: &Value, root: &Path, manifest: &str, paths: &[&str]) -> Vec<Finding> {
-    static EXCLUDE: LazyLock<Regex> = LazyLock::new(|| regex(r#"(?m)^exclude\s*=\s*\[[^\]]*"fuzz""#));
+    static PATH: LazyLock<Regex> = LazyLock::new(|| regex("(?:^|[^a-z])(/(?:work|farm)/)"));
     let mut findings = Vec::new();
-    let fuzz = "fuzz/Cargo.toml";
-    let mut add = |path: &str, problem: String, instead: &str| findings.push(Finding::new(path, 1, problem, instead));
-    if !EXCLUDE.is_match(manifest) {
-        add("Cargo.toml", "fuzz/ belongs to the workspace".into(), "exclude = [\"fuzz\"] below [workspace]");
-    }
-    if metadata["workspace_root"].as_str().map(Path::new) != Some(&root.join("fuzz")) {
-        add(fuzz, "fuzz/ is not its own workspace".into(), "a section [workspace] with members = [\".\"]");
-    }
-    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
-    let targets = packages.iter().flat_map(|package| package["targets"].as_array().map_or(&[][..], Vec::as_slice));
-    let sources = targets.filter_map(|target| Path::new(target["src_path"].as_str()?).strip_prefix(root).ok());
-    let listed: Vec<String> = sources.map(|path| path.to_string_lossy().into_owned()).collect();
-    if listed.is_empty() {
-        add(fuzz, "no fuzz target is listed".into(), "a section [[bin]] for each file of fuzz/fuzz_targets");
-    }
-    for path in listed.iter().filter(|path| !paths.contains(&path.as_str())) {
-        add(fuzz, format!("fuzz target `{path}` does not exist"), "the path of an existing file");
-    }
-    for path in paths.iter().filter(|path| path.starts_with("fuzz/fuzz_targets/") && path.ends_with(".rs")) {
-        if !listed.iter().any(|listed| listed == path) {
-            add(path, "fuzz target is not listed in fuzz/Cargo.toml".into(), "a section [[bin]] with this path");
-        }
+    for (line, text) in (1..).zip(file.text.lines()) {
+        let problems = PATH.captures_iter(text).map(|found| format!("path `{}` of one machine", &found[1]));
+        findings.extend(problems.map(|problem| Finding::new(file, line, &problem, "a path below the workspace")));
     }
     findings
+}
+
+/// Compares the `[[bin]]` sections of `fuzz/Cargo.toml` with the files of the tree and the root manifest.
+pub fn fuzz_targets(root: &Table, fuzz: &Table, paths: &[&str]) -> Vec<String> {
+    let mut problems = Vec::new();
+    let excluded = root["workspace"].get("exclude").and_then(Value::as_array);
+    if !excluded.is_some_and(|folders| folders.iter().any(|folder| folder.as_str() == Some("fuzz"))) {
+        problems.push("Cargo.toml: fuzz/ belongs to the workspace; write: exclude = [\"fuzz\"]".to_owned());
+    }
+    if !fuzz.contains_key("workspace") {
+        problems.push("fuzz/Cargo.toml: fuzz/ is not its own workspace; write: a section [workspace]".to_owned());
+    }
+    let bins = fuzz.get("bin").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let listed: Vec<String> =
+        bins.iter().filter_map(|bin| Some(format!("fuzz/{}", bin.get("path")?.as_str()?))).collect();
+    if listed.is_empty() {
+        problems.push("fuzz/Cargo.toml: no fuzz target is listed; write: a section [[bin]] for each".to_owned());
+    }
+    let missing = listed.iter().filter(|path| !paths.contains(&path.as_str()));
+    problems.extend(missing.map(|path| format!("fuzz/Cargo.toml: fuzz target `{path}` does not exist")));
+    let present = paths.iter().filter(|path| path.starts_with("fuzz/fuzz_targets/") && path.ends_with(".rs"));
+    let unlisted = present.filter(|path| !listed.iter().any(|listed| listed == *path));
+    problems.extend(unlisted.map(|path| format!("{path}: fuzz target is not listed in fuzz/Cargo.toml")));
+    problems
 }

@@ -209,12 +209,13 @@ impl Choice {
         Ok(Some(Choice { percent, stream: RandomStream::new(pick, &format!("failure/{target}")) }))
     }
 
-    /// Draws one candidate, or the given share of them, at least one. With the same seed, a larger
+    /// Draws one candidate, or the given share of them, at least one; in their own order. With the same seed, a larger
     /// share contains the smaller ones.
-    fn draw<T>(&mut self, mut candidates: Vec<T>) -> Vec<T> {
+    fn draw<T: Ord>(&mut self, mut candidates: Vec<T>) -> Vec<T> {
         self.stream.shuffle(&mut candidates);
         let share = self.percent.map_or(1, |percent| (percent / 100.0 * candidates.len() as f64).round() as usize);
         candidates.truncate(share.max(1));
+        candidates.sort_unstable();
         candidates
     }
 }
@@ -231,9 +232,7 @@ fn links(
         let message = format!("topology `{}` has no links between switches to choose from", topology.name());
         return Err(section.error("link", message).with_hint("name a link, such as \"h0 -> s0\""));
     }
-    let mut chosen = choice.draw(candidates);
-    chosen.sort_unstable();
-    Ok(chosen)
+    Ok(choice.draw(candidates))
 }
 
 /// Returns the cables between switches, each in its upward direction if it has one.
@@ -274,9 +273,7 @@ fn switches(
         let message = format!("every switch of topology `{}` has hosts, so none can be drawn", topology.name());
         return Err(section.error("switch", message).with_hint("name a switch"));
     }
-    let mut chosen = choice.draw(candidates);
-    chosen.sort_unstable();
-    Ok(chosen)
+    Ok(choice.draw(candidates))
 }
 
 /// Finds a link by name: `a -> b`, or `a -> b #2` for the second of parallel links.

@@ -116,7 +116,10 @@ pub struct Override {
 
 impl Override {
     pub fn set(key: &str, value: &str) -> Override {
-        let argument = format!("--set {key}={value}");
+        Override::value(key, value, format!("--set {key}={value}"))
+    }
+    /// Creates an override with a value from another option, which messages quote.
+    pub fn value(key: &str, value: &str, argument: String) -> Override {
         Override { key: key.to_owned(), value: value.to_owned(), argument, is_text: false }
     }
     /// Creates an override with a text from another option, which messages quote. Texts for
@@ -277,10 +280,12 @@ impl Experiment {
 fn apply(document: &mut Document, change: &Override) -> Result<(), FileError> {
     if change.is_text {
         let at = ValueOrigin::Argument(change.argument.as_str().into());
-        if change.key == "failure" {
-            return document.append("failure", Value { data: Data::Text(change.value.clone()), at });
-        }
-        return document.put(&change.key, Value { data: Data::Text(change.value.clone()), at });
+        let value = Value { data: Data::Text(change.value.clone()), at };
+        return if change.key == "failure" {
+            document.append("failure", value)
+        } else {
+            document.put(&change.key, value)
+        };
     }
     document.set(&change.key, &change.value, &change.argument)
 }

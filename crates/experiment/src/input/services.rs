@@ -229,16 +229,11 @@ fn class(
         cpu: section.quantity("cpu_time")?.unwrap_or(Time::ZERO),
     };
     let servers = config.services[service].members.clone();
+    let is_server = |host: &HostIx| config.servers.iter().any(|server| server.host == *host);
     let clients = match section.has("clients") {
         true => hosts_named(section, "clients", hosts)?,
-        false => {
-            hosts.values().copied().filter(|host| !config.servers.iter().any(|server| server.host == *host)).collect()
-        }
+        false => (0..hosts.len() as u32).map(HostIx).filter(|host| !is_server(host)).collect(),
     };
-    let mut clients: Vec<HostIx> = clients;
-    if !section.has("clients") {
-        clients.sort_unstable();
-    }
     if clients.is_empty() {
         return Err(section
             .error("clients", "the list of clients is empty")

@@ -72,12 +72,6 @@ type Names<T> = &'static [(&'static str, T)];
 
 const SOURCES: Names<TrafficSource> =
     &[("sockets", TrafficSource::Sockets), ("d-itg", TrafficSource::Ditg), ("iperf3", TrafficSource::Iperf3)];
-const RULES: Names<RuleSource> = &[("controller", RuleSource::Controller), ("static", RuleSource::Static)];
-const LEARNING: Names<HostLearning> = &[
-    ("configured", HostLearning::Configured),
-    ("persisted", HostLearning::Persisted),
-    ("learned", HostLearning::Learned),
-];
 const DATAPATHS: Names<Datapath> = &[("auto", Datapath::Auto), ("user", Datapath::User), ("kernel", Datapath::Kernel)];
 const SCHEDULING: Names<QueueScheduling> = &[
     ("fifo", QueueScheduling::Fifo),
@@ -124,10 +118,13 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
     if sample_interval < Time::from_ms(50) {
         return Err(section.error("sample_interval", "must be at least 50 ms, the shortest interval of port counters"));
     }
+    let learning = [HostLearning::Configured, HostLearning::Persisted, HostLearning::Learned];
     Ok(TestbedConfig {
         source: choice(section, "source", SOURCES)?,
-        rules: choice(section, "rules", RULES)?.unwrap_or(RuleSource::Controller),
-        host_learning: choice(section, "host_learning", LEARNING)?.unwrap_or(HostLearning::Configured),
+        rules: section
+            .chosen("rules", &[RuleSource::Controller, RuleSource::Static])?
+            .unwrap_or(RuleSource::Controller),
+        host_learning: section.chosen("host_learning", &learning)?.unwrap_or(HostLearning::Configured),
         datapath: choice(section, "datapath", DATAPATHS)?.unwrap_or(Datapath::Auto),
         is_shaped: section.flag("shape")?.unwrap_or(true),
         queue_scheduling: choice(section, "queue_scheduling", SCHEDULING)?.unwrap_or(QueueScheduling::Fifo),

@@ -5,6 +5,14 @@ fn parse(text: &str) -> Result<Experiment, FileError> {
     Experiment::parse("bad.toml", text, "stem", Path::new("."), &[])
 }
 
+/// Returns the message of a rejected file, which must have these words and this hint.
+fn assert_rejected(result: Result<Experiment, FileError>, what: &str, message: &str, hint: &str) -> String {
+    let error = result.expect_err(what);
+    assert!(error.to_string().contains(message), "{what}: {error}");
+    assert!(error.hint.clone().unwrap_or_default().contains(hint), "{what}: {error:?}");
+    error.to_string()
+}
+
 #[test]
 fn valid_file_is_read() {
     let experiment = parse(GOOD).unwrap();
@@ -57,9 +65,7 @@ fn errors_show_line_key_and_hint() {
         ("seeds = 2", "seeds = = 2", "bad.toml:3: ", ""),
     ];
     for (good, bad, message, hint) in cases {
-        let error = parse(&GOOD.replace(good, bad)).expect_err(bad);
-        assert!(error.to_string().contains(message), "{bad}: {error}");
-        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {error:?}");
+        assert_rejected(parse(&GOOD.replace(good, bad)), bad, message, hint);
     }
 }
 
@@ -103,19 +109,17 @@ fn transport_keys_of_other_kinds_are_rejected() {
         read(&[("transport.kind", "rdma"), ("transport.recovery", "selective")]),
         sim::TransportConfig::rdma(sim::RdmaRecovery::Selective)
     );
-    let refused = |sets: &[(&str, &str)]| with(sets).unwrap_err().to_string();
     for (kind, key, value, message) in [
         ("dctcp", "recovery", "selective", "transport.recovery: belongs to kind = \"rdma\" only"),
         ("spray", "gain", "0.5", "transport.gain: belongs to kind = \"dctcp\" or \"rdma\" only"),
         ("rdma", "min_rto", "1ms", "transport.min_rto: has no effect with kind = \"rdma\""),
         ("udp", "sack", "true", "transport.sack: belongs to"),
     ] {
-        let got = refused(&[("transport.kind", kind), (&format!("transport.{key}"), value)]);
-        assert!(got.contains(message), "{got}");
+        assert_rejected(with(&[("transport.kind", kind), (&format!("transport.{key}"), value)]), key, message, "");
     }
     assert!(with(&[("switch.trimming", "true"), ("transport.kind", "spray")]).is_ok());
-    let got = refused(&[("switch.trimming", "true")]);
-    assert!(got.contains("only the spray transport supports trimmed packets"), "{got}");
+    let message = "only the spray transport supports trimmed packets";
+    assert_rejected(with(&[("switch.trimming", "true")]), "trimming", message, "");
 }
 
 #[test]
@@ -133,8 +137,7 @@ fn overrides_appear_in_errors_and_in_the_written_file() {
         ("transport.min_rto", "0s", "transport.min_rto: must be above zero"),
         ("", "1", "is not a key"),
     ] {
-        let error = with(&[(key, value)]).unwrap_err().to_string();
-        assert!(error.contains(message), "{error}");
+        assert_rejected(with(&[(key, value)]), key, message, "");
     }
 }
 
@@ -153,8 +156,7 @@ fn sweep_variants_share_unchanged_topologies() {
     assert_eq!((labels.len(), experiment.run_count()), (4, 32));
     assert!(Arc::ptr_eq(&experiment.variants[0].topology, &experiment.variants[3].topology));
     assert_ne!(experiment.variants[0].canonical, experiment.variants[1].canonical);
-    let error = with(&[("sweep.transport.min_rto", "[\"5ms\", \"x\"]")]).unwrap_err();
-    assert!(error.to_string().contains("transport.min_rto"), "{error}");
+    assert_rejected(with(&[("sweep.transport.min_rto", "[\"5ms\", \"x\"]")]), "sweep", "transport.min_rto", "");
     let failures = with(&[("sweep.failure", "[[], [{kind = \"switch-down\", switch = \"spine0\"}]]")]).unwrap();
     assert_eq!(failures.variants[0].label, "failure=none");
     assert_eq!(failures.variants[1].config.failures.len(), 1);
@@ -246,12 +248,9 @@ fn claim_errors_show_line_key_and_hint() {
         ("[[expect]]", "[expect]", "expect: must be a list of tables", "write `[[expect]]`"),
     ];
     for (good, bad, message, hint) in cases {
-        let error = claims((good, bad)).expect_err(bad);
-        assert!(error.to_string().contains(message), "{bad}: {error}");
-        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{bad}: {:?}", error.hint);
+        assert_rejected(claims((good, bad)), bad, message, hint);
     }
-    let error = with(&[("sweep.expect.0.reason", "[\"a\"]")]).unwrap_err();
-    assert!(error.to_string().contains("is not swept over"), "{error}");
+    assert_rejected(with(&[("sweep.expect.0.reason", "[\"a\"]")]), "sweep", "is not swept over", "");
 }
 
 #[test]
@@ -415,8 +414,7 @@ fn traffic_source_errors_name_the_key() {
         ("matrix = \"m.csv\"\nworkload = \"web-search\"\nnode_names = [\"up=leaf7\"]\n", "did you mean `leaf0`?"),
         ("matrix = \"t.csv\"\nworkload = \"web-search\"\n", "traffic.matrix: is not usable: t.csv:1: `time_s` as the"),
     ] {
-        let error = with_traffic(traffic).expect_err(traffic).to_string();
-        assert!(error.contains(message), "{traffic}: {error}");
+        assert_rejected(with_traffic(traffic), traffic, message, "");
     }
 }
 
@@ -547,15 +545,12 @@ fn failure_errors_name_the_option_and_suggest_names() {
         ("link-down:any,later", "`later` is not of the form key=value", "write a failure as"),
         ("link-down:any,", "`` is not of the form key=value", ""),
     ] {
-        let error = failing(&[text]).expect_err(text);
-        assert!(error.to_string().starts_with(&format!("--failure {text}: ")), "{error}");
-        assert!(error.to_string().contains(message), "{text}: {error}");
-        assert!(error.hint.clone().unwrap_or_default().contains(hint), "{text}: {error:?}");
+        let error = assert_rejected(failing(&[text]), text, message, hint);
+        assert!(error.starts_with(&format!("--failure {text}: ")), "{error}");
     }
-    let error = with(&[("failure", "3")]).unwrap_err();
-    assert!(error.to_string().contains("failure: must be a list of tables"), "{error}");
-    let star = with(&[("topology.spec", "single-switch"), ("failure", "[\"switch-down:any\"]")]).unwrap_err();
-    assert!(star.to_string().contains("every switch of topology"), "{star}");
+    assert_rejected(with(&[("failure", "3")]), "number", "failure: must be a list of tables", "");
+    let star = with(&[("topology.spec", "single-switch"), ("failure", "[\"switch-down:any\"]")]);
+    assert_rejected(star, "star", "every switch of topology", "");
 }
 
 proptest::proptest! {

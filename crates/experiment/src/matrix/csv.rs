@@ -1,26 +1,21 @@
 //! `matrix.csv`: one line per scenario and balancer.
 
 use super::{Cell, Column, Matrix};
-use crate::results::points_csv::quoted;
+use crate::results::csv;
 use crate::summary::{Measure, Stat};
 
 const HEADER: &str = "experiment,variant,load,scenario,rank_by,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
 mean,mean_ci95,p99,p99_ci95,ratio,ratio_p99,share_of_optimum,share_of_optimum_ci95,reordered,reorder_extent_max,held_max,\
-hold_mean_us,path_changes_per_flow,control_packets,control_bytes,control_share,retransmitted,timeouts,failed,unfinished\n";
+hold_mean_us,path_changes_per_flow,control_packets,control_bytes,control_share,retransmitted,timeouts,failed,unfinished";
 
 pub(super) fn csv(matrix: &Matrix) -> String {
-    let mut text = HEADER.to_owned();
-    for column in &matrix.columns {
-        for row in &matrix.rows {
-            if let Some(cell) = column.cell(&row.balancer.label) {
-                text += &line(column, cell, row.balancer.is_bound);
-            }
-        }
-    }
-    text
+    let rows = matrix.columns.iter().flat_map(|column| matrix.rows.iter().map(move |row| (column, row)));
+    let records =
+        rows.filter_map(|(column, row)| Some(record(column, column.cell(&row.balancer.label)?, row.balancer.is_bound)));
+    csv::text(HEADER, records)
 }
 
-fn line(column: &Column, cell: &Cell, is_bound: bool) -> String {
+fn record(column: &Column, cell: &Cell, is_bound: bool) -> [String; 31] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let mean_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.mean));
     let interval_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.ci95));
@@ -29,13 +24,13 @@ fn line(column: &Column, cell: &Cell, is_bound: bool) -> String {
         Measure::Throughput => "throughput",
     };
     let cost = &cell.cost;
-    let fields = [
-        quoted(&column.experiment),
-        quoted(&column.variant),
+    [
+        column.experiment.clone(),
+        column.variant.clone(),
         number(column.load),
-        quoted(&column.name()),
+        column.name(),
         measure.to_owned(),
-        quoted(&cell.balancer),
+        cell.balancer.clone(),
         is_bound.to_string(),
         cell.rank.to_string(),
         cell.seeds.to_string(),
@@ -61,6 +56,5 @@ fn line(column: &Column, cell: &Cell, is_bound: bool) -> String {
         cost.timeouts.to_string(),
         cost.failed.to_string(),
         cost.unfinished.to_string(),
-    ];
-    fields.join(",") + "\n"
+    ]
 }

@@ -12,9 +12,7 @@ pub(super) fn markdown(matrix: &Matrix) -> String {
     }
     head.extend(matrix.columns.iter().map(|column| plain(&column.name())));
     out += &line(&head);
-    out += &line(
-        &head.iter().enumerate().map(|(ix, _)| if ix == 0 { "---" } else { "---:" }.to_owned()).collect::<Vec<_>>(),
-    );
+    out += &format!("| --- |{}\n", " ---: |".repeat(head.len() - 1));
     for row in &matrix.rows {
         out += &line(&cells(matrix, row));
     }

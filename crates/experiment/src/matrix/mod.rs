@@ -15,7 +15,7 @@ use crate::input::Experiment;
 use crate::results::balancer_info::BalancerInfo;
 use crate::results::cost::Cost;
 use crate::results::statistics::is_complete;
-use crate::store::{Store, StoreError, pretty};
+use crate::store::{Store, pretty};
 use crate::summary::{Measure, Point, RunSummary, Stat, Summary, Verdict};
 use crate::{Error, report};
 
@@ -150,10 +150,7 @@ impl Matrix {
     }
 
     pub fn load(folder: &Path) -> Result<Matrix, Error> {
-        let path = folder.join("matrix.json");
-        let text = std::fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
-        let read = serde_json::from_str(&text);
-        Ok(read.map_err(|cause| StoreError::Content { path, line: cause.line(), cause })?)
+        Ok(Store::open(folder).read("matrix.json")?)
     }
 
     pub fn markdown(&self) -> String {

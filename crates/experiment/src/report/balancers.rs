@@ -1,7 +1,7 @@
 //! A block per balancer with its description and its costs at each point, initially closed.
 
 use super::figures::swatch;
-use super::tables::share_with_interval;
+use super::tables::{TABLE_END, begin_table, number_cells, share_with_interval};
 use super::text::{self, bytes, count_text, esc, micros, put, share, with_interval};
 use super::view::View;
 use crate::results::balancer_info::BalancerInfo;
@@ -78,7 +78,7 @@ pub(super) fn block(
     }
     for setting in &about.parameters {
         let unit = if setting.unit.is_empty() { String::new() } else { format!(" {}", esc(&setting.unit)) };
-        let meaning = if setting.meaning.is_empty() { String::new() } else { esc(&setting.meaning) };
+        let meaning = esc(&setting.meaning);
         put!(out, "<dt>{} = {}{unit}</dt><dd>{meaning}</dd>", esc(&setting.name), esc(&setting.value));
     }
     out.push_str("</dl>\n");
@@ -91,20 +91,13 @@ pub(super) fn block(
 fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
     let has_optimum = rows.iter().any(|row| row.share_of_optimum.is_some());
     let label = format!("{} at each point", esc(&about.label));
-    let mut out = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
-    );
-    put!(out, "<thead><tr><th scope=\"col\">{points}</th>");
-    let mut headings = vec!["Rank", "Mean", "p99 slowdown", "vs best"];
+    let mut headings = vec![points, "Rank", "Mean", "p99 slowdown", "vs best"];
     if has_optimum {
         headings.push("Share of optimum");
     }
     headings.extend(["Reordered", "Extent, packets", "Held by hosts, packets", "Path changes per flow"]);
     headings.extend(["Control packets", "Control bytes", "Retransmitted", "Time-outs", "Unfinished flows"]);
-    for heading in headings {
-        put!(out, "<th scope=\"col\">{heading}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let mut out = begin_table(&label, "costs", "", headings);
     for row in rows {
         put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
         let p99 = row.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
@@ -119,14 +112,10 @@ fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
             false => cells.extend(costs(&row.cost)),
         }
         cells.push(unfinished(row));
-        for cell in cells {
-            let class = if cell == "0" || cell == "—" { " class=\"zero\"" } else { "" };
-            put!(out, "<td{class}>{}</td>", esc(&cell));
-        }
+        number_cells(&mut out, cells);
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
-    out
+    out + TABLE_END
 }
 
 fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
@@ -134,19 +123,15 @@ fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> S
         return String::new();
     }
     let label = format!("What controlling {} costs at each point", esc(&about.label));
-    let mut out = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"costs\">\n"
-    );
-    put!(out, "<caption><span>The controller, per run</span></caption>\n<thead><tr><th scope=\"col\">{points}</th>");
     const HEADINGS: &str = "Messages to switches|Messages from switches|Flow-table changes|Most per second|Packet-ins|\
                             Suppressed|Entries per switch|Decisions|Moves|Stale samples|Errors";
-    HEADINGS.split('|').for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let headings = [points].into_iter().chain(HEADINGS.split('|'));
+    let mut out = begin_table(&label, "costs", "The controller, per run", headings);
     for row in rows {
         let Some(plane) = row.cost.control_plane else { continue };
         put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
         let number = |value: f64| if value == 0.0 { "0".to_owned() } else { text::number(value) };
-        for cell in [
+        let cells = [
             number(plane.to_switches),
             number(plane.to_controller),
             number(plane.flow_mods),
@@ -158,14 +143,11 @@ fn control_table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> S
             number(plane.moves),
             number(plane.stale_samples),
             number(plane.errors),
-        ] {
-            let class = if cell == "0" { " class=\"zero\"" } else { "" };
-            put!(out, "<td{class}>{}</td>", esc(&cell));
-        }
+        ];
+        number_cells(&mut out, cells);
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
-    out
+    out + TABLE_END
 }
 
 fn costs(cost: &Cost) -> [String; 8] {

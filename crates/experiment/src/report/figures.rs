@@ -134,14 +134,14 @@ pub(super) fn distributions(panel: &Panel<'_>, view: &View<'_>) -> String {
         }
         let (low, high) = range(curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0)));
         let axes = Axes {
-            label: format!("Cumulative distribution of {name} for {}", names(panel)),
+            label: format!("Cumulative distribution of {name} for {}", names(&panel.by_colour())),
             x_title: &format!("{x_title}, log scale"),
             y_title: "Completed flows at or below",
             y: Scale::linear(0.0, 1.0, Unit::Share),
         };
         let caption = format!("Cumulative distribution of {name} over completed flows of all seeds. Left is better.");
         let picture = plot::curves(&axes, &Scale::log(low, high, unit), &curves);
-        out.push_str(&figure(&picture, &panel_legend(panel), &caption));
+        out.push_str(&figure(&picture, &legend_of(&panel.by_colour()), &caption));
     }
     out
 }
@@ -167,7 +167,7 @@ pub(super) fn by_size(panel: &Panel<'_>) -> String {
         }
         let (low, high) = range(shown.flat_map(|value| [value.value, value.whiskers.0.max(1.0), value.whiskers.1]));
         let axes = Axes {
-            label: format!("{title} by flow size for {}", names(panel)),
+            label: format!("{title} by flow size for {}", names(&panel.by_colour())),
             x_title: "Flow size",
             y_title: title,
             y: if high > 4.0 {
@@ -178,7 +178,11 @@ pub(super) fn by_size(panel: &Panel<'_>) -> String {
         };
         let whiskers = if panel.seeds() > 1 { "; whiskers are 95 % intervals over seeds" } else { "" };
         let caption = format!("{title} by flow size{whiskers}. 1 is an empty network.");
-        out.push_str(&figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &panel_legend(panel), &caption));
+        out.push_str(&figure(
+            &plot::grouped(&axes, &categories, &groups, Shape::Dot),
+            &legend_of(&panel.by_colour()),
+            &caption,
+        ));
     }
     out
 }
@@ -236,7 +240,7 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
             continue;
         }
         let axes = Axes {
-            label: format!("Utilisation of {} links over time for {}", tier.name, few_names(panel)),
+            label: format!("Utilisation of {} links over time for {}", tier.name, names(&panel.few())),
             x_title: time_title(view),
             y_title: "Utilisation",
             y: Scale::linear(0.0, 1.0, Unit::Share),
@@ -244,7 +248,7 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
         let few = few_note(panel);
         let caption = format!("<b>{}</b> links: mean (bold) and busiest link (thin) over time{few}.", esc(&tier.name));
         let picture = plot::curves(&axes, &Scale::exact(0.0, end_us, Unit::Micros), &curves);
-        out.push_str(&figure(&picture, &few_legend(panel), &caption));
+        out.push_str(&figure(&picture, &legend_of(&panel.few()), &caption));
     }
     out
 }
@@ -372,11 +376,11 @@ pub(super) fn queues(panel: &Panel<'_>) -> String {
         let highest = groups.iter().flat_map(|group| group.values.iter().flatten()).map(|value| value.value);
         let highest = highest.fold(0.0, f64::max);
         if highest > 0.0 {
-            let label = format!("{y_title}, by kind of port, for {}", few_names(panel));
+            let label = format!("{y_title}, by kind of port, for {}", names(&panel.few()));
             let caption = format!("{}{}.", caption.trim_end_matches('.'), few_note(panel));
             let axes = Axes { label, x_title: "Kind of port", y_title, y: Scale::linear(0.0, highest, unit) };
             let picture = plot::grouped(&axes, &ports, &groups, Shape::Bar);
-            out.push_str(&figure(&picture, &few_legend(panel), &caption));
+            out.push_str(&figure(&picture, &legend_of(&panel.few()), &caption));
         }
     }
     out
@@ -397,12 +401,8 @@ fn over_seeds(entry: &Entry<'_>, index: usize, quantity: fn(&Queue) -> f64) -> O
     (!values.is_empty()).then(|| stat(&values).mean)
 }
 
-pub(super) fn panel_legend(panel: &Panel<'_>) -> String {
-    legend(panel.by_colour().into_iter().map(|entry| (entry.colour, entry.balancer)))
-}
-
-fn few_legend(panel: &Panel<'_>) -> String {
-    legend(panel.few().into_iter().map(|entry| (entry.colour, entry.balancer)))
+pub(super) fn legend_of(entries: &[&Entry<'_>]) -> String {
+    legend(entries.iter().map(|entry| (entry.colour, entry.balancer)))
 }
 
 fn few_note(panel: &Panel<'_>) -> String {
@@ -419,12 +419,8 @@ pub(super) fn few_sentence(panel: &Panel<'_>) -> String {
     }
 }
 
-fn names(panel: &Panel<'_>) -> String {
-    all_names(panel.by_colour().iter().map(|entry| entry.balancer))
-}
-
-fn few_names(panel: &Panel<'_>) -> String {
-    all_names(panel.few().iter().map(|entry| entry.balancer))
+fn names(entries: &[&Entry<'_>]) -> String {
+    all_names(entries.iter().map(|entry| entry.balancer))
 }
 
 /// Returns all names, or their number if the list is too long for an accessible label.

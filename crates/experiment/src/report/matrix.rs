@@ -2,9 +2,10 @@
 //! every balancer.
 
 use super::balancers::{PointRow, block, times};
-use super::tables::{pairs, share_with_interval};
-use super::text::{count_text, esc, join_few, number, plural, put, share, with_interval};
-use super::{GLOSSARY, document_end, document_head};
+use super::tables::{TABLE_END, begin_table, pairs, share_with_interval};
+use super::text::{caveat_list, count_text, esc, join_few, number, plural, put, share, with_interval};
+use super::view::distinct;
+use super::{GLOSSARY, document_end, document_head, end_header};
 use crate::matrix::{Cell, Column, Matrix, Row};
 use crate::summary::{Measure, Stat};
 
@@ -32,35 +33,19 @@ fn head(out: &mut String, matrix: &Matrix) {
     let bounds = matrix.rows.iter().filter(|row| row.balancer.is_bound).count() as u64;
     let runs: u64 = matrix.columns.iter().flat_map(|column| &column.cells).map(|cell| u64::from(cell.seeds)).sum();
     let flows: u64 = matrix.columns.iter().flat_map(|column| &column.cells).map(|cell| cell.flows_started).sum();
-    for (count, noun) in [
+    let counts = [
         (matrix.rows.len() as u64 - bounds, "balancer"),
         (bounds, "bound"),
         (matrix.columns.len() as u64, "scenario"),
         (runs, "run"),
         (flows, "flow"),
-    ] {
-        let label = plural(count, noun);
-        let (figure, noun) = label.split_once(' ').unwrap_or((&label, ""));
-        if count > 0 {
-            put!(out, "<li><b>{figure}</b> {noun}</li>");
-        }
-    }
-    put!(out, "<li>anabranch <b>{}</b></li></ul>\n", esc(&matrix.anabranch));
-    let warned: Vec<&Column> = matrix.columns.iter().filter(|column| !column.warnings.is_empty()).collect();
-    if !warned.is_empty() {
-        out.push_str("<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>");
-        let mut listed: Vec<(&str, &str)> = Vec::new();
-        for column in warned {
-            for warning in &column.warnings {
-                if !listed.contains(&(&column.experiment, warning)) {
-                    listed.push((&column.experiment, warning));
-                    put!(out, "<li>{}: {}</li>", esc(&column.title), esc(warning));
-                }
-            }
-        }
-        out.push_str("</ul></div>\n");
-    }
-    out.push_str("</header>\n");
+    ];
+    let warnings = matrix.columns.iter().flat_map(|column| {
+        column.warnings.iter().map(|warning| (&column.experiment, format!("{}: {warning}", column.title)))
+    });
+    let warnings: Vec<String> = distinct(warnings).into_iter().map(|(_, warning)| warning).collect();
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    end_header(out, counts, &matrix.anabranch, &warnings);
 }
 
 /// Writes the best balancer over all scenarios in large type. Geometric means have no interval, so
@@ -139,14 +124,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
             "Some scenarios have only one seed: they have no interval, and a difference may be chance.".to_owned(),
         ));
     }
-    if caveats.is_empty() {
-        return;
-    }
-    out.push_str("<ul class=\"caveats\">");
-    for (class, text) in caveats {
-        put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
-    }
-    out.push_str("</ul>");
+    out.push_str(&caveat_list(&caveats));
 }
 
 fn table_section(out: &mut String, matrix: &Matrix) {
@@ -332,18 +310,16 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
 }
 
 fn scenarios(out: &mut String, matrix: &Matrix) {
-    out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Scenarios\"><table class=\"claims scenarios\">\n<thead><tr>");
-    for heading in ["Scenario", "Question", "Result", "Full report"] {
-        put!(out, "<th scope=\"col\">{heading}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    out.push_str("<section id=\"scenarios\"><h2>The scenarios</h2>\n");
+    let headings = ["Scenario", "Question", "Result", "Full report"];
+    out.push_str(&begin_table("Scenarios", "claims scenarios", "", headings));
     for column in &matrix.columns {
         put!(out, "<tr><th scope=\"row\">{}</th><td>{}</td>", esc(&column.name()), esc(&column.question));
         put!(out, "<td>{}</td>", esc(&column.sentence.replace(" %", "\u{a0}%")));
         let link = format!("{}/report.html", link_part(&column.folder));
         put!(out, "<td><a href=\"{link}\">{}</a></td></tr>\n", esc(&column.experiment));
     }
-    out.push_str("</tbody></table></div>\n");
+    out.push_str(TABLE_END);
     let mut done: Vec<&str> = Vec::new();
     for column in &matrix.columns {
         if done.contains(&column.experiment.as_str()) {

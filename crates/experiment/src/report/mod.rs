@@ -83,24 +83,32 @@ fn head(out: &mut String, view: &View<'_>, name: &str) {
     put!(out, "<h1>{}</h1>\n<p class=\"question\">{}</p>\n<ul class=\"meta\">", esc(name), esc(&question(view)));
     let seeds = summary.points.iter().map(|point| point.seeds).max().unwrap_or(0);
     let started: u64 = summary.points.iter().map(|point| point.flows_started).sum();
-    for (count, noun) in [
+    let counts = [
         (view.rivals() as u64, "balancer"),
         (view.panels.len() as u64, "operating point"),
         (u64::from(seeds), "seed"),
         (summary.runs.len() as u64, "run"),
         (started, "flow"),
-    ] {
+    ];
+    end_header(out, counts, &summary.anabranch, &summary.warnings);
+}
+
+/// Writes the counts, the version and the warnings of a header, and ends it.
+fn end_header<'a>(
+    out: &mut String,
+    counts: impl IntoIterator<Item = (u64, &'a str)>,
+    version: &str,
+    warnings: &[String],
+) {
+    for (count, noun) in counts {
         let text = plural(count, noun);
         let (number, noun) = text.split_once(' ').unwrap_or((&text, ""));
         put!(out, "<li><b>{number}</b> {noun}</li>");
     }
-    put!(out, "<li>anabranch <b>{}</b></li></ul>\n", esc(&summary.anabranch));
-    if !summary.warnings.is_empty() {
-        out.push_str("<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>");
-        for warning in &summary.warnings {
-            put!(out, "<li>{}</li>", esc(warning));
-        }
-        out.push_str("</ul></div>\n");
+    put!(out, "<li>anabranch <b>{}</b></li></ul>\n", esc(version));
+    if !warnings.is_empty() {
+        let warnings: String = warnings.iter().map(|warning| format!("<li>{}</li>", esc(warning))).collect();
+        put!(out, "<div class=\"warnings\" role=\"alert\"><b>Before you trust this</b><ul>{warnings}</ul></div>\n");
     }
     out.push_str("</header>\n");
 }

@@ -1,6 +1,6 @@
 //! Requests to services: response times by class, and the load of servers.
 
-use super::figures::{figure, panel_legend, swatch};
+use super::figures::{figure, legend_of, swatch};
 use super::plot::{self, Axes, GREY, Group, Scale, Shape, Unit, Value};
 use super::tables::pairs;
 use super::text::{self, esc, put};
@@ -32,7 +32,7 @@ fn points_of(entry: &Entry<'_>) -> Vec<ClassPoint> {
 fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
     let categories: Vec<String> = points[0].1.iter().map(|point| point.class.clone()).collect();
     let value = |entry: &Entry<'_>, point: &ClassPoint| {
-        let [low, median, high] = [&point.p10_us, &point.p50_us, &point.p90_us].map(|stat| stat.mean);
+        let [_, low, median, high, _] = point.times_us.each_ref().map(|stat| stat.mean);
         let hint = format!(
             "{}, {}: median {}, 10 % to 90 %: {} to {}",
             point.balancer,
@@ -65,7 +65,7 @@ fn picture(panel: &Panel<'_>, points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> Strin
         y: if high > 8.0 * low { Scale::log(low, high, Unit::Micros) } else { Scale::linear(0.0, high, Unit::Micros) },
     };
     let caption = "Median response time; whiskers reach from the 10th to the 90th percentile.";
-    figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &panel_legend(panel), caption)
+    figure(&plot::grouped(&axes, &categories, &groups, Shape::Dot), &legend_of(&panel.by_colour()), caption)
 }
 
 fn table(points: &[(&Entry<'_>, Vec<ClassPoint>)]) -> String {
@@ -99,7 +99,8 @@ fn row(out: &mut String, entry: &Entry<'_>, point: &ClassPoint) {
         esc(entry.balancer),
         esc(&point.class)
     );
-    for stat in [&point.p50_us, &point.p10_us, &point.p90_us, &point.mean_us, &point.p99_us] {
+    let [mean, p10, p50, p90, p99] = &point.times_us;
+    for stat in [p50, p10, p90, mean, p99] {
         let shown = if point.counts[1] == 0 { "–".to_owned() } else { text::micros(stat.mean) };
         put!(out, "<td>{shown}</td>");
     }

@@ -1,5 +1,9 @@
 //! The tables: results, accounting, settings, and instructions to repeat the run.
 
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::iter;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
@@ -12,12 +16,44 @@ use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat}
 
 /// Text of a cell, and the value to sort by.
 type Cell = (String, f64);
-type CellOf<'a> = Box<dyn Fn(&Entry<'_>) -> Cell + 'a>;
 
 struct Column<'a> {
     heading: String,
     explanation: &'a str,
-    cell: CellOf<'a>,
+    cell: Box<dyn Fn(&Entry<'_>) -> Cell + 'a>,
+}
+
+fn column<'a>(heading: impl Into<String>, explanation: &'a str, cell: impl Fn(&Entry<'_>) -> Cell + 'a) -> Column<'a> {
+    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+}
+
+/// Begins a table that scrolls on narrow screens, up to the first row of its body.
+pub(super) fn begin_table(
+    label: &str,
+    class: &str,
+    caption: &str,
+    headings: impl IntoIterator<Item: Display>,
+) -> String {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    let mut out =
+        format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n");
+    if !caption.is_empty() {
+        put!(out, "<caption><span>{caption}</span></caption>\n");
+    }
+    out.push_str("<thead><tr>");
+    headings.into_iter().for_each(|heading| put!(out, "<th scope=\"col\">{heading}</th>"));
+    out.push_str("</tr></thead>\n<tbody>\n");
+    out
+}
+
+pub(super) const TABLE_END: &str = "</tbody></table></div>\n";
+
+/// Writes cells with numbers; zeros and missing numbers are pale.
+pub(super) fn number_cells(out: &mut String, numbers: impl IntoIterator<Item = String>) {
+    for number in numbers {
+        let class = if number == "0" || number == "—" { " class=\"zero\"" } else { "" };
+        put!(out, "<td{class}>{}</td>", esc(&number));
+    }
 }
 
 pub(super) fn results(panel: &Panel<'_>) -> String {
@@ -81,16 +117,14 @@ fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
 fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
     let best = panel.best().map_or(0.0, |entry| entry.ranked_by().mean);
     let mut columns = vec![
-        Column {
-            heading: "Mean slowdown".into(),
-            explanation: "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
-            cell: Box::new(mean_slowdown),
-        },
-        Column {
-            heading: "vs best".into(),
-            explanation: "Mean slowdown compared with the best, difference taken seed by seed",
-            cell: Box::new(move |entry| versus(entry, best)),
-        },
+        column(
+            "Mean slowdown",
+            "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
+            mean_slowdown,
+        ),
+        column("vs best", "Mean slowdown compared with the best, difference taken seed by seed", move |entry| {
+            versus(entry, best)
+        }),
         stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
         time(panel, "FCT ≤\u{a0}100\u{a0}KB", "Mean completion time of flows up to 100 KB", |point| {
             &point.small_fct_mean_us
@@ -98,12 +132,8 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         time(panel, "FCT >\u{a0}1\u{a0}MB", "Mean completion time of flows above 1 MB", |point| {
             &point.large_fct_mean_us
         }),
-        Column {
-            heading: "Completed".into(),
-            explanation: "Flows completed / started, over all seeds",
-            cell: Box::new(completed),
-        },
-        share("Dropped", "Packets dropped / packets sent", dropped_share),
+        column("Completed", "Flows completed / started, over all seeds", completed),
+        share("Dropped", "Packets dropped / packets sent", statistics::drop_share),
         share("Retransmitted", "Retransmitted data packets / data packets sent", |run| run.loss.retransmitted_share),
         share("Reordered", "Data packets that arrived below the highest sequence number received", |run| {
             run.reordering.fraction
@@ -127,7 +157,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             Some(stat) => (share_with_interval(stat), stat.mean),
             None => ("—".to_owned(), 0.0),
         };
-        columns.insert(1, Column { heading: "Share of optimum".into(), explanation, cell: Box::new(cell) });
+        columns.insert(1, column("Share of optimum", explanation, cell));
     }
     if panel.rivals().len() > RANKED_FROM {
         let cell = |entry: &Entry<'_>| match entry.point.rank {
@@ -135,7 +165,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             rank => (rank.to_string(), f64::from(rank)),
         };
         let explanation = "Equal for a balancer and all that are indistinguishable from it; — is not ranked";
-        columns.insert(0, Column { heading: "Rank".into(), explanation, cell: Box::new(cell) });
+        columns.insert(0, column("Rank", explanation, cell));
     }
     columns
 }
@@ -148,8 +178,7 @@ fn throughput<'a>() -> Column<'a> {
         let stat = &entry.point.throughput_share;
         (share_with_interval(stat), stat.mean)
     };
-    let explanation = "Delivered payload / capacity of the host links";
-    Column { heading: "Throughput".into(), explanation, cell: Box::new(cell) }
+    column("Throughput", "Delivered payload / capacity of the host links", cell)
 }
 
 fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
@@ -159,7 +188,7 @@ fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
         Some(ratio) => (format!("{:+.1}\u{a0}%", (1.0 / ratio - 1.0) * 100.0), ratio - 1.0),
         None => ("—".to_owned(), f64::MAX),
     };
-    Column { heading: "vs best".into(), explanation: "Throughput compared with the best", cell: Box::new(cell) }
+    column("vs best", "Throughput compared with the best", cell)
 }
 
 pub(super) fn share_with_interval(stat: &Stat) -> String {
@@ -167,14 +196,13 @@ pub(super) fn share_with_interval(stat: &Stat) -> String {
 }
 
 fn stat<'a>(heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| measured(of(entry.point), 1.0);
-    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
+    column(heading, explanation, move |entry| measured(of(entry.point), 1.0))
 }
 
 fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
     let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry.point).mean));
-    let cell = move |entry: &Entry<'_>| measured(of(entry.point), unit.us());
-    Column { heading: format!("{heading}, {}", unit.name()), explanation, cell: Box::new(cell) }
+    let heading = format!("{heading}, {}", unit.name());
+    column(heading, explanation, move |entry| measured(of(entry.point), unit.us()))
 }
 
 fn measured(stat: &Stat, unit: f64) -> Cell {
@@ -185,15 +213,10 @@ fn measured(stat: &Stat, unit: f64) -> Cell {
 }
 
 fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| {
+    column(heading, explanation, move |entry| {
         let mean = statistics::stat(&entry.of_runs(of)).mean;
         (text::share(mean), mean)
-    };
-    Column { heading: heading.into(), explanation, cell: Box::new(cell) }
-}
-
-fn dropped_share(run: &RunSummary) -> f64 {
-    run.packets.dropped.values().sum::<u64>() as f64 / run.packets.sent.max(1) as f64
+    })
 }
 
 /// Formats the mean slowdown. Flows that did not complete count with the slowdown they had reached,
@@ -267,17 +290,10 @@ pub(super) fn accounting(panel: &Panel<'_>) -> String {
     out
 }
 
-fn causes<'a>(panel: &Panel<'a>) -> Vec<&'a str> {
-    let mut causes: Vec<&str> = Vec::new();
-    for run in panel.entries.iter().flat_map(|entry| &entry.runs) {
-        for (cause, lost) in &run.packets.dropped {
-            if *lost > 0 && !causes.contains(&cause.as_str()) {
-                causes.push(cause);
-            }
-        }
-    }
-    causes.sort_unstable();
-    causes
+/// Returns the causes that lost packets.
+fn causes<'a>(panel: &Panel<'a>) -> BTreeSet<&'a str> {
+    let dropped = panel.entries.iter().flat_map(|entry| &entry.runs).flat_map(|run| &run.packets.dropped);
+    dropped.filter(|(_, lost)| **lost > 0).map(|(cause, _)| cause.as_str()).collect()
 }
 
 fn accounting_table(
@@ -286,24 +302,18 @@ fn accounting_table(
     panel: &Panel<'_>,
     rows: impl Iterator<Item = Vec<u64>>,
 ) -> String {
-    let mut out = format!("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table>\n");
-    put!(out, "<caption><span>{name}, all seeds</span></caption>\n<thead><tr><th scope=\"col\">Balancer</th>");
-    for heading in headings {
-        put!(out, "<th scope=\"col\">{}</th>", esc(heading));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
+    let headings = headings.iter().map(|heading| esc(heading));
+    let headings = iter::once("Balancer".to_owned()).chain(headings);
+    let mut out = begin_table(name, "", &format!("{name}, all seeds"), headings);
     for (entry, numbers) in panel.rivals().into_iter().zip(rows) {
         put!(out, "<tr><th scope=\"row\">{}{}</th>", swatch(entry.colour), esc(entry.balancer));
-        for number in &numbers {
-            put!(out, "<td{}>{}</td>", if *number == 0 { " class=\"zero\"" } else { "" }, count_text(*number));
-        }
+        number_cells(&mut out, numbers.iter().map(|number| count_text(*number)));
         out.push_str(match numbers[0] == numbers[1..].iter().sum::<u64>() {
             true => "<td class=\"ok\">✓</td></tr>\n",
             false => "<td class=\"bad\">✗ does not balance</td></tr>\n",
         });
     }
-    out.push_str("</tbody></table></div>\n");
-    out
+    out + TABLE_END
 }
 
 pub(super) fn setting(view: &View<'_>) -> String {

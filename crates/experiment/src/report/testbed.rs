@@ -1,8 +1,8 @@
 //! Tables that only testbed runs have: injected faults with their losses, and the machine.
 
 use super::figures::swatch;
-use super::tables::pairs;
-use super::text::{esc, put};
+use super::tables::{TABLE_END, begin_table, pairs};
+use super::text::esc;
 use super::view::{Entry, Panel, View};
 use crate::summary::{Fault, Testbed};
 
@@ -22,8 +22,7 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
         } else {
             "–".into()
         };
-        let name =
-            [Some(fault.kind.as_str()), fault.link.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let name = fault.link.iter().fold(fault.kind.clone(), |kind, link| format!("{kind} {link}"));
         format!(
             "<tr><th scope=\"row\">{}{}</th><td>{}</td><td>{:.2}\u{a0}s</td><td>{}</td><td>{}</td><td>{gap}</td></tr>\n",
             swatch(entry.colour),
@@ -44,16 +43,12 @@ pub(super) fn faults(panel: &Panel<'_>) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut out = String::from(
+    let headings = ["Balancer", "Seed", "At", "Fault", "Packets lost", "Longest gap"];
+    let table = begin_table("Injected faults", "", "", headings);
+    format!(
         "<h3>Injected faults</h3>\n<p>UDP packets lost, and the longest gap of a flow, between this fault and the next row. \
-         Gaps below 10 ms are not listed.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Injected faults\">",
-    );
-    out.push_str("<table>\n<thead><tr><th scope=\"col\">Balancer</th>");
-    for heading in ["Seed", "At", "Fault", "Packets lost", "Longest gap"] {
-        put!(out, "<th scope=\"col\">{heading}</th>");
-    }
-    put!(out, "</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n");
-    out
+         Gaps below 10 ms are not listed.</p>\n{table}{rows}{TABLE_END}"
+    )
 }
 
 pub(super) fn machine(view: &View<'_>) -> String {

@@ -34,6 +34,13 @@ pub(super) fn join(items: &[String]) -> String {
     }
 }
 
+/// Returns caveats, each with its class, as a list; empty for none.
+pub(super) fn caveat_list(caveats: &[(&str, String)]) -> String {
+    let items: String =
+        caveats.iter().map(|(class, text)| format!("<li class=\"{class}\">{}</li>", esc(text))).collect();
+    if items.is_empty() { items } else { format!("<ul class=\"caveats\">{items}</ul>") }
+}
+
 pub(super) fn join_few(items: &[String]) -> String {
     const SHOWN: usize = 4;
     if items.len() <= SHOWN + 1 {

@@ -1,7 +1,7 @@
 //! The verdict in large type.
 
 use super::figures::swatch;
-use super::text::{count_text, esc, join_few, plural, put, share};
+use super::text::{caveat_list, count_text, esc, join_few, plural, put, share};
 use super::view::{Entry, Panel, View};
 use crate::summary::{Measure, Verdict};
 
@@ -40,14 +40,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
         put!(out, "<p class=\"rest\">{}</p>", esc(rest));
     }
     out.push_str(&of_optimum(panel));
-    let caveats = caveats(panel, several);
-    if !caveats.is_empty() {
-        out.push_str("<ul class=\"caveats\">");
-        for (class, text) in caveats {
-            put!(out, "<li class=\"{class}\">{}</li>", esc(&text));
-        }
-        out.push_str("</ul>");
-    }
+    out.push_str(&caveat_list(&caveats(panel, several)));
     out.push_str("</article>\n");
     out
 }

@@ -47,17 +47,9 @@ pub(super) struct Entry<'a> {
 
 impl<'a> View<'a> {
     pub(super) fn new(summary: &'a Summary, records: &'a [RunRecord]) -> View<'a> {
-        let mut balancers: Vec<&str> = Vec::new();
-        let mut keys: Vec<(&str, Option<f64>)> = Vec::new();
-        for point in &summary.points {
-            if !balancers.contains(&point.balancer.as_str()) {
-                balancers.push(&point.balancer);
-            }
-            let key = (point.variant.as_str(), point.load);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
-        }
+        let points = || summary.points.iter();
+        let balancers: Vec<&str> = distinct(points().map(|point| point.balancer.as_str()));
+        let keys: Vec<(&str, Option<f64>)> = distinct(points().map(|point| (point.variant.as_str(), point.load)));
         let balancers = coloured(&balancers, &keys, summary);
         let panels = keys.into_iter().enumerate();
         let panels = panels.map(|(index, key)| Panel::new(index, key, summary, records, &balancers)).collect();
@@ -78,13 +70,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn variants(&self) -> Vec<&'a str> {
-        let mut variants: Vec<&str> = Vec::new();
-        for panel in &self.panels {
-            if !variants.contains(&panel.variant) {
-                variants.push(panel.variant);
-            }
-        }
-        variants
+        distinct(self.panels.iter().map(|panel| panel.variant))
     }
 
     pub(super) fn sweep(&self, variant: &str) -> Vec<&Panel<'a>> {
@@ -93,6 +79,17 @@ impl<'a> View<'a> {
         panels.sort_by(|a, b| a.load.unwrap_or(0.0).total_cmp(&b.load.unwrap_or(0.0)));
         panels
     }
+}
+
+/// Returns the first of equal items each, in their order.
+pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    items.for_each(|item| {
+        if !found.contains(&item) {
+            found.push(item);
+        }
+    });
+    found
 }
 
 /// Returns a colour for each balancer: its position if there are few; with many, only the best few
@@ -201,9 +198,7 @@ impl<'a> Panel<'a> {
     /// Returns the entries for packet figures with space for a few: neither grey ones nor bounds,
     /// which send no packets.
     pub(super) fn few(&self) -> Vec<&Entry<'a>> {
-        let mut entries: Vec<&Entry<'a>> = self.entries.iter().filter(|entry| entry.colour < GREY).collect();
-        entries.sort_by_key(|entry| entry.colour);
-        entries
+        self.by_colour().into_iter().filter(|entry| entry.colour < GREY).collect()
     }
 
     pub(super) fn rivals(&self) -> Vec<&Entry<'a>> {

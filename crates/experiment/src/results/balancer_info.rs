@@ -48,7 +48,7 @@ impl BalancerInfo {
             summary: text(|entry| entry.summary),
             source: text(|entry| entry.source),
             senses: text(|entry| entry.senses),
-            is_bound: entry.is_some_and(bounds::is_bound),
+            is_bound: entry.is_some_and(balance::Entry::is_bound),
             parameters: parameters.iter().map(setting).collect(),
         }
     }

@@ -1,15 +1,9 @@
 //! Bounds among balancers: computed without packets, compared and never ranked.
 
-use balance::Entry;
-
 use crate::summary::RunSummary;
 
 /// Name of the fluid optimum (mechanisms.md P29), the reference of `share_of_optimum`.
 pub const OPTIMUM: &str = "optimum";
-
-pub(crate) fn is_bound(entry: &Entry) -> bool {
-    entry.is_bound()
-}
 
 pub(crate) fn name_of(label: &str) -> &str {
     label.split(':').next().unwrap_or(label)

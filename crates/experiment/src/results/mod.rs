@@ -3,6 +3,7 @@
 pub mod balancer_info;
 pub mod bounds;
 pub mod cost;
+pub(crate) mod csv;
 pub mod flow_row;
 pub mod flow_writer;
 pub mod metrics;

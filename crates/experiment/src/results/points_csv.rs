@@ -1,5 +1,6 @@
 //! `points.csv`: statistics over seeds, one line per variant, load and balancer.
 
+use crate::results::csv;
 use crate::summary::{Point, Stat};
 
 type Column = (&'static str, fn(&Point) -> &Stat);
@@ -24,36 +25,25 @@ const COLUMNS: [Column; 14] = [
 /// Returns the table as text: mean, standard deviation, half width of the 95 % interval, minimum
 /// and maximum of each quantity.
 pub(crate) fn csv(points: &[Point]) -> String {
-    let mut text = String::from("variant,load,balancer,seeds,flows_started,flows_completed");
+    let mut header = "variant,load,balancer,seeds,flows_started,flows_completed".to_owned();
     for (name, _) in COLUMNS {
-        for part in ["", "_sd", "_ci95", "_min", "_max"] {
-            text += &format!(",{name}{part}");
-        }
+        header += &["", "_sd", "_ci95", "_min", "_max"].map(|part| format!(",{name}{part}")).concat();
     }
-    text += ",rank,is_bound,share_of_optimum,share_of_optimum_ci95\n";
-    for point in points {
-        let load = point.load.map_or(String::new(), |load| load.to_string());
-        text += &format!(
-            "{},{load},{},{},{},{}",
-            quoted(&point.variant),
-            quoted(&point.balancer),
-            point.seeds,
-            point.flows_started,
-            point.flows_completed
-        );
+    header += ",rank,is_bound,share_of_optimum,share_of_optimum_ci95";
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let record = |point: &Point| {
+        let mut fields = vec![point.variant.clone(), number(point.load), point.balancer.clone()];
+        fields.extend([point.seeds.into(), point.flows_started, point.flows_completed].map(|count| count.to_string()));
         for (_, stat) in COLUMNS {
-            let stat = stat(point);
-            text += &format!(",{},{},{},{},{}", stat.mean, stat.sd, stat.ci95, stat.min, stat.max);
+            let Stat { mean, sd, ci95, min, max } = stat(point);
+            fields.extend([mean, sd, ci95, min, max].map(f64::to_string));
         }
         let share = point.share_of_optimum.as_ref();
-        let share = share.map_or_else(|| ",".to_owned(), |stat| format!("{},{}", stat.mean, stat.ci95));
-        text += &format!(",{},{},{share}\n", point.rank, point.is_bound);
-    }
-    text
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+        fields.extend([point.rank.to_string(), point.is_bound.to_string()]);
+        fields.extend([number(share.map(|stat| stat.mean)), number(share.map(|stat| stat.ci95))]);
+        fields
+    };
+    csv::text(&header, points.iter().map(record))
 }
 
 #[cfg(test)]
@@ -70,7 +60,7 @@ mod tests {
             ..Point::default()
         };
         let text = csv(&[point]);
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
         assert_eq!((record.len(), &record[0]), (80, "a=1, b=2"));
     }

@@ -13,7 +13,8 @@ pub(crate) fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-pub(crate) fn summary(sorted: &[f64]) -> Quantiles {
+/// Returns mean and quantiles of a sorted list; all 0 for an empty list.
+pub fn summary(sorted: &[f64]) -> Quantiles {
     if sorted.is_empty() {
         return Quantiles::default();
     }
@@ -29,7 +30,7 @@ pub(crate) fn summary(sorted: &[f64]) -> Quantiles {
 }
 
 /// Returns the 201 values at 0, 0.5, 1, … 100 %; empty for an empty list.
-pub(crate) fn curve(sorted: &[f64]) -> Vec<f64> {
+pub fn curve(sorted: &[f64]) -> Vec<f64> {
     if sorted.is_empty() {
         return Vec::new();
     }

@@ -1,8 +1,19 @@
 //! Response times over seeds, and `responses.csv`: one line per variant, balancer and class.
 
-use crate::results::points_csv::quoted;
+use crate::results::csv;
 use crate::results::statistics::stat;
 use crate::summary::{ClassSummary, RunSummary, Stat};
+
+type Time = fn(&ClassSummary) -> f64;
+
+/// Mean, 10th percentile, median, 90th and 99th percentile of response times, us.
+const TIMES: [(&str, Time); 5] = [
+    ("mean", |class| class.response_us.mean),
+    ("p10", |class| class.response_us.p10),
+    ("p50", |class| class.response_us.p50),
+    ("p90", |class| class.response_us.p90),
+    ("p99", |class| class.response_us.p99),
+];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassPoint {
@@ -12,12 +23,8 @@ pub struct ClassPoint {
     pub seeds: u32,
     /// Started, completed, failed and running requests, over all seeds.
     pub counts: [u64; 4],
-    /// Mean, 10th percentile, median, 90th and 99th percentile of response times, us.
-    pub mean_us: Stat,
-    pub p10_us: Stat,
-    pub p50_us: Stat,
-    pub p90_us: Stat,
-    pub p99_us: Stat,
+    /// Response times of [`TIMES`], us.
+    pub times_us: [Stat; 5],
     pub download_bytes_per_s: Stat,
     pub shares: Vec<(String, f64)>,
 }
@@ -38,7 +45,7 @@ pub fn points(runs: &[RunSummary]) -> Vec<ClassPoint> {
 fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
     let classes: Vec<&ClassSummary> =
         runs.iter().filter_map(|run| run.requests.as_ref()).filter_map(|requests| requests.class(name)).collect();
-    let over = |value: fn(&ClassSummary) -> f64| {
+    let over = |value: Time| {
         let answered = classes.iter().filter(|class| class.response_us.count > 0);
         stat(&answered.map(|class| value(class)).collect::<Vec<_>>())
     };
@@ -57,11 +64,7 @@ fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
             sum(|class| class.failed),
             sum(|class| class.running),
         ],
-        mean_us: over(|class| class.response_us.mean),
-        p10_us: over(|class| class.response_us.p10),
-        p50_us: over(|class| class.response_us.p50),
-        p90_us: over(|class| class.response_us.p90),
-        p99_us: over(|class| class.response_us.p99),
+        times_us: TIMES.map(|(_, time)| over(time)),
         download_bytes_per_s: over(|class| class.download_bytes_per_s),
         shares: servers
             .enumerate()
@@ -71,20 +74,22 @@ fn point(runs: &[RunSummary], name: Option<&str>) -> ClassPoint {
 }
 
 pub(crate) fn csv(points: &[ClassPoint]) -> String {
-    let mut text = String::from("variant,balancer,class,seeds,started,completed,failed,running");
-    let columns = ["mean", "p10", "p50", "p90", "p99"];
-    columns.iter().for_each(|name| text += &format!(",response_{name}_s,response_{name}_s_ci95"));
-    text += ",download_bytes_per_s,download_bytes_per_s_ci95,server_shares\n";
-    for point in points {
-        let counts = point.counts.map(|count| count.to_string()).join(",");
-        let (variant, balancer, class) = (quoted(&point.variant), quoted(&point.balancer), quoted(&point.class));
-        text += &format!("{variant},{balancer},{class},{},{counts}", point.seeds);
-        for stat in [&point.mean_us, &point.p10_us, &point.p50_us, &point.p90_us, &point.p99_us] {
-            text += &format!(",{},{}", stat.mean / 1e6, stat.ci95 / 1e6);
-        }
-        let shares: Vec<String> = point.shares.iter().map(|(host, share)| format!("{host}={share:.4}")).collect();
-        let (rate, shares) = (&point.download_bytes_per_s, shares.join(" "));
-        text += &format!(",{},{},{}\n", rate.mean, rate.ci95, quoted(&shares));
+    let mut header = "variant,balancer,class,seeds,started,completed,failed,running".to_owned();
+    for (name, _) in TIMES {
+        header += &format!(",response_{name}_s,response_{name}_s_ci95");
     }
-    text
+    header += ",download_bytes_per_s,download_bytes_per_s_ci95,server_shares";
+    let record = |point: &ClassPoint| {
+        let mut fields = vec![point.variant.clone(), point.balancer.clone(), point.class.clone()];
+        fields.push(point.seeds.to_string());
+        fields.extend(point.counts.map(|count| count.to_string()));
+        for stat in &point.times_us {
+            fields.extend([stat.mean, stat.ci95].map(|us| (us / 1e6).to_string()));
+        }
+        let Stat { mean, ci95, .. } = &point.download_bytes_per_s;
+        let shares: Vec<String> = point.shares.iter().map(|(host, share)| format!("{host}={share:.4}")).collect();
+        fields.extend([mean.to_string(), ci95.to_string(), shares.join(" ")]);
+        fields
+    };
+    csv::text(&header, points.iter().map(record))
 }

@@ -58,13 +58,12 @@ fn fingerprint(
     load: Option<f64>,
     seed: u64,
 ) -> String {
-    let mut text = format!(
-        "build {build}, schema {}\n{}\n{}\n{balancer}\n{load:?}\n{seed}\n",
+    let text = format!(
+        "build {build}, schema {}\n{}\n{}\n{balancer}\n{load:?}\n{seed}\n{platform}\n{identity}\n",
         crate::summary::SCHEMA_VERSION,
         variant.label,
         variant.canonical,
     );
-    text += &format!("{platform}\n{identity}\n");
     format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }
 

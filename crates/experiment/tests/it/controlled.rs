@@ -2,22 +2,15 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
+use crate::support::{NEVER, experiment, options};
 use anabranch_experiment::summary::{RunSummary, Summary};
-use anabranch_experiment::{Experiment, Options, Override, run};
-
-static NEVER: AtomicBool = AtomicBool::new(false);
+use anabranch_experiment::{Options, run};
 
 /// k = 4; tests add failures.
 const FAT_TREE: &str = include_str!("../data/fat-tree.toml");
 
 const F0: &str = include_str!("../data/f0-stride.toml");
-
-fn experiment(text: &str, overrides: &[(&str, &str)]) -> Experiment {
-    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-    Experiment::parse("test.toml", text, "test", Path::new("."), &overrides).unwrap_or_else(|error| panic!("{error}"))
-}
 
 fn results(text: &str, overrides: &[(&str, &str)]) -> Summary {
     let folder = tempfile::tempdir().unwrap();
@@ -25,8 +18,9 @@ fn results(text: &str, overrides: &[(&str, &str)]) -> Summary {
 }
 
 fn results_in(folder: &Path, text: &str, overrides: &[(&str, &str)], jobs: usize) -> Summary {
-    let options = Options { out: folder.to_owned(), jobs, flows: false, flow_lists: false };
-    run(&experiment(text, overrides), &options, &(), &NEVER).unwrap_or_else(|error| panic!("{error:?}"))
+    let experiment = experiment(text, overrides).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { flows: false, ..options(folder, jobs) };
+    run(&experiment, &options, &(), &NEVER).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 fn of<'a>(summary: &'a Summary, balancer: &str) -> &'a RunSummary {
@@ -130,10 +124,6 @@ fn rules_avoid_a_cut_link_after_detection() {
 
 #[test]
 fn control_errors_name_the_key() {
-    let refused = |overrides: &[(&str, &str)]| {
-        let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-        Experiment::parse("test.toml", FAT_TREE, "test", Path::new("."), &overrides).unwrap_err().to_string()
-    };
     for (key, value, words) in [
         ("control.latancy", "\"1ms\"", "there is no such key"),
         ("control.latency", "\"fast\"", "control.latency"),
@@ -147,7 +137,7 @@ fn control_errors_name_the_key() {
         ("failure", "[\"controller-down,direction=one-way\"]", "does not belong to `controller-down`"),
         ("topology.spec", "\"bcube:n=4,k=1\"", "needs hosts with one link each"),
     ] {
-        let message = refused(&[(key, value)]);
+        let message = experiment(FAT_TREE, &[(key, value)]).unwrap_err().to_string();
         assert!(message.contains(words), "{key} = {value}: {message}");
     }
 }
@@ -156,7 +146,7 @@ fn control_errors_name_the_key() {
 fn control_plane_failures_are_described() {
     let failures =
         "[\"controller-down,at=1ms,until=2ms\", \"link-down:any,direction=one-way\", \"channel-stall:any,at=3ms\"]";
-    let experiment = experiment(FAT_TREE, &[("failure", failures)]);
+    let experiment = experiment(FAT_TREE, &[("failure", failures)]).unwrap();
     let setting =
         experiment.setting().into_iter().find(|(name, _)| name == "failures").expect("the setting lists failures").1;
     for words in ["controller: down from 1ms until 2ms", "down in this direction", "control channel of core"] {

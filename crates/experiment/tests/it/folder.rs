@@ -4,21 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::{self, NEVER, options};
 use anabranch_experiment::summary::Judgement;
-use anabranch_experiment::{Error, Experiment, Observer, Options, Override, Progress, load, run, write_report};
+use anabranch_experiment::{Error, Experiment, Observer, Progress, load, run, write_report};
 
 const FILE: &str = include_str!("../data/small.toml");
 
 fn experiment(overrides: &[(&str, &str)]) -> Experiment {
-    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
-    Experiment::parse("small.toml", FILE, "small", Path::new("."), &overrides).unwrap()
+    support::experiment(FILE, overrides).unwrap()
 }
-
-fn options(out: &Path, jobs: usize) -> Options {
-    Options { out: out.to_owned(), jobs, flows: true, flow_lists: false }
-}
-
-static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))

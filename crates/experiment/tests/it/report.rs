@@ -9,15 +9,18 @@ fn parsed(html: &str) -> roxmltree::Document<'_> {
     roxmltree::Document::parse_with_options(html, options).expect("the page is well-formed")
 }
 
+/// To look at the pages: ANABRANCH_REPORT_DIR=/some/dir cargo test -p anabranch-experiment --test it
+fn keep(name: &str, html: &str) {
+    if let Some(dir) = std::env::var_os("ANABRANCH_REPORT_DIR") {
+        let path = std::path::Path::new(&dir).join(format!("{}.html", name.replace(' ', "-")));
+        std::fs::write(path, html).expect("ANABRANCH_REPORT_DIR is writable");
+    }
+}
+
 fn page(recipe: &Recipe) -> String {
     let (summary, records) = results(recipe);
     let html = report::html(&summary, &records);
-    // To look at the pages: ANABRANCH_REPORT_DIR=/some/dir cargo test -p anabranch-experiment
-    // --test report
-    if let Some(dir) = std::env::var_os("ANABRANCH_REPORT_DIR") {
-        let path = std::path::Path::new(&dir).join(format!("{}.html", recipe.name.replace(' ', "-")));
-        std::fs::write(path, &html).expect("ANABRANCH_REPORT_DIR is writable");
-    }
+    keep(recipe.name, &html);
     html
 }
 
@@ -320,9 +323,7 @@ fn the_matrix_page_is_as_self_contained_as_the_others() {
     let parts = [part(&crowd(), "crowd"), part(&troubled, "größe")];
     let matrix = Matrix::build("both", &parts);
     let html = report::matrix_html(&matrix);
-    if let Some(dir) = std::env::var_os("ANABRANCH_REPORT_DIR") {
-        std::fs::write(std::path::Path::new(&dir).join("matrix.html"), &html).expect("it is writable");
-    }
+    keep("matrix", &html);
     let document = parsed(&html);
     let links = document.descendants().filter_map(|node| node.attribute("href")).filter(|href| !href.starts_with('#'));
     let links: Vec<&str> = links.collect();

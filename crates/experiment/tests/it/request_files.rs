@@ -1,16 +1,16 @@
 //! Experiment files with requests to services: error messages with their places, and results.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
+use crate::support::{NEVER, experiment, options};
 use anabranch_experiment::input::TrafficPlan;
 use anabranch_experiment::summary::{Judgement, Summary};
-use anabranch_experiment::{Experiment, Options, Override, run};
+use anabranch_experiment::{Experiment, run};
 
 const FILE: &str = include_str!("../data/requests.toml");
 
-fn parse(text: &str, overrides: &[Override]) -> Result<Experiment, String> {
-    Experiment::parse("bad.toml", text, "bad", Path::new("."), overrides).map_err(|error| {
+fn parse(text: &str) -> Result<Experiment, String> {
+    experiment(text, &[]).map_err(|error| {
         let hint = error.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
         format!("{error}{hint}")
     })
@@ -18,7 +18,7 @@ fn parse(text: &str, overrides: &[Override]) -> Result<Experiment, String> {
 
 #[test]
 fn request_file_is_read() {
-    let experiment = parse(FILE, &[]).expect("a valid file");
+    let experiment = parse(FILE).expect("a valid file");
     let variant = &experiment.variants[0];
     let services = variant.config.services.as_ref().expect("it has services");
     assert_eq!((services.servers[0].cores, services.servers[1].weight), (2, 3));
@@ -34,7 +34,7 @@ fn request_file_is_read() {
 #[test]
 fn errors_show_line_and_key() {
     for (wrong, right, expected) in [
-        ("host = \"h3\"", "host = \"h9\"", "bad.toml:9: server.0.host: unknown host `h9`"),
+        ("host = \"h3\"", "host = \"h9\"", "test.toml:9: server.0.host: unknown host `h9`"),
         ("host = \"h4\"", "host = \"h3\"", "server.1.host: is listed twice among the servers"),
         ("cores = 2", "cores = 0", "0 is not from 1 to 4096"),
         ("cores = 2", "core = 2", "there is no such key | did you mean `cores`?"),
@@ -51,7 +51,7 @@ fn errors_show_line_and_key() {
         (
             "[\"server-rr\", \"server-wrr\"]\n\n[topology]",
             "[\"server-rr\", \"ecmp\"]\n\n[topology]",
-            "bad.toml:3: balancers: `ecmp` is not a server balancer",
+            "test.toml:3: balancers: `ecmp` is not a server balancer",
         ),
         (
             "[transport]",
@@ -68,18 +68,14 @@ fn errors_show_line_and_key() {
         ),
     ] {
         assert!(FILE.contains(wrong), "{wrong}");
-        let error = match parse(&FILE.replacen(wrong, right, 1), &[]) {
-            Err(error) => error,
-            Ok(_) => panic!("`{right}` is accepted"),
-        };
+        let error = parse(&FILE.replacen(wrong, right, 1)).expect_err(right);
         assert!(error.contains(expected), "`{right}`: {error}");
     }
 }
 
 fn results(folder: &Path, jobs: usize) -> Summary {
-    let experiment = parse(FILE, &[]).expect("a valid file");
-    let options = Options { out: folder.to_owned(), jobs, flows: true, flow_lists: false };
-    run(&experiment, &options, &(), &AtomicBool::new(false)).expect("it runs")
+    let experiment = parse(FILE).expect("a valid file");
+    run(&experiment, &options(folder, jobs), &(), &NEVER).expect("it runs")
 }
 
 #[test]

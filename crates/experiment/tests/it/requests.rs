@@ -71,11 +71,15 @@ fn request_list(requests: &[(u32, Time, u32)], config: &ServicesConfig) -> FlowL
     FlowList { flows: requests.iter().map(flow).collect(), description: String::new() }
 }
 
-fn served(topology: &Topology, balancer: &str, config: &SimConfig, requests: &[(u32, Time, u32)]) -> Outcome {
-    let flows = request_list(requests, config.services.as_ref().expect("services"));
+fn run_flows(topology: &Topology, balancer: &str, config: &SimConfig, flows: &FlowList) -> Outcome {
     let balancer = Spec::parse(balancer).expect("a balancer");
-    let scenario = Scenario { topology, flows: &flows, balancer: &balancer, seed: 1, config };
-    let (outcome, _) = run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = Scenario { topology, flows, balancer: &balancer, seed: 1, config };
+    run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+fn served(topology: &Topology, balancer: &str, config: &SimConfig, requests: &[(u32, Time, u32)]) -> Outcome {
+    let outcome =
+        run_flows(topology, balancer, config, &request_list(requests, config.services.as_ref().expect("services")));
     let record = outcome.services.as_ref().expect("there are services");
     let counts = record.connections;
     assert_eq!(counts.opened, counts.answered + counts.failed + counts.open);
@@ -211,19 +215,10 @@ fn unreachable_member_fails_requests_immediately() {
     services.services[0].members = vec![HostIx(1)];
     let mut config = config(services);
     config.stop = StopRule { until: Some(Time::from_s(30)) };
-    let flows = FlowList {
-        flows: vec![Flow {
-            src: HostIx(1),
-            dst: HostIx(0),
-            size_bytes: 1_000,
-            start: Start::At(Time::from_s(1)),
-            group: 1,
-        }],
-        description: String::new(),
-    };
-    let balancer = Spec::parse("server-rr").expect("a balancer");
-    let scenario = Scenario { topology: &topology, flows: &flows, balancer: &balancer, seed: 1, config: &config };
-    let (outcome, _) = run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
+    let start = Start::At(Time::from_s(1));
+    let flow = Flow { src: HostIx(1), dst: HostIx(0), size_bytes: 1_000, start, group: 1 };
+    let flows = FlowList { flows: vec![flow], description: String::new() };
+    let outcome = run_flows(&topology, "server-rr", &config, &flows);
     assert_eq!(outcome.flows[0].end, FlowEnd::Failed);
     assert!(outcome.flows[0].fct < Time::from_ms(10), "a reset, not a time-out: {}", outcome.flows[0].fct);
 }

@@ -1,13 +1,12 @@
 //! `anabranch bench controller --attack`: well-behaved switches with and without attackers.
 
 use std::io::Write as _;
-use std::time::Duration;
 
 use comfy_table::Table;
-use ofload::{Attack, AttackIntensity, AttackReport, AttackStats, Load, LoopStats, Schedule};
+use ofload::{Attack, AttackIntensity, AttackReport, AttackStats, Load, LoopStats};
 use serde_json::json;
 
-use super::{Args, Placement, RATE_UNDER_ATTACK, failure, place, serve, target, write_json};
+use super::{Args, Placement, RATE_UNDER_ATTACK, failure, place, schedule, serve, target, write_json};
 use crate::error::CliError;
 
 /// Runs the command.
@@ -19,11 +18,9 @@ pub(super) fn execute(args: &Args) -> Result<(), CliError> {
     let attacks: Vec<Attack> = args.attack.iter().map(|attack| attack.attack()).collect();
     let intensity =
         AttackIntensity { connections: args.attack_connections, rate: args.attack_rate, ..AttackIntensity::default() };
-    let duration = Duration::from_secs_f64(args.seconds);
-    let schedule = Schedule { loops: args.loops, warm_up: args.warm_up, duration };
     let mut progress = |text: &str| eprintln!("{text}");
     let reports =
-        ofload::measure_under_attack(target, &attacks, intensity, schedule, &mut progress).map_err(failure)?;
+        ofload::measure_under_attack(target, &attacks, intensity, schedule(args), &mut progress).map_err(failure)?;
     show(args, &reports, &placement)?;
     findings(&reports)
 }

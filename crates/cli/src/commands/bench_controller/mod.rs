@@ -238,15 +238,17 @@ fn measure(args: &Args, load: Load, placement: &mut Placement) -> Result<Vec<Rep
     let core = placement.is_pinned.then_some(CONTROLLER_CORE);
     let own = serve(args, placement)?;
     targets.extend(target(args, load, own.as_ref())?);
-    let reference = args.reference.as_deref().map(|program| start(program, core, placement.is_realtime)).transpose()?;
+    let start = |program| ReferenceController::start(program, core, placement.is_realtime).map_err(failure);
+    let reference = args.reference.as_deref().map(start).transpose()?;
     if let Some(reference) = &reference {
         let options = options(args, reference.address(), load, args.reference_response)?;
         targets.push(Target { name: "ovs-testcontroller".to_owned(), options, pid: Some(reference.pid()) });
     }
-    let duration = Duration::from_secs_f64(args.seconds);
-    let schedule = Schedule { loops: args.loops, warm_up: args.warm_up, duration };
-    let mut progress = |text: &str| eprintln!("{text}");
-    ofload::measure(targets, schedule, &mut progress).map_err(failure)
+    ofload::measure(targets, schedule(args), &mut |text| eprintln!("{text}")).map_err(failure)
+}
+
+fn schedule(args: &Args) -> Schedule {
+    Schedule { loops: args.loops, warm_up: args.warm_up, duration: Duration::from_secs_f64(args.seconds) }
 }
 
 /// Starts the anabranch controller, if it is measured.
@@ -271,10 +273,6 @@ fn target(args: &Args, load: Load, own: Option<&ReferenceController>) -> Result<
     };
     let options = options(args, at, load, args.response)?;
     Ok(Some(Target { name, options, pid }))
-}
-
-fn start(program: &Path, core: Option<u32>, is_realtime: bool) -> Result<ReferenceController, CliError> {
-    ReferenceController::start(program, core, is_realtime).map_err(failure)
 }
 
 fn failure(error: ofload::Error) -> CliError {

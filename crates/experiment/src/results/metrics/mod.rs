@@ -55,7 +55,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
     };
     let summary = RunSummary {
         balancer: run.balancer.label(),
-        is_bound: crate::results::bounds::is_bound(run.balancer.entry),
+        is_bound: run.balancer.entry.is_bound(),
         platform: "sim".to_owned(),
         seed: run.seed,
         load: run.load,
@@ -77,13 +77,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         loss: loss(outcome),
         queues: queues(run.topology, outcome),
         overhead: overhead(outcome),
-        engine: Engine {
-            events: outcome.engine.events,
-            packet_hops: outcome.engine.packet_hops,
-            wall_s: 0.0,
-            peak_rss_bytes: 0,
-            decision_us: 0.0,
-        },
+        engine: Engine { events: outcome.engine.events, packet_hops: outcome.engine.packet_hops, ..Engine::default() },
         end_us: outcome.end.as_us_f64(),
         requests: requests::requests(run.topology, run.flows, run.services, outcome),
         testbed: None,

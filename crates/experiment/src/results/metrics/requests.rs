@@ -4,8 +4,8 @@ use net::Topology;
 use sim::{FlowEnd, FlowRecord, Outcome, ServicesConfig, ServicesRecord};
 use traffic::{Flow, FlowList};
 
-use crate::results::quantiles::{quantile, sorted};
-use crate::summary::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
+use crate::results::quantiles::{self, quantile, sorted};
+use crate::summary::{ClassSummary, ConnectionSummary, Quantiles, Requests, ServerSummary, Spread};
 
 pub(super) fn requests(
     topology: &Topology,
@@ -57,19 +57,8 @@ fn summary<'a>(name: &str, records: impl Iterator<Item = (&'a Flow, &'a FlowReco
 }
 
 fn spread(sorted: &[f64]) -> Spread {
-    if sorted.is_empty() {
-        return Spread::default();
-    }
-    let at = |share: f64| quantile(sorted, share);
-    Spread {
-        count: sorted.len() as u64,
-        mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
-        p10: at(0.1),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        max: sorted[sorted.len() - 1],
-    }
+    let Quantiles { count, mean, p50, p99, max, .. } = quantiles::summary(sorted);
+    Spread { count, mean, p10: quantile(sorted, 0.1), p50, p90: quantile(sorted, 0.9), p99, max }
 }
 
 fn servers(

@@ -122,7 +122,7 @@ fn mean_fct_us(run: &RunSummary, is_included: impl Fn(&SizeBucket) -> bool) -> O
     (count > 0).then(|| sum / count as f64)
 }
 
-fn drop_share(run: &RunSummary) -> f64 {
+pub(crate) fn drop_share(run: &RunSummary) -> f64 {
     let dropped: u64 = run.packets.dropped.values().sum();
     if run.packets.sent == 0 { 0.0 } else { dropped as f64 / run.packets.sent as f64 }
 }

@@ -35,13 +35,9 @@ pub(super) fn verdict(all: &[RunSummary], rivals: &[&[RunSummary]], ranking: &Ra
 
 fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String], measure: Measure) -> String {
     let name = &best[0].balancer;
-    let quantity = match measure {
-        Measure::Slowdown => "mean slowdown",
-        Measure::Throughput => "throughput",
-    };
-    let extreme = match measure {
-        Measure::Slowdown => "lowest",
-        Measure::Throughput => "highest",
+    let (quantity, extreme) = match measure {
+        Measure::Slowdown => ("mean slowdown", "lowest"),
+        Measure::Throughput => ("throughput", "highest"),
     };
     let mean = measure.describe(measure.mean_cost(best));
     let seeds = match best.len() {

@@ -1,6 +1,44 @@
-//! Measurements of flows, links, receivers and queues, and the engine figures.
+//! Measurements: accounting of flows and packets, times, links, receivers, queues, messages, and the engine figures.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+/// Flow accounting: started = completed + failed + running.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct FlowCounts {
+    /// Flows in the list.
+    pub listed: u64,
+    /// Flows that started.
+    pub started: u64,
+    /// Flows that completed.
+    pub completed: u64,
+    /// Flows that failed: the sender stopped after too many time-outs.
+    pub failed: u64,
+    /// Flows running at the end of the run: censored, never included in averages.
+    pub running: u64,
+}
+
+/// Packet accounting: sent = delivered + to the controller + dropped + in flight.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct PacketCounts {
+    /// Packets handed to host interfaces.
+    pub sent: u64,
+    /// Packets received by their destination.
+    pub delivered: u64,
+    /// Packets lost, by cause; causes without losses are listed as 0.
+    pub dropped: BTreeMap<String, u64>,
+    /// Packets in queues and on links at the end.
+    pub in_flight: u64,
+    /// Packets that only the controller received; a packet it sends on counts as sent again. Left
+    /// out if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub to_controller: u64,
+    /// Packets trimmed to a header by full queues, regardless of the fate of the header; left out
+    /// if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub trimmed: u64,
+}
 
 /// Mean and quantiles of one quantity; all 0 when `count` is 0.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
@@ -146,6 +184,75 @@ pub struct Queue {
     pub above_mark_share: f64,
 }
 
+/// Overhead of a balancer: probes, replies and notifications of edges. Of central balancers also
+/// the messages on control channels, in both directions, and the frames that switches sent for the
+/// controller.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Overhead {
+    /// Packets or messages, all kinds.
+    pub messages: u64,
+    /// Bytes of these packets and messages.
+    pub bytes: u64,
+    /// Payload bytes delivered to receivers, the reference of `bytes`; 0 in results of versions
+    /// without this field.
+    #[serde(default)]
+    pub data_bytes: u64,
+    /// Overhead of the controller; left out without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<ControlPlane>,
+}
+
+impl Overhead {
+    /// Returns control bytes as a share of delivered payload bytes; 0 if no payload was delivered.
+    pub fn byte_share(&self) -> f64 {
+        if self.data_bytes == 0 { 0.0 } else { self.bytes as f64 / self.data_bytes as f64 }
+    }
+}
+
+/// Overhead of a controller from time 0 on, except `boot`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct ControlPlane {
+    /// Messages from the controller to switches, by kind: `flow_mod`, `group_mod`, `packet_in`,
+    /// `packet_out`, `barrier`, `multipart` (statistics and descriptions), `other`. Bytes are those
+    /// of OpenFlow 1.3, without TCP headers.
+    pub to_switches: BTreeMap<String, Messages>,
+    /// Messages from switches to the controller, by the same kinds.
+    pub to_controller: BTreeMap<String, Messages>,
+    /// Messages in both directions before time 0: connecting, discovery, first rules.
+    pub boot: Messages,
+    /// Maximum number of flow-table changes sent within one whole second of simulated time.
+    pub flow_mods_per_s_peak: u64,
+    /// Maximum number of entries of a switch.
+    pub entries_max: u32,
+    /// Mean entries of a switch, over switches and time.
+    pub entries_mean: f64,
+    /// Packet-ins that switches suppressed because of `control.packet_in_per_s`.
+    pub packet_ins_suppressed: u64,
+    /// Error messages from switches.
+    pub errors: u64,
+    /// Messages lost with their connection.
+    pub messages_lost: u64,
+    /// Reports of agents on hosts that reached the controller.
+    pub agent_reports: u64,
+    /// Rate limits for flows whose transport does not support them.
+    pub rate_limits_ignored: u64,
+    /// Decisions of the balancer, those before time 0 included.
+    pub decisions: u64,
+    /// Flow migrations.
+    pub moves: u64,
+    /// Counter samples equal to the previous one, duration included.
+    pub stale_samples: u64,
+}
+
+/// Number and size of messages.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Messages {
+    /// Number of messages.
+    pub messages: u64,
+    /// Bytes of the messages.
+    pub bytes: u64,
+}
+
 /// Engine figures.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Engine {
@@ -166,4 +273,8 @@ pub struct Engine {
 
 fn is_none(time: &f64) -> bool {
     *time == 0.0
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

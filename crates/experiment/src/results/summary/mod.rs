@@ -5,22 +5,19 @@
 
 use serde::{Deserialize, Serialize};
 
-mod accounting;
 mod claims;
 mod detail;
 mod measurements;
-mod overhead;
 mod points;
 mod requests;
 mod testbed;
 
-pub use accounting::{FlowCounts, PacketCounts};
 pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
 pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
 pub use measurements::{
-    CoreBalance, CoreBin, Engine, Fairness, GroupTimes, Loss, Quantiles, Queue, Reordering, SizeBucket,
+    ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead,
+    PacketCounts, Quantiles, Queue, Reordering, SizeBucket,
 };
-pub use overhead::{ControlPlane, Messages, Overhead};
 pub use points::{Point, Stat, Verdict};
 pub use requests::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
 pub use testbed::{ControllerCounts, Fault, Testbed};

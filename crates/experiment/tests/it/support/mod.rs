@@ -2,8 +2,26 @@
 //! Each test file uses a part of it.
 #![allow(dead_code)]
 
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anabranch_experiment::input::FileError;
+use anabranch_experiment::results::quantiles::{curve, summary};
 use anabranch_experiment::statistics::evaluate;
 use anabranch_experiment::summary::*;
+use anabranch_experiment::{Experiment, Options, Override};
+
+pub static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// Reads an experiment, with values instead of those of the file.
+pub fn experiment(text: &str, overrides: &[(&str, &str)]) -> Result<Experiment, FileError> {
+    let overrides: Vec<Override> = overrides.iter().map(|(key, value)| Override::set(key, value)).collect();
+    Experiment::parse("test.toml", text, "test", Path::new("."), &overrides)
+}
+
+pub fn options(out: &Path, jobs: usize) -> Options {
+    Options { out: out.to_owned(), jobs, flows: true, flow_lists: false }
+}
 
 pub struct Recipe {
     pub name: &'static str,
@@ -141,7 +159,7 @@ fn by_size(samples: &[Sample]) -> Vec<SizeBucket> {
         let of = |value: fn(&Sample) -> f64| {
             let mut values: Vec<f64> = samples.iter().filter(|sample| sample.0 == bucket).map(value).collect();
             values.sort_by(f64::total_cmp);
-            quantiles(&values, (FLOWS as f64 * share) as u64)
+            Quantiles { count: (FLOWS as f64 * share) as u64, ..summary(&values) }
         };
         let (fct_us, slowdown) = (of(|sample| sample.1), of(|sample| sample.2));
         SizeBucket { bucket: (*name).into(), max_bytes: *max_bytes, fct_us, slowdown, unfinished: 0 }
@@ -197,12 +215,12 @@ fn record(
         },
         flows,
         packets,
-        fct_us: quantiles(&fct, count - running),
-        sender_fct_mean_us: 1.1 * mean(&fct),
+        fct_us: Quantiles { count: count - running, ..summary(&fct) },
+        sender_fct_mean_us: 1.1 * summary(&fct).mean,
         fct_us_by_size: by_size,
         slowdown_min: slowdown[0],
-        slowdown: quantiles(&slowdown, count - running),
-        slowdown_lower_bound_mean: mean(&slowdown) * (1.0 + 5.0 * running as f64 / count as f64),
+        slowdown: Quantiles { count: count - running, ..summary(&slowdown) },
+        slowdown_lower_bound_mean: summary(&slowdown).mean * (1.0 + 5.0 * running as f64 / count as f64),
         throughput_share: rho * 0.93,
         fairness: Fairness { jain: 0.93, min: 0.2, mean: 0.8, at_least: [0.9, 0.8, 0.6, 0.5] },
         core: CoreBalance { cllbl_rx: 1.4, cllbl_tx: 1.3, bb_rx: rho, bb_tx: rho, bins: Vec::new() },
@@ -213,8 +231,7 @@ fn record(
         end_us: 52_000.0,
         ..RunSummary::default()
     };
-    let at = |values: &[f64]| (0..=200).map(|k| quantile(values, f64::from(k) / 200.0)).collect();
-    let (fct_quantiles_us, slowdown_quantiles) = (at(&fct), at(&slowdown));
+    let (fct_quantiles_us, slowdown_quantiles) = (curve(&fct), curve(&slowdown));
     let detail = RunDetail { fct_quantiles_us, slowdown_quantiles, ..load_over_time(rho, index, seed) };
     RunRecord { fingerprint: format!("{seed:016x}"), build: String::new(), summary, detail }
 }
@@ -280,20 +297,4 @@ fn load_over_time(rho: f64, index: usize, seed: u64) -> RunDetail {
     }
     detail.heat = (seed == 1).then_some(heat);
     detail
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * share).round() as usize]
-}
-
-fn quantiles(sorted: &[f64], count: u64) -> Quantiles {
-    if sorted.is_empty() {
-        return Quantiles::default();
-    }
-    let at = |share| quantile(sorted, share);
-    Quantiles { count, mean: mean(sorted), p50: at(0.5), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
 }

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use crate::results::flow_row::FlowRow;
 use crate::summary::{RunRecord, Summary};
 
-mod part;
-
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("cannot write to {path}")]
@@ -94,7 +92,7 @@ impl Store {
         }
     }
 
-    fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+    pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         let path = self.path(name);
         let text = fs::read_to_string(&path).map_err(|cause| StoreError::Read { path: path.clone(), cause })?;
         serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
@@ -166,7 +164,7 @@ impl Store {
     }
 
     pub fn write_part(&self, fingerprint: &str, rows: &[FlowRow]) -> Result<(), StoreError> {
-        self.write(&format!("{PARTS}/{fingerprint}"), &part::encode(rows))
+        self.write(&format!("{PARTS}/{fingerprint}"), &postcard::to_stdvec(rows).expect("rows are plain numbers"))
     }
 
     pub fn has_part(&self, fingerprint: &str) -> bool {
@@ -176,7 +174,7 @@ impl Store {
     /// Reads the flows of a run; `like` has the values shared by all its rows.
     pub fn part(&self, fingerprint: &str, like: &FlowRow) -> Result<Vec<FlowRow>, StoreError> {
         let path = self.path(PARTS).join(fingerprint);
-        let read = fs::read(&path).and_then(|bytes| part::decode(&bytes, like));
+        let read = fs::read(&path).and_then(|bytes| flows_of(&bytes, like));
         read.map_err(|cause| StoreError::Read { path, cause })
     }
 
@@ -219,4 +217,51 @@ pub(crate) fn pretty(value: &impl serde::Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("results contain only values that JSON supports");
     text.push(b'\n');
     text
+}
+
+/// Reads the flows of a run, encoded by postcard. `like` has the values shared by all rows, which the
+/// file leaves out.
+fn flows_of(bytes: &[u8], like: &FlowRow) -> io::Result<Vec<FlowRow>> {
+    let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "the file is truncated or damaged; remove it");
+    let mut rows: Vec<FlowRow> = postcard::from_bytes(bytes).map_err(damaged)?;
+    for row in &mut rows {
+        let FlowRow { run, load, seed, .. } = *like;
+        (row.run, row.load, row.seed) = (run, load, seed);
+        (row.balancer, row.variant) = (like.balancer.clone(), like.variant.clone());
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::flow_row::FlowStatus;
+
+    #[test]
+    fn rows_read_back_equal_and_damage_is_an_error() {
+        let row = FlowRow {
+            run: 3,
+            balancer: "ecmp".into(),
+            load: Some(0.5),
+            seed: 9,
+            flow: 1,
+            src: 2,
+            dst: 3,
+            size_bytes: 10_000,
+            start_us: Some(0.0),
+            status: FlowStatus::Running,
+            sender_fct_us: Some(4.5),
+            ideal_us: 10.25,
+            delivered_bytes: 7,
+            packets_sent: 8,
+            retransmitted: 1,
+            reordered: 2,
+            path_changes: 5,
+            ..FlowRow::default()
+        };
+        let bytes = postcard::to_stdvec(&[row.clone(), row.clone()]).unwrap();
+        assert_eq!(flows_of(&bytes, &row).unwrap(), [row.clone(), row.clone()]);
+        assert!(flows_of(&bytes[..bytes.len() - 3], &row).is_err());
+        assert!(flows_of(&[0xff; 136], &row).is_err());
+    }
 }
