@@ -259,7 +259,7 @@ mod tests {
             path_changes: 5,
             ..FlowRow::default()
         };
-        let bytes = postcard::to_stdvec(&[row.clone(), row.clone()]).unwrap();
+        let bytes = postcard::to_stdvec(&vec![row.clone(), row.clone()]).unwrap();
         assert_eq!(flows_of(&bytes, &row).unwrap(), [row.clone(), row.clone()]);
         assert!(flows_of(&bytes[..bytes.len() - 3], &row).is_err());
         assert!(flows_of(&[0xff; 136], &row).is_err());
