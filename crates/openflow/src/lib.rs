@@ -15,6 +15,7 @@ pub mod ids;
 pub mod matching;
 pub mod message;
 pub mod multipart;
+pub mod testing;
 pub mod wire;
 pub mod wire_len;
 

@@ -157,6 +157,11 @@ pub struct PortDesc {
 }
 
 impl PortDesc {
+    /// Returns the description of a port that is up.
+    pub fn up(port: PortNo, hw_addr: MacAddr, name: impl Into<String>, speed_kbps: u32) -> PortDesc {
+        PortDesc { port, hw_addr, name: name.into(), is_admin_down: false, is_link_down: false, speed_kbps }
+    }
+
     /// Returns whether the port forwards packets.
     pub fn is_live(&self) -> bool {
         !self.is_admin_down && !self.is_link_down

@@ -111,10 +111,7 @@ impl Switch {
 
     fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
         let mut decision = std::mem::take(&mut self.scratch);
-        match actions {
-            None => self.datapath_view().decide(self.version, in_port, headers, &mut decision),
-            Some(actions) => self.datapath_view().act(self.version, in_port, headers, actions, &mut decision),
-        }
+        self.datapath_view().decide(self.version, in_port, headers, actions, &mut decision);
         self.count_beyond_port(&decision, frame.len() as u64);
         for egress in &decision.egress {
             let frame = with_headers(frame, headers, &egress.headers);

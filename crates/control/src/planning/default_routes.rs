@@ -100,9 +100,7 @@ impl DefaultRoutes {
         let place = |(host, facts): (HostIx, &crate::network::HostRecord)| {
             (host, HostAttachment { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
-        let has_port = |(_, facts): &(HostIx, &crate::network::HostRecord)| {
-            ports.may_exist((facts.known.datapath, facts.known.port))
-        };
+        let has_port = |(_, facts): &(HostIx, &crate::network::HostRecord)| ports.may_exist(facts.known.end());
         let wanted: BTreeMap<HostIx, HostAttachment> = network.current_hosts().filter(has_port).map(place).collect();
         let is_gone = |(host, place): &(&HostIx, &HostAttachment)| wanted.get(host) != Some(*place);
         let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();
@@ -173,7 +171,7 @@ impl DefaultRoutes {
         // Waiting does not help with a rejected rule.
         let is_there = |node: NodeIx, key| {
             let switch = fabric.switches.get(&node);
-            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.has_refused(&key))
+            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.refused.contains(&key))
         };
         let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
         while let Some(node) = open.pop() {

@@ -114,7 +114,7 @@ impl Task {
         loop {
             self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
             let is_refused = |(node, key): &(NodeIx, RuleKey)| {
-                fabric.switches.get(node).is_some_and(|switch| switch.has_refused(key))
+                fabric.switches.get(node).is_some_and(|switch| switch.refused.contains(key))
             };
             if self.written.iter().any(is_refused) {
                 return Progress::Refused;

@@ -11,7 +11,7 @@ use openflow::{
     frame,
 };
 
-use crate::controller::{Controller, trigger_for};
+use crate::controller::Controller;
 use crate::hosts::arp::{self, ArpAction, PendingArpReply};
 use crate::network::SwitchPort;
 use crate::planning::compile::{CLASSIFY, tuple_of};
@@ -133,7 +133,7 @@ impl Controller {
     /// Accepts host candidates whose ports have been probed again.
     pub(crate) fn accept_host_candidates(&mut self) {
         for known in self.host_candidates.take_due(self.now) {
-            let at = (known.datapath, known.port);
+            let at = known.end();
             if self.ports.is_live(at) && self.discovery.is_edge(self.now, at) {
                 self.host_found(known);
             }
@@ -317,8 +317,8 @@ impl Controller {
                 for entry in entries {
                     let Some(tuple) = tuple_of(&entry.match_) else { continue };
                     let (bytes, duration) = (entry.bytes, entry.duration_ns);
-                    let news = self.flows.counted(self.now, tuple, bytes, duration, &self.network);
-                    self.pending_triggers.extend(news.map(trigger_for));
+                    let why = self.flows.counted(self.now, tuple, bytes, duration, &self.network);
+                    self.pending_triggers.extend(why);
                 }
             }
             MultipartReply::Port(ports) => {

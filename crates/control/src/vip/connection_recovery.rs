@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
-use std::cmp::Reverse;
 
 use super::connection_table::{Connection, ConnectionState};
 use super::first_packets::member_port;
@@ -14,7 +13,6 @@ use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner, ParsedRule, 
 use super::spec::Member;
 use crate::controller::Controller;
 use crate::planning::compile::{PURPOSE_MASK, Purpose};
-use crate::rules::store::RuleKey;
 
 impl Controller {
     /// Handles the table read-back of a switch: removes the rules of connections from it, since the
@@ -33,7 +31,7 @@ impl Controller {
         let (mut to_member, mut to_client) = (BTreeSet::new(), BTreeSet::new());
         // Rules for packets from clients first: the others refer to them.
         let is_to_client = |rule: &&FlowStats| {
-            self.compiler.connection_of(rule.cookie, &key_of(rule)).is_some_and(|found| found.way.is_to_client())
+            self.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.way.is_to_client())
         };
         let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
         for rule in to_members.into_iter().chain(to_clients) {
@@ -42,7 +40,7 @@ impl Controller {
                     let known = if way.is_to_client() { &mut to_client } else { &mut to_member };
                     known.insert(tuple);
                 }
-                None => self.delete_rule(connection, &key_of(rule), rule.cookie),
+                None => self.delete_rule(connection, &rule.into(), rule.cookie),
             }
         }
         let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
@@ -98,7 +96,7 @@ impl Controller {
     /// Returns the connection that a rule describes, if its service exists and its member exists or
     /// existed. The rule alone determines the connection.
     pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
-        let found = self.compiler.connection_of(rule.cookie, &key_of(rule))?;
+        let found = self.compiler.connection_of(rule.cookie, &rule.into())?;
         let service = self.vips.services.get(&found.owner.service)?;
         let tuple = match found.way {
             ConnectionDirection::ToMember => found.tuple,
@@ -134,15 +132,8 @@ impl Controller {
 
     /// Handles the removal of a rule. Returns whether it was one of a connection.
     pub(crate) fn connection_removed(&mut self, datapath: DatapathId, removed: &FlowRemoved) -> bool {
-        let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
-        let Some(found) = self.compiler.connection_of(removed.cookie, &key) else { return false };
-        let tuple = match found.way {
-            ConnectionDirection::ToMember => Some(found.tuple),
-            ConnectionDirection::ToClient => self.vips.connections.find_translated(&found.tuple.reverse()),
-        };
-        let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
-        let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
-        let Some((tuple, known)) = known else {
+        let Some(found) = self.compiler.connection_of(removed.cookie, &removed.into()) else { return false };
+        let Some((tuple, known)) = self.vips.connections.of_rule(datapath, &found) else {
             let connections = &mut self.vips.connections;
             connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_to_client(), removed.bytes);
             return true;
@@ -192,8 +183,4 @@ impl Controller {
         }
         self.send_rule(connection, tuple, to_client);
     }
-}
-
-pub(super) fn key_of(rule: &FlowStats) -> RuleKey {
-    RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
 }

@@ -40,24 +40,6 @@ pub(super) struct HeldPacket {
     pub(super) until: Time,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RateLimiter {
-    /// When the bucket is full again.
-    full_at: Time,
-}
-
-impl RateLimiter {
-    fn take(&mut self, now: Time) -> bool {
-        let full_at = self.full_at.max(now).saturating_add(ANSWER_EVERY);
-        let most = now.saturating_add(Time::from_ps(ANSWER_EVERY.as_ps() * ANSWERS_AT_ONCE));
-        let is_allowed = full_at <= most;
-        if is_allowed {
-            self.full_at = full_at;
-        }
-        is_allowed
-    }
-}
-
 enum PacketAction {
     /// Send it through the tables again: its rules are installed or will be.
     Onward,
@@ -293,8 +275,7 @@ impl Controller {
     /// of the member already.
     fn through_tables(&mut self, (datapath, port): SwitchPort, tuple: &FiveTuple, data: Vec<u8>) {
         let Some(connection) = self.connections.get(&datapath).copied() else { return };
-        let node = self.network.node_of(datapath);
-        let switch = node.and_then(|node| self.fabric.switches.get(&node));
+        let switch = self.installer_of(datapath);
         let comes_back = switch.is_some_and(|switch| switch.takes_tcp_flags) && opening(&data).is_some();
         let known = self.vips.connections.get(tuple).filter(|_| comes_back);
         let mut actions: Vec<Action> =
@@ -317,7 +298,7 @@ impl Controller {
         };
         let Some(answer) = answer else { return };
         let now = self.now;
-        if self.vips.answers.entry(at.0).or_default().take(now) {
+        if self.vips.answers.entry(at.0).or_default().take(now, ANSWER_EVERY, ANSWERS_AT_ONCE) {
             self.packet_out(at, answer);
         }
     }

@@ -46,7 +46,7 @@ use balance::central::{LinkLoad, NetworkView, Path};
 use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, NodeIx, Time};
-use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
+use openflow::{DatapathId, MacAddr, Match};
 
 pub use connection_table::Counts;
 use connection_table::{ConnectionState, Connections};
@@ -67,10 +67,10 @@ pub use wildcard_spec::{BUCKETS, Rules};
 pub use status::{MemberState, MemberStatus, ServiceStatus};
 
 use crate::Config;
+use crate::bounds::RateLimiter;
 use crate::controller::Controller;
 use crate::flows::Flows;
 use crate::network::Network;
-use crate::planning::compile::CLASSIFY;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ pub(crate) struct Vips {
     /// Switches with a reported rejection of a service, with the time until which it is not
     /// reported again.
     reported: BTreeMap<(ServiceId, DatapathId), Time>,
-    answers: BTreeMap<DatapathId, first_packets::RateLimiter>,
+    answers: BTreeMap<DatapathId, RateLimiter>,
     next_seek: Option<Time>,
     pub(crate) needs: ServerNeeds,
     round: counter_polls::PollRound,
@@ -191,7 +191,7 @@ impl Vips {
 
     /// Forgets removed members whose last connection has closed.
     fn forget_removed_members(&mut self) {
-        let counts = self.connections.counts();
+        let counts = &self.connections.counts;
         let (services, wildcards) = (&self.services, &self.wildcards);
         for (id, pool) in &mut self.pools {
             let is_busy = |member: MemberId| {
@@ -274,19 +274,7 @@ impl Controller {
 
     /// Deletes the rules of all connections of a service or member, on every switch.
     fn delete_connections(&mut self, owner: Owner, mask: u64) {
-        let delete = FlowMod {
-            command: FlowModCommand::Delete,
-            cookie: self.compiler.connection_cookie(owner) & mask,
-            cookie_mask: mask,
-            ..FlowMod::add(CLASSIFY, 0, Match::default(), Instructions::default())
-        };
-        let connections: Vec<_> = self.connections.values().copied().collect();
-        for connection in connections {
-            self.tally.flow_mods += 1;
-            self.send(connection, Message::FlowMod(delete.clone()));
-            // Other rules may follow with the same matches.
-            self.send(connection, Message::BarrierRequest);
-        }
+        self.delete_rules(|_| true, Match::default(), self.compiler.connection_cookie(owner) & mask, mask);
     }
 
     /// Updates rules of virtual addresses and states of members after changes of ports, hosts,

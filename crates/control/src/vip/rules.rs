@@ -10,9 +10,7 @@ use openflow::headers::protocol;
 use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match, SetField};
 
 use super::spec::{MEMBER_MAX, MemberId, ServiceId};
-use crate::planning::compile::{
-    CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of,
-};
+use crate::planning::compile::{CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, to, tuple_match, tuple_of};
 use crate::rules::store::{DesiredRule, RuleKey};
 
 /// Priorities in table 0, above all rules about hosts.
@@ -128,7 +126,7 @@ impl Compiler {
 
     fn connection(self, priority: u16, match_: Match, ends: &ConnectionEndpoints, instructions: Instructions) -> Entry {
         let (cookie, idle_timeout_s) = (self.connection_cookie(ends.owner), ends.idle_timeout_s);
-        (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s, instructions, group: None })
+        (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s, instructions, group: None })
     }
 
     /// Returns the rule that sends first packets to a virtual address to the controller, whole and

@@ -77,7 +77,7 @@ impl Controller {
 
     fn counts_of(&self, service: ServiceId) -> Counts {
         let mut sum = Counts::default();
-        let of_service = self.vips.connections.counts().iter().filter(|(owner, _)| owner.service == service);
+        let of_service = self.vips.connections.counts.iter().filter(|(owner, _)| owner.service == service);
         of_service.for_each(|(_, counts)| sum.add(counts));
         sum
     }
@@ -91,7 +91,7 @@ impl Controller {
             is_leaving: facts.is_removed,
             is_enabled: facts.spec.is_enabled,
             state: facts.state,
-            counts: self.vips.connections.counts().get(&Owner { service, member: *id }).copied().unwrap_or_default(),
+            counts: self.vips.connections.counts.get(&Owner { service, member: *id }).copied().unwrap_or_default(),
             buckets: self.vips.wildcards.of.get(&service).map_or(0, |buckets| buckets.count_of(*id)),
         };
         pool.members.iter().map(now).collect()

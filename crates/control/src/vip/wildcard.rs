@@ -199,7 +199,7 @@ impl Controller {
 
     fn is_rejected(&self, node: NodeIx, key: &RuleKey) -> bool {
         let switch = self.fabric.switches.get(&node);
-        switch.is_some_and(|switch| switch.has_refused(key) || switch.is_foreign(key))
+        switch.is_some_and(|switch| switch.refused.contains(key) || switch.foreign.contains(key))
     }
 
     /// Returns whether there is a path to a member, or one may still be found for rules of a
@@ -263,7 +263,7 @@ impl Controller {
             let at = self.at(node, service, buckets);
             let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
             let (key, _) = self.compiler.slot_return(&facts.lead(service), owner, client);
-            self.is_member(service, client) || switch.has_refused(&key) || !switch.may_lack(&key)
+            self.is_member(service, client) || switch.refused.contains(&key) || !switch.may_lack(&key)
         })
     }
 

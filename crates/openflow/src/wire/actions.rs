@@ -3,7 +3,7 @@
 use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
 use super::reader::{ReadError, Reader};
-use super::writer::Writer;
+use super::writer::{Start, Writer};
 use crate::action::{Action, Bucket, Instructions};
 use crate::bundle::Bundle;
 use crate::error::{BadAction, BadInstruction, ErrorKind, GroupModFailed};
@@ -57,13 +57,27 @@ pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, ReadError>
     Ok(actions)
 }
 
-fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
-    let offset = reader.offset();
+/// Reads type and length of an action or instruction (`what`). Returns the type and the body.
+#[inline]
+fn read_head<'a>(reader: &mut Reader<'a>, what: &str) -> Result<(u16, Reader<'a>), ReadError> {
     let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
     if length < 8 || length % 8 != 0 {
-        return Err(reader.bad_len(format!("action of {length} bytes")));
+        return Err(reader.bad_len(format!("{what} of {length} bytes")));
     }
-    let mut body = reader.part(length - 4)?;
+    Ok((kind, reader.part(length - 4)?))
+}
+
+/// Writes an action or instruction of 8 bytes.
+#[inline]
+fn write_short(writer: &mut Writer<'_>, kind: u16, body: u32) {
+    writer.u16(kind);
+    writer.u16(8);
+    writer.u32(body);
+}
+
+fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
+    let offset = reader.offset();
+    let (kind, mut body) = read_head(reader, "action")?;
     let action = match kind {
         action_type::OUTPUT => {
             let (port, max_len) = (PortNo(body.u32()?), body.u16()?);
@@ -72,11 +86,7 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
         }
         action_type::GROUP => Action::Group(GroupId(body.u32()?)),
         action_type::SET_QUEUE => Action::SetQueue(body.u32()?),
-        action_type::PUSH_VLAN => {
-            let ether_type = body.u16()?;
-            body.skip(2)?;
-            Action::PushVlan(ether_type)
-        }
+        action_type::PUSH_VLAN => Action::PushVlan((body.u32()? >> 16) as u16),
         action_type::POP_VLAN => {
             body.skip(4)?;
             Action::PopVlan
@@ -147,52 +157,41 @@ pub(super) fn write_actions(writer: &mut Writer<'_>, actions: &[Action]) -> Resu
 
 fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeError> {
     let start = writer.start();
-    let head = |writer: &mut Writer<'_>, kind: u16, length: u16| {
-        writer.u16(kind);
-        writer.u16(length);
-    };
-    match action {
+    let (kind, body) = match action {
+        Action::Group(group) => (action_type::GROUP, group.0),
+        Action::SetQueue(queue) => (action_type::SET_QUEUE, queue),
+        Action::PushVlan(ether_type) => (action_type::PUSH_VLAN, u32::from(ether_type) << 16),
+        Action::PopVlan => (action_type::POP_VLAN, 0),
+        Action::DecNwTtl => (action_type::DEC_NW_TTL, 0),
         Action::Output { port, max_len } => {
-            head(writer, action_type::OUTPUT, 16);
+            writer.u16(action_type::OUTPUT);
+            writer.u16(16);
             writer.u32(port.0);
             writer.u16(max_len);
             writer.zeros(6);
-        }
-        Action::Group(group) => {
-            head(writer, action_type::GROUP, 8);
-            writer.u32(group.0);
-        }
-        Action::SetQueue(queue) => {
-            head(writer, action_type::SET_QUEUE, 8);
-            writer.u32(queue);
-        }
-        Action::PushVlan(ether_type) => {
-            head(writer, action_type::PUSH_VLAN, 8);
-            writer.u16(ether_type);
-            writer.zeros(2);
-        }
-        Action::PopVlan => {
-            head(writer, action_type::POP_VLAN, 8);
-            writer.zeros(4);
-        }
-        Action::DecNwTtl => {
-            head(writer, action_type::DEC_NW_TTL, 8);
-            writer.zeros(4);
+            return Ok(());
         }
         Action::Bundle(bundle) => {
-            head(writer, action_type::EXPERIMENTER, 0);
+            writer.u16(action_type::EXPERIMENTER);
+            writer.zeros(2);
             write_bundle(writer, &bundle);
-            writer.pad_to_8(start);
-            writer.patch_len(start, 2, "an action")?;
+            return end_action(writer, start);
         }
         Action::SetField(field) => {
-            head(writer, action_type::SET_FIELD, 0);
+            writer.u16(action_type::SET_FIELD);
+            writer.zeros(2);
             write_set_field(writer, field)?;
-            writer.pad_to_8(start);
-            writer.patch_len(start, 2, "an action")?;
+            return end_action(writer, start);
         }
-    }
+    };
+    write_short(writer, kind, body);
     Ok(())
+}
+
+/// Pads an action that started at `start`, and fills in its length.
+fn end_action(writer: &mut Writer<'_>, start: Start) -> Result<(), EncodeError> {
+    writer.pad_to_8(start);
+    writer.patch_len(start, 2, "an action")
 }
 
 pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, ReadError> {
@@ -202,11 +201,7 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Read
     let mut seen = 0u8;
     while !reader.is_empty() {
         let offset = reader.offset();
-        let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
-        if length < 8 || length % 8 != 0 {
-            return Err(reader.bad_len(format!("instruction of {length} bytes")));
-        }
-        let body = reader.part(length - 4)?;
+        let (kind, body) = read_head(&mut reader, "instruction")?;
         read_instruction(&mut instructions, offset, kind, body)?;
         // Only types up to 6 reach this point.
         if seen & 1 << kind != 0 {
@@ -221,10 +216,7 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Read
 fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), ReadError> {
     let unknown = |error, words: String| Err(ReadError::unknown(offset, ErrorKind::BadInstruction(error), words));
     match kind {
-        instruction_type::GOTO_TABLE => {
-            found.goto = Some(TableId(body.u8()?));
-            body.skip(3)?;
-        }
+        instruction_type::GOTO_TABLE => found.goto = Some(TableId((body.u32()? >> 24) as u8)),
         instruction_type::WRITE_METADATA => {
             body.skip(4)?;
             found.metadata = Some(Masked { value: body.u64()?, mask: body.u64()? });
@@ -252,15 +244,11 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
 
 pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
     if let Some(meter) = instructions.meter {
-        writer.u16(instruction_type::METER);
-        writer.u16(8);
-        writer.u32(meter);
+        write_short(writer, instruction_type::METER, meter);
     }
     write_list(writer, instruction_type::APPLY_ACTIONS, &instructions.apply)?;
     if instructions.clear {
-        writer.u16(instruction_type::CLEAR_ACTIONS);
-        writer.u16(8);
-        writer.zeros(4);
+        write_short(writer, instruction_type::CLEAR_ACTIONS, 0);
     }
     write_list(writer, instruction_type::WRITE_ACTIONS, &instructions.write)?;
     if let Some(Masked { value, mask }) = instructions.metadata {
@@ -271,10 +259,7 @@ pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instruc
         writer.u64(mask);
     }
     if let Some(table) = instructions.goto {
-        writer.u16(instruction_type::GOTO_TABLE);
-        writer.u16(8);
-        writer.u8(table.0);
-        writer.zeros(3);
+        write_short(writer, instruction_type::GOTO_TABLE, u32::from(table.0) << 24);
     }
     Ok(())
 }

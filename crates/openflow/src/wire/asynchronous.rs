@@ -12,10 +12,8 @@ use crate::message::{FlowRemoved, Message, PacketIn, PacketInReason, PortDesc, P
 /// Reads the reason of a message. The specification has no error for unknown reasons, because only
 /// switches send these messages.
 fn read_reason<T: Copy, const N: usize>(reader: &mut Reader<'_>, reasons: [T; N]) -> Result<T, ReadError> {
-    let offset = reader.offset();
-    let reason = reader.u8()?;
     let error = ErrorKind::BadRequest(BadRequest::BadType);
-    reasons.get(usize::from(reason)).copied().ok_or_else(|| ReadError::new(offset, error, format!("reason {reason}")))
+    Reader::known(reader.offset(), reader.u8()?, &reasons, error, "reason")
 }
 
 pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError> {

@@ -35,7 +35,8 @@ pub const HEADER_LEN: usize = 8;
 pub const MAX_LEN: usize = 0xffff;
 
 /// The error of bytes that are not a message of OpenFlow 1.3.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("message {} at byte {offset}: {message} ({kind:?})", xid.0)]
 pub struct DecodeError {
     /// Position in the message, in bytes from its start.
     pub offset: usize,
@@ -67,17 +68,10 @@ impl DecodeError {
     }
 }
 
-impl core::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.message, self.kind)
-    }
-}
-
-impl core::error::Error for DecodeError {}
-
 /// The error of a value that cannot be encoded: longer than 65,535 bytes, or out of the range of
 /// its field.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct EncodeError {
     /// The violated rule.
     pub message: String,
@@ -88,14 +82,6 @@ impl EncodeError {
         EncodeError { message: words }
     }
 }
-
-impl core::fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl core::error::Error for EncodeError {}
 
 mod message_type {
     pub const HELLO: u8 = 0;

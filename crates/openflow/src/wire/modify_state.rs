@@ -46,12 +46,8 @@ pub(super) fn bits_of(flags: FlowModFlags) -> u16 {
 
 pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> {
     let (cookie, cookie_mask, table) = (body.u64()?, body.u64()?, TableId(body.u8()?));
-    let offset = body.offset();
-    let command = body.u8()?;
-    let Some(&command) = FLOW_COMMANDS.get(usize::from(command)) else {
-        let error = ErrorKind::FlowModFailed(FlowModFailed::BadCommand);
-        return Err(ReadError::new(offset, error, format!("command {command}")));
-    };
+    let bad_command = ErrorKind::FlowModFailed(FlowModFailed::BadCommand);
+    let command = Reader::known(body.offset(), body.u8()?, &FLOW_COMMANDS, bad_command, "command")?;
     let (idle_timeout_s, hard_timeout_s, priority) = (body.u16()?, body.u16()?, body.u16()?);
     let (buffer, out_port, out_group) = (BufferId(body.u32()?), PortNo(body.u32()?), GroupId(body.u32()?));
     let offset = body.offset();
@@ -85,22 +81,14 @@ pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Resul
 }
 
 pub(super) fn read_group_kind(reader: &mut Reader<'_>) -> Result<GroupKind, ReadError> {
-    let offset = reader.offset();
-    let kind = reader.u8()?;
     let error = ErrorKind::GroupModFailed(GroupModFailed::BadType);
-    GROUP_KINDS
-        .get(usize::from(kind))
-        .copied()
-        .ok_or_else(|| ReadError::unknown(offset, error, format!("group of type {kind}")))
+    let kind = Reader::known(reader.offset(), reader.u8()?, &GROUP_KINDS, error, "group of type");
+    kind.map_err(ReadError::into_unknown)
 }
 
 pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError> {
-    let offset = body.offset();
-    let command = body.u16()?;
-    let Some(&command) = GROUP_COMMANDS.get(usize::from(command)) else {
-        let error = ErrorKind::GroupModFailed(GroupModFailed::BadCommand);
-        return Err(ReadError::new(offset, error, format!("command {command}")));
-    };
+    let bad_command = ErrorKind::GroupModFailed(GroupModFailed::BadCommand);
+    let command = Reader::known(body.offset(), body.u16()?, &GROUP_COMMANDS, bad_command, "command")?;
     let kind = read_group_kind(&mut body)?;
     body.skip(1)?;
     let group = GroupId(body.u32()?);

@@ -47,9 +47,8 @@ pub(super) fn read_role(mut body: Reader<'_>) -> Result<Role, ReadError> {
     body.skip(4)?;
     let generation = body.u64()?;
     body.end()?;
-    let role = usize::try_from(number).ok().and_then(|at| ROLES.get(at).copied());
     let error = ErrorKind::RoleRequestFailed(RoleRequestFailed::BadRole);
-    let role = role.ok_or_else(|| ReadError::new(offset, error, format!("role {number}")))?;
+    let role = Reader::known(offset, number, &ROLES, error, "role")?;
     Ok(Role { role, generation })
 }
 

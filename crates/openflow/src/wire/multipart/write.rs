@@ -9,15 +9,6 @@ use crate::wire::oxm::write_match;
 use crate::wire::port::write_port;
 use crate::wire::writer::Writer;
 
-/// Writes a list of records.
-fn records<T>(
-    writer: &mut Writer<'_>,
-    records: &[T],
-    write: impl Fn(&mut Writer<'_>, &T) -> Result<(), EncodeError>,
-) -> Result<(), EncodeError> {
-    records.iter().try_for_each(|record| write(writer, record))
-}
-
 pub(in crate::wire) fn write_reply(
     writer: &mut Writer<'_>,
     reply: &MultipartReply,
@@ -28,23 +19,25 @@ pub(in crate::wire) fn write_reply(
     writer.zeros(4);
     match reply {
         MultipartReply::Desc(description) => write_description(writer, description)?,
-        MultipartReply::Flow(entries) => records(writer, entries, write_flow_stats)?,
+        MultipartReply::Flow(entries) => entries.iter().try_for_each(|record| write_flow_stats(writer, record))?,
         MultipartReply::Aggregate { packets, bytes, flows } => {
             writer.u64(*packets);
             writer.u64(*bytes);
             writer.u32(*flows);
             writer.zeros(4);
         }
-        MultipartReply::Table(tables) => records(writer, tables, write_table_stats)?,
-        MultipartReply::Port(ports) => records(writer, ports, write_port_stats)?,
-        MultipartReply::Group(groups) => records(writer, groups, write_group_stats)?,
-        MultipartReply::GroupDesc(groups) => records(writer, groups, write_group_description)?,
+        MultipartReply::Table(tables) => tables.iter().try_for_each(|record| write_table_stats(writer, record))?,
+        MultipartReply::Port(ports) => ports.iter().try_for_each(|record| write_port_stats(writer, record))?,
+        MultipartReply::Group(groups) => groups.iter().try_for_each(|record| write_group_stats(writer, record))?,
+        MultipartReply::GroupDesc(groups) => {
+            groups.iter().try_for_each(|record| write_group_description(writer, record))?
+        }
         MultipartReply::GroupFeatures(features) => {
             writer.u32(features.types);
             writer.u32(features.capabilities);
             features.max_groups.iter().chain(&features.actions).for_each(|&word| writer.u32(word));
         }
-        MultipartReply::PortDesc(ports) => records(writer, ports, write_port)?,
+        MultipartReply::PortDesc(ports) => ports.iter().try_for_each(|record| write_port(writer, record))?,
         MultipartReply::Other { body, .. } => writer.bytes(body),
     }
     Ok(())
