@@ -3,7 +3,7 @@
 use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
 use super::reader::{ReadError, Reader};
-use super::writer::{Start, Writer};
+use super::writer::Writer;
 use crate::action::{Action, Bucket, Instructions};
 use crate::bundle::Bundle;
 use crate::error::{BadAction, BadInstruction, ErrorKind, GroupModFailed};
@@ -69,7 +69,7 @@ fn read_head<'a>(reader: &mut Reader<'a>, what: &str) -> Result<(u16, Reader<'a>
 
 /// Writes an action or instruction of 8 bytes.
 #[inline]
-fn write_short(writer: &mut Writer<'_>, kind: u16, body: u32) {
+fn write_short(writer: &mut impl Writer, kind: u16, body: u32) {
     writer.u16(kind);
     writer.u16(8);
     writer.u32(body);
@@ -138,7 +138,7 @@ fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, ReadError> {
     Ok(Bundle::new(basis, ports))
 }
 
-fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
+fn write_bundle(writer: &mut impl Writer, bundle: &Bundle) {
     writer.u32(bundle::NICIRA);
     writer.u16(bundle::SUBTYPE);
     writer.u16(bundle::HIGHEST_RANDOM_WEIGHT);
@@ -151,12 +151,12 @@ fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
     bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
 
-pub(super) fn write_actions(writer: &mut Writer<'_>, actions: &[Action]) -> Result<(), EncodeError> {
+pub(super) fn write_actions(writer: &mut impl Writer, actions: &[Action]) -> Result<(), EncodeError> {
     actions.iter().try_for_each(|&action| write_action(writer, action))
 }
 
-fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_action(writer: &mut impl Writer, action: Action) -> Result<(), EncodeError> {
+    let start = writer.len();
     let (kind, body) = match action {
         Action::Group(group) => (action_type::GROUP, group.0),
         Action::SetQueue(queue) => (action_type::SET_QUEUE, queue),
@@ -189,7 +189,7 @@ fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeErr
 }
 
 /// Pads an action that started at `start`, and fills in its length.
-fn end_action(writer: &mut Writer<'_>, start: Start) -> Result<(), EncodeError> {
+fn end_action(writer: &mut impl Writer, start: usize) -> Result<(), EncodeError> {
     writer.pad_to_8(start);
     writer.patch_len(start, 2, "an action")
 }
@@ -242,7 +242,7 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
     body.end()
 }
 
-pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
+pub(super) fn write_instructions(writer: &mut impl Writer, instructions: &Instructions) -> Result<(), EncodeError> {
     if let Some(meter) = instructions.meter {
         write_short(writer, instruction_type::METER, meter);
     }
@@ -265,11 +265,11 @@ pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instruc
 }
 
 /// Writes an instruction with actions; an instruction without actions has no effect and is omitted.
-fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
+fn write_list(writer: &mut impl Writer, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
     if actions.is_empty() {
         return Ok(());
     }
-    let start = writer.start();
+    let start = writer.len();
     writer.u16(kind);
     writer.zeros(6);
     write_actions(writer, actions)?;
@@ -292,9 +292,9 @@ pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError>
     Ok(buckets)
 }
 
-pub(super) fn write_buckets(writer: &mut Writer<'_>, buckets: &[Bucket]) -> Result<(), EncodeError> {
+pub(super) fn write_buckets(writer: &mut impl Writer, buckets: &[Bucket]) -> Result<(), EncodeError> {
     for bucket in buckets {
-        let start = writer.start();
+        let start = writer.len();
         writer.zeros(2);
         writer.u16(bucket.weight);
         writer.u32(bucket.watch_port.0);

@@ -27,7 +27,7 @@ pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError
     Ok(PacketIn { buffer, total_len, reason, table, cookie, match_, data: body.remainder().to_vec() })
 }
 
-pub(super) fn write_packet_in(writer: &mut Writer<'_>, packet: &PacketIn) -> Result<(), EncodeError> {
+pub(super) fn write_packet_in(writer: &mut impl Writer, packet: &PacketIn) -> Result<(), EncodeError> {
     writer.u32(packet.buffer.0);
     writer.u16(packet.total_len);
     writer.u8(packet.reason as u8);
@@ -63,7 +63,7 @@ pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, Rea
     })
 }
 
-pub(super) fn write_flow_removed(writer: &mut Writer<'_>, removed: &FlowRemoved) -> Result<(), EncodeError> {
+pub(super) fn write_flow_removed(writer: &mut impl Writer, removed: &FlowRemoved) -> Result<(), EncodeError> {
     writer.u64(removed.cookie);
     writer.u16(removed.priority);
     writer.u8(removed.reason as u8);
@@ -85,7 +85,7 @@ pub(super) fn read_port_status(mut body: Reader<'_>) -> Result<Message, ReadErro
 }
 
 pub(super) fn write_port_status(
-    writer: &mut Writer<'_>,
+    writer: &mut impl Writer,
     reason: PortReason,
     port: &PortDesc,
 ) -> Result<(), EncodeError> {

@@ -19,7 +19,7 @@ mod switch_config;
 mod writer;
 
 use reader::{ReadError, ReadErrorDetails, Reader};
-use writer::{Start, Writer};
+use writer::{Length, Writer};
 
 use crate::error::{BadRequest, ErrorKind};
 use crate::ids::Xid;
@@ -75,12 +75,6 @@ impl DecodeError {
 pub struct EncodeError {
     /// The violated rule.
     pub message: String,
-}
-
-impl EncodeError {
-    fn new(words: String) -> EncodeError {
-        EncodeError { message: words }
-    }
 }
 
 mod message_type {
@@ -200,18 +194,24 @@ fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, Rea
 /// # Errors
 /// The message does not fit; nothing is appended then.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let mut writer = Writer::new(out);
-    let begin = writer.start();
-    let result = write(&mut writer, envelope);
+    let begin = out.len();
+    let result = write(out, envelope.xid, &envelope.message);
     if result.is_err() {
-        writer.undo(begin);
+        out.truncate(begin);
     }
     result
 }
 
-fn write(writer: &mut Writer<'_>, envelope: &Envelope) -> Result<(), EncodeError> {
-    let Envelope { xid, message } = envelope;
-    let start = writer.start();
+/// Returns the length of a message in bytes, header included, without encoding it; also of a
+/// message that does not fit. Simulated channels use it.
+pub fn wire_len(message: &Message) -> usize {
+    let mut length = Length(0);
+    write(&mut length, Xid(0), message).expect("every value has a length");
+    length.0
+}
+
+fn write(writer: &mut impl Writer, xid: Xid, message: &Message) -> Result<(), EncodeError> {
+    let start = writer.len();
     writer.bytes(&[VERSION, type_of(message), 0, 0]);
     writer.u32(xid.0);
     write_body(writer, start, message)?;
@@ -251,10 +251,10 @@ pub fn type_of(message: &Message) -> u8 {
     }
 }
 
-fn write_body(writer: &mut Writer<'_>, start: Start, message: &Message) -> Result<(), EncodeError> {
+fn write_body(writer: &mut impl Writer, start: usize, message: &Message) -> Result<(), EncodeError> {
     match message {
         Message::Hello { versions } => {
-            writer.patch_u8(start, 0, hello::header_version(*versions));
+            writer.overwrite(start, &[hello::header_version(*versions)]);
             hello::write_hello(writer, *versions);
         }
         Message::Error { kind, data } => {

@@ -62,7 +62,7 @@ pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> 
     Ok(FlowMod { command, buffer, out_port, out_group, flags: flags_of(bits), ..add })
 }
 
-pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Result<(), EncodeError> {
+pub(super) fn write_flow_mod(writer: &mut impl Writer, change: &FlowMod) -> Result<(), EncodeError> {
     // Written in one piece, because most messages of a busy controller are flow-mods.
     let mut fixed = [0; 40];
     fixed[..8].copy_from_slice(&change.cookie.to_be_bytes());
@@ -95,7 +95,7 @@ pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError
     Ok(GroupMod { command, kind, group, buckets: read_buckets(body)? })
 }
 
-pub(super) fn write_group_mod(writer: &mut Writer<'_>, change: &GroupMod) -> Result<(), EncodeError> {
+pub(super) fn write_group_mod(writer: &mut impl Writer, change: &GroupMod) -> Result<(), EncodeError> {
     writer.u16(change.command as u16);
     writer.u8(change.kind as u8);
     writer.zeros(1);
@@ -114,7 +114,7 @@ pub(super) fn read_port_mod(mut body: Reader<'_>) -> Result<PortMod, ReadError> 
     Ok(PortMod { port, hw_addr, config, mask, advertise })
 }
 
-pub(super) fn write_port_mod(writer: &mut Writer<'_>, change: &PortMod) {
+pub(super) fn write_port_mod(writer: &mut impl Writer, change: &PortMod) {
     writer.u32(change.port.0);
     writer.zeros(4);
     writer.bytes(&change.hw_addr.0);
@@ -141,18 +141,16 @@ pub(super) fn read_packet_out(mut body: Reader<'_>) -> Result<PacketOut, ReadErr
     Ok(PacketOut { buffer, in_port, actions, data: body.remainder().to_vec() })
 }
 
-pub(super) fn write_packet_out(writer: &mut Writer<'_>, packet: &PacketOut) -> Result<(), EncodeError> {
+pub(super) fn write_packet_out(writer: &mut impl Writer, packet: &PacketOut) -> Result<(), EncodeError> {
     writer.u32(packet.buffer.0);
     writer.u32(packet.in_port.0);
-    let head = writer.start();
+    let head = writer.len();
     writer.zeros(8);
-    let actions = writer.start();
+    let actions = writer.len();
     write_actions(writer, &packet.actions)?;
-    let length = writer.since(actions);
-    let Ok(length) = u16::try_from(length) else {
-        return Err(EncodeError::new(format!("actions of {length} bytes are longer than 65,535")));
-    };
-    writer.patch(head, 0, length);
+    let length = writer.len() - actions;
+    writer.check(length <= 0xffff, || format!("actions of {length} bytes are longer than 65,535"))?;
+    writer.overwrite(head, &(length as u16).to_be_bytes());
     writer.bytes(&packet.data);
     Ok(())
 }

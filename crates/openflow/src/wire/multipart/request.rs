@@ -53,7 +53,7 @@ fn read_selection(body: &mut Reader<'_>) -> Result<FlowSelection, ReadError> {
     Ok(FlowSelection { table, out_port, out_group, cookie, cookie_mask, match_ })
 }
 
-pub(in crate::wire) fn write_request(writer: &mut Writer<'_>, request: &MultipartRequest) -> Result<(), EncodeError> {
+pub(in crate::wire) fn write_request(writer: &mut impl Writer, request: &MultipartRequest) -> Result<(), EncodeError> {
     let kind = match request {
         MultipartRequest::Desc => multipart_type::DESC,
         MultipartRequest::Flow(_) => multipart_type::FLOW,

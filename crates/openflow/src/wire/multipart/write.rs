@@ -10,7 +10,7 @@ use crate::wire::port::write_port;
 use crate::wire::writer::Writer;
 
 pub(in crate::wire) fn write_reply(
-    writer: &mut Writer<'_>,
+    writer: &mut impl Writer,
     reply: &MultipartReply,
     has_more: bool,
 ) -> Result<(), EncodeError> {
@@ -58,7 +58,7 @@ fn reply_type(reply: &MultipartReply) -> u16 {
     }
 }
 
-fn write_description(writer: &mut Writer<'_>, description: &Description) -> Result<(), EncodeError> {
+fn write_description(writer: &mut impl Writer, description: &Description) -> Result<(), EncodeError> {
     writer.string(&description.manufacturer, 256, "manufacturer")?;
     writer.string(&description.hardware, 256, "hardware")?;
     writer.string(&description.software, 256, "software")?;
@@ -66,8 +66,8 @@ fn write_description(writer: &mut Writer<'_>, description: &Description) -> Resu
     writer.string(&description.datapath, 256, "datapath")
 }
 
-fn write_flow_stats(writer: &mut Writer<'_>, entry: &FlowStats) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_flow_stats(writer: &mut impl Writer, entry: &FlowStats) -> Result<(), EncodeError> {
+    let start = writer.len();
     writer.zeros(2);
     writer.u8(entry.table.0);
     writer.zeros(1);
@@ -85,7 +85,7 @@ fn write_flow_stats(writer: &mut Writer<'_>, entry: &FlowStats) -> Result<(), En
     writer.patch_len(start, 0, "an entry")
 }
 
-fn write_table_stats(writer: &mut Writer<'_>, table: &TableStats) -> Result<(), EncodeError> {
+fn write_table_stats(writer: &mut impl Writer, table: &TableStats) -> Result<(), EncodeError> {
     writer.u8(table.table.0);
     writer.zeros(3);
     writer.u32(table.active);
@@ -94,7 +94,7 @@ fn write_table_stats(writer: &mut Writer<'_>, table: &TableStats) -> Result<(), 
     Ok(())
 }
 
-fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), EncodeError> {
+fn write_port_stats(writer: &mut impl Writer, port: &PortStats) -> Result<(), EncodeError> {
     writer.u32(port.port.0);
     writer.zeros(4);
     for counter in [port.rx_packets, port.tx_packets, port.rx_bytes, port.tx_bytes, port.rx_dropped, port.tx_dropped] {
@@ -105,8 +105,8 @@ fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), Enc
     writer.duration_ns(port.duration_ns)
 }
 
-fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_group_stats(writer: &mut impl Writer, group: &GroupStats) -> Result<(), EncodeError> {
+    let start = writer.len();
     writer.zeros(4);
     writer.u32(group.group.0);
     writer.u32(group.references);
@@ -121,8 +121,8 @@ fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), 
     writer.patch_len(start, 0, "statistics of a group")
 }
 
-fn write_group_description(writer: &mut Writer<'_>, group: &GroupDescription) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_group_description(writer: &mut impl Writer, group: &GroupDescription) -> Result<(), EncodeError> {
+    let start = writer.len();
     writer.zeros(2);
     writer.u8(group.kind as u8);
     writer.zeros(1);
