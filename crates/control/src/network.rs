@@ -75,8 +75,8 @@ pub(crate) struct Network {
     wires: Vec<DirectedLink>,
     links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
-    topology: Topology,
-    routes: Routes,
+    pub(crate) topology: Topology,
+    pub(crate) routes: Routes,
 }
 
 impl Network {
@@ -122,12 +122,6 @@ impl Network {
         }
     }
 
-    pub(crate) fn topology(&self) -> &Topology {
-        &self.topology
-    }
-    pub(crate) fn routes(&self) -> &Routes {
-        &self.routes
-    }
     pub(crate) fn alive(&self) -> &[bool] {
         &self.alive[..self.topology.links().len()]
     }
@@ -221,10 +215,10 @@ impl Network {
 
     /// Adds a confirmed link. The other direction gets its number, but stays dead until it is
     /// confirmed itself.
-    pub(crate) fn add_link(&mut self, config: &Config, from: SwitchPort, to: SwitchPort) -> LinkIx {
+    pub(crate) fn add_link(&mut self, config: &Config, from: SwitchPort, to: SwitchPort) {
         if let Some(link) = self.links.get(&(from, to)) {
             self.alive[link.ix()] = true;
-            return *link;
+            return;
         }
         let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
         let link = LinkIx(self.wires.len() as u32);
@@ -233,7 +227,6 @@ impl Network {
         self.alive.extend([true, false]);
         self.links.insert((from, to), link);
         self.links.insert((to, from), link.reverse());
-        link
     }
 
     /// Records a host at a port. Returns whether this is new.

@@ -76,11 +76,6 @@ pub mod capability {
     pub const TABLE_STATS: u32 = 1 << 1;
     pub const PORT_STATS: u32 = 1 << 2;
     pub const GROUP_STATS: u32 = 1 << 3;
-    /// Reassembles IP fragments.
-    pub const IP_REASM: u32 = 1 << 5;
-    pub const QUEUE_STATS: u32 = 1 << 6;
-    /// Blocks ports that would loop.
-    pub const PORT_BLOCKED: u32 = 1 << 8;
 }
 
 /// The treatment of packets to the controller.

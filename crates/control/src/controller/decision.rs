@@ -68,7 +68,7 @@ impl Controller {
         if std::mem::take(&mut self.network_changed) {
             self.drop_dead_placements();
             self.default_routes.network_changed();
-            self.load.resize(self.network.topology().links().len(), LinkLoad::default());
+            self.load.resize(self.network.topology.links().len(), LinkLoad::default());
             // First of all triggers, and once for all changes.
             self.pending_triggers.push_front(DecisionTrigger::NetworkChanged);
         }
@@ -104,9 +104,9 @@ impl Controller {
         }
         let view = NetworkView {
             now: self.now,
-            topology: self.network.topology(),
+            topology: &self.network.topology,
             alive: self.network.alive(),
-            routes: self.network.routes(),
+            routes: &self.network.routes,
             load: if self.needs.counters { &self.load } else { &[] },
             flows: &self.flows.table,
         };

@@ -242,7 +242,7 @@ impl Controller {
     /// Returns the topology of everything ever seen. Links that are gone are dead in
     /// [`Controller::alive`].
     pub fn topology(&self) -> &Topology {
-        self.network.topology()
+        &self.network.topology
     }
     pub fn alive(&self) -> &[bool] {
         self.network.alive()

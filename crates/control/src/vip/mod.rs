@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use balance::central::{LinkLoad, NetworkView, Path};
 use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
-use net::{FiveTuple, NodeIx, Time};
+use net::{FiveTuple, Time};
 use openflow::{DatapathId, MacAddr, Match};
 
 pub use connection_table::Counts;
@@ -71,6 +71,8 @@ use crate::bounds::RateLimiter;
 use crate::controller::Controller;
 use crate::flows::Flows;
 use crate::network::Network;
+use crate::planning::compile::Entry;
+use crate::rules::installers::RuleSet;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,9 +82,6 @@ pub struct Checker {
     /// Ethernet address in ARP replies for it.
     pub mac: MacAddr,
 }
-
-/// Destination of opening segments to a virtual address: its Ethernet address, and a port.
-type OpenedAt = (MacAddr, u16);
 
 /// Configuration and state of virtual services.
 #[derive(Default)]
@@ -103,9 +102,9 @@ pub(crate) struct Vips {
     held: Vec<HeldPacket>,
     waiting: PendingFirstPackets,
     wildcards: Wildcards,
-    /// Where rules that lead to the controller are desired: for virtual addresses, and for opening
-    /// segments to a port.
-    address_rules: BTreeSet<(NodeIx, Ipv4Addr, Option<OpenedAt>)>,
+    /// Desired rules that lead to the controller: for virtual addresses, and for opening segments
+    /// to a port.
+    address_rules: RuleSet,
     /// Switches that rejected the rules of a service, with the time of the next attempt.
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
     /// Switches with a reported rejection of a service, with the time until which it is not
@@ -207,7 +206,7 @@ impl Vips {
 }
 
 fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
-    let (topology, alive, routes) = (network.topology(), network.alive(), network.routes());
+    let (topology, alive, routes) = (&network.topology, network.alive(), &network.routes);
     NetworkView { now, topology, alive, routes, load, flows: &flows.table }
 }
 
@@ -304,29 +303,19 @@ impl Controller {
 
     fn write_addresses(&mut self) {
         let nodes = self.ports.edges().filter_map(|datapath| self.network.node_of(datapath));
-        let mut wanted = BTreeSet::new();
+        let mut wanted = RuleSet::new();
         for node in nodes {
-            wanted.extend(self.vips.macs.keys().map(|address| (node, *address, None)));
+            let mut add = |(key, rule): Entry| drop(wanted.insert((node, key), rule));
+            self.vips.macs.keys().for_each(|address| add(self.compiler.virtual_address(*address)));
             if self.fabric.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
                 let services = self.vips.services.values().filter(|service| {
                     // With proactive rules, connections must not involve the controller.
                     service.protocol == Protocol::Tcp && service.buckets().is_none()
                 });
-                wanted.extend(services.map(|service| (node, service.address, Some((service.mac(), service.port)))));
+                services.for_each(|to| add(self.compiler.opening(to.mac(), to.address, to.port)));
             }
         }
-        let entry = |address: Ipv4Addr, place: Option<OpenedAt>| match place {
-            Some((mac, port)) => self.compiler.opening(mac, address, port),
-            None => self.compiler.virtual_address(address),
-        };
-        for (node, address, place) in self.vips.address_rules.difference(&wanted) {
-            self.fabric.set((*node, entry(*address, *place).0, None));
-        }
-        for (node, address, place) in wanted.difference(&self.vips.address_rules) {
-            let (key, wanted) = entry(*address, *place);
-            self.fabric.set((*node, key, Some(wanted)));
-        }
-        self.vips.address_rules = wanted;
+        self.fabric.replace(&mut self.vips.address_rules, wanted);
     }
 
     pub(crate) fn next_of_services(&self) -> Option<Time> {
