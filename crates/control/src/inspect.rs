@@ -74,7 +74,7 @@ impl Controller {
     pub fn switches(&self) -> impl Iterator<Item = SwitchInfo> {
         self.status.iter().map(|(datapath, status)| {
             let connection = self.connections.get(datapath).copied();
-            let session = connection.and_then(|connection| self.sessions.get(&connection));
+            let session = self.session_of(*datapath);
             let installer = self.installer_of(*datapath);
             SwitchInfo {
                 datapath: *datapath,

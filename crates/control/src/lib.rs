@@ -14,11 +14,11 @@
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
-mod bounds;
 mod controller;
 mod flows;
 mod hosts;
 mod inspect;
+mod limits;
 mod network;
 mod planning;
 mod rules;

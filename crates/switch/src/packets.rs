@@ -2,10 +2,7 @@
 
 use net::Time;
 use openflow::frame::{parse, rewrite};
-use openflow::{
-    Action, BadRequest, BufferId, ErrorKind, Headers, Masked, Match, Message, PacketIn, PacketInReason, PacketOut,
-    PortNo,
-};
+use openflow::{Action, BadRequest, BufferId, ErrorKind, Headers, Masked, Match, Message, PacketIn, PacketOut, PortNo};
 
 use crate::pipeline::ControllerCopy;
 use crate::{Decision, Output, Switch, checks};
@@ -201,12 +198,4 @@ fn headers_of(frame: &[u8]) -> Result<Headers, ErrorKind> {
 fn with_headers(frame: &[u8], was: &Headers, now: &Headers) -> Vec<u8> {
     let changed = if was == now { None } else { rewrite(frame, now).ok() };
     changed.unwrap_or_else(|| frame.to_vec())
-}
-
-pub fn packet_in_bit(reason: PacketInReason) -> u32 {
-    match reason {
-        PacketInReason::NoMatch => 1,
-        PacketInReason::Action => 1 << 1,
-        PacketInReason::InvalidTtl => 1 << 2,
-    }
 }

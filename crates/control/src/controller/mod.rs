@@ -277,6 +277,9 @@ impl Controller {
     pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
         self.connections.get(&datapath).copied()
     }
+    pub(crate) fn session_of(&self, datapath: DatapathId) -> Option<&Session> {
+        self.sessions.get(self.connections.get(&datapath)?)
+    }
     pub fn tally(&self) -> ControllerStats {
         ControllerStats {
             stale_samples: self.tally.stale_samples + self.flows.stale,

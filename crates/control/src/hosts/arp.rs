@@ -24,7 +24,7 @@ use openflow::frame::{arp_reply, arp_request};
 use openflow::{Headers, MacAddr};
 
 use crate::KnownHost;
-use crate::bounds::{Expiring, RateLimiter};
+use crate::limits::{Expiring, RateLimiter};
 use crate::network::{CONTROLLER_MAC, Network, SwitchPort};
 use crate::vip::Vips;
 

@@ -93,7 +93,6 @@ impl Compiler {
 
     pub(crate) fn always(self) -> [Entry; 3] {
         let of_type = |eth_type| Match { eth_type: Some(eth_type), ..Match::default() };
-        let to_controller = || Instructions::apply(vec![Action::to_controller()]);
         [
             self.classify(65_000, of_type(ether::LLDP), to_controller()),
             self.classify(64_900, of_type(ether::ARP), to_controller()),
@@ -230,6 +229,9 @@ fn ipv4() -> Match {
 }
 pub(crate) fn to(host: Ipv4Addr) -> Match {
     Match { ipv4_dst: Some(Masked::<Ipv4Addr>::exact(host)), ..ipv4() }
+}
+pub(crate) fn to_controller() -> Instructions {
+    Instructions::apply(vec![Action::to_controller()])
 }
 fn from_host(apply: Vec<Action>) -> Instructions {
     Instructions { metadata: Some(FROM_HOST), goto: Some(FORWARD), ..Instructions::apply(apply) }

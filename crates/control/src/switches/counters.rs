@@ -21,8 +21,8 @@ use openflow::{
     ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowRemoved, FlowStats, Headers, Match, Message, Xid,
 };
 
-use crate::bounds::Expiring;
 use crate::controller::{Controller, tuple_of_packet};
+use crate::limits::Expiring;
 use crate::network::SwitchPort;
 use crate::planning::compile::{CLASSIFY, Entry, PURPOSE_MASK, Purpose, tuple_of};
 
@@ -331,11 +331,6 @@ impl Controller {
         })
     }
 
-    /// Deletes all counting rules because the new balancer does not use first packets. They go
-    /// before anything else is sent.
-    pub(crate) fn drop_counters(&mut self) {
-        self.delete_counters(None);
-    }
     /// Deletes the counting rules of a port that leads to a switch: its packets do not come from a
     /// host.
     pub(crate) fn drop_counters_of(&mut self, at: SwitchPort, had_hosts: bool) {
@@ -344,7 +339,8 @@ impl Controller {
         }
     }
 
-    fn delete_counters(&mut self, at: Option<SwitchPort>) {
+    /// Deletes the counting rules of a port, or all.
+    pub(crate) fn delete_counters(&mut self, at: Option<SwitchPort>) {
         let match_ = Match { in_port: at.map(|(_, port)| port), ..Match::default() };
         let is_meant = |datapath: &DatapathId| at.is_none_or(|(meant, _)| meant == *datapath);
         self.delete_rules(is_meant, match_, self.compiler.cookie(Purpose::Count), PURPOSE_MASK);

@@ -9,7 +9,7 @@ use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
 use super::connection_table::{Connection, ConnectionState};
 use super::first_packets::member_port;
 use super::pool_state::MemberEntry;
-use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
+use super::rules::{ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
 use super::spec::Member;
 use crate::controller::Controller;
 use crate::planning::compile::{PURPOSE_MASK, Purpose};
@@ -31,13 +31,13 @@ impl Controller {
         let (mut to_member, mut to_client) = (BTreeSet::new(), BTreeSet::new());
         // Rules for packets from clients first: the others refer to them.
         let is_to_client = |rule: &&FlowStats| {
-            self.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.way.is_to_client())
+            self.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.is_to_client)
         };
         let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
         for rule in to_members.into_iter().chain(to_clients) {
             match self.recover_rule(datapath, rule) {
-                Some((tuple, way)) => {
-                    let known = if way.is_to_client() { &mut to_client } else { &mut to_member };
+                Some((tuple, is_to_client)) => {
+                    let known = if is_to_client { &mut to_client } else { &mut to_member };
                     known.insert(tuple);
                 }
                 None => self.delete_rule(connection, &rule.into(), rule.cookie),
@@ -60,10 +60,10 @@ impl Controller {
         }
     }
 
-    /// Recovers a rule, if it is correct. Returns its connection and direction.
-    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, ConnectionDirection)> {
+    /// Recovers a rule, if it is correct. Returns its connection, and whether it leads to the client.
+    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, bool)> {
         let (found, ends) = self.read_rule(rule)?;
-        if !self.compiler.is_rule_of(rule, &ends, found.way) {
+        if !self.compiler.is_rule_of(rule, &ends, found.is_to_client) {
             return None;
         }
         let (tuple, owner, now) = (ends.tuple, ends.owner, self.now);
@@ -74,7 +74,7 @@ impl Controller {
         {
             return None;
         }
-        if found.way == ConnectionDirection::ToMember && known.is_none_or(|known| !known.has_rules()) {
+        if !found.is_to_client && known.is_none_or(|known| !known.has_rules()) {
             if !self.vips.connections.make_room(now)
                 || self.vips.connections.is_translated_taken(&ends.translated(), &tuple)
             {
@@ -89,8 +89,8 @@ impl Controller {
         if let Some(mac) = written_mac(&rule.instructions) {
             self.vips.connections.edit(&tuple, |connection| connection.mac = mac);
         }
-        self.vips.connections.counted(&tuple, found.way.is_to_client(), rule.bytes);
-        Some((tuple, found.way))
+        self.vips.connections.counted(&tuple, found.is_to_client, rule.bytes);
+        Some((tuple, found.is_to_client))
     }
 
     /// Returns the connection that a rule describes, if its service exists and its member exists or
@@ -98,21 +98,19 @@ impl Controller {
     pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
         let found = self.compiler.connection_of(rule.cookie, &rule.into())?;
         let service = self.vips.services.get(&found.owner.service)?;
-        let tuple = match found.way {
-            ConnectionDirection::ToMember => found.tuple,
-            ConnectionDirection::ToClient => {
-                FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() }
-            }
+        let tuple = match found.is_to_client {
+            false => found.tuple,
+            true => FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() },
         };
         if (tuple.dst, tuple.protocol, tuple.dst_port) != (service.address, service.protocol.number(), service.port) {
             return None;
         }
-        let (member, port) = match found.way {
-            ConnectionDirection::ToMember => {
+        let (member, port) = match found.is_to_client {
+            false => {
                 let (address, port) = member_in(rule)?;
                 (address, port.unwrap_or(tuple.dst_port))
             }
-            ConnectionDirection::ToClient => (found.tuple.src, found.tuple.src_port),
+            true => (found.tuple.src, found.tuple.src_port),
         };
         let current = self.vips.member(found.owner).filter(|facts| !facts.is_removed);
         let is_other =
@@ -135,21 +133,21 @@ impl Controller {
         let Some(found) = self.compiler.connection_of(removed.cookie, &removed.into()) else { return false };
         let Some((tuple, known)) = self.vips.connections.of_rule(datapath, &found) else {
             let connections = &mut self.vips.connections;
-            connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_to_client(), removed.bytes);
+            connections.stray_gone(datapath, found.tuple, found.owner, found.is_to_client, removed.bytes);
             return true;
         };
-        self.vips.connections.counter_gone(&tuple, found.way.is_to_client(), removed.bytes);
+        self.vips.connections.counter_gone(&tuple, found.is_to_client, removed.bytes);
         if self.is_of_before(&known, removed) {
             return true;
         }
-        match (known.has_rules(), found.way) {
-            (true, ConnectionDirection::ToMember) => {
+        match (known.has_rules(), found.is_to_client) {
+            (true, false) => {
                 let now = self.now;
                 self.vips.connections.set_stage(&tuple, ConnectionState::Closed(now));
                 self.vips.forget_removed_members();
             }
             // The client still sends, and may receive replies.
-            (true, ConnectionDirection::ToClient) => {
+            (true, true) => {
                 if let Some(connection) = self.connections.get(&datapath).copied() {
                     self.send_return_rule(connection, &tuple);
                 }

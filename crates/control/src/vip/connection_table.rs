@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use net::{FiveTuple, Time};
 use openflow::{DatapathId, MacAddr, Xid};
 
-use super::rules::{ConnectionDirection, Owner, ParsedRule};
+use super::rules::{Owner, ParsedRule};
 
 /// Maximum number of remembered rules of forgotten connections. Beyond it their bytes may count
 /// twice.
@@ -132,9 +132,9 @@ impl Connections {
 
     /// Returns the connection that a rule of a switch belongs to, with its five-tuple.
     pub(super) fn of_rule(&self, at: DatapathId, rule: &ParsedRule) -> Option<(FiveTuple, Connection)> {
-        let tuple = match rule.way {
-            ConnectionDirection::ToMember => rule.tuple,
-            ConnectionDirection::ToClient => self.find_translated(&rule.tuple.reverse())?,
+        let tuple = match rule.is_to_client {
+            false => rule.tuple,
+            true => self.find_translated(&rule.tuple.reverse())?,
         };
         let known = self.get(&tuple).filter(|known| (known.owner, known.edge) == (rule.owner, at))?;
         Some((tuple, *known))

@@ -13,7 +13,7 @@ use balance::server::ServerNeeds;
 use net::{LinkIx, Time};
 use openflow::{ConnectionId, DatapathId, FlowSelection, FlowStats, Message, MultipartReply, MultipartRequest, Xid};
 
-use super::rules::{ConnectionDirection, Owner, SERVICE_MASK};
+use super::rules::{Owner, SERVICE_MASK};
 use super::spec::{MemberId, ServiceId};
 use crate::controller::Controller;
 use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
@@ -115,8 +115,8 @@ impl Controller {
         let Some(found) = self.compiler.connection_of(entry.cookie, &entry.into()) else { return };
         let connections = &mut self.vips.connections;
         let Some((tuple, known)) = connections.of_rule(datapath, &found) else { return };
-        let is_fresh = connections.read(&tuple, found.way.is_to_client(), entry.bytes, entry.duration_ns);
-        if found.way == ConnectionDirection::ToMember {
+        let is_fresh = connections.read(&tuple, found.is_to_client, entry.bytes, entry.duration_ns);
+        if !found.is_to_client {
             self.flow_counted(&known.translated, entry);
         }
         *self.vips.round.read.entry(found.owner).or_default() |= is_fresh;

@@ -11,7 +11,7 @@ use openflow::{Action, BufferId, Headers, MacAddr, Message, PacketOut, PortNo, S
 use super::MemberState;
 use super::connection_table::{Connection, ConnectionState};
 use super::pool_state::MemberEntry;
-use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner};
+use super::rules::{ConnectionEndpoints, Owner};
 use super::spec::{MemberId, Protocol, Refusal, Service};
 use crate::controller::{Controller, tuple_of_packet};
 use crate::network::SwitchPort;
@@ -332,10 +332,4 @@ pub(super) fn opens(data: &[u8]) -> Option<bool> {
 fn is_later_fragment(data: &[u8]) -> bool {
     let offset = data.get(20..22).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     offset & 0x1fff != 0
-}
-
-impl ConnectionDirection {
-    pub(super) fn is_to_client(self) -> bool {
-        self == ConnectionDirection::ToClient
-    }
 }

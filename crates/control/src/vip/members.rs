@@ -141,7 +141,7 @@ impl Controller {
         self.vips.next_seek = (!unknown.is_empty()).then(|| self.now.saturating_add(SEEK_EVERY));
         for address in unknown {
             if let Some(request) = self.arp.probe(self.now, address) {
-                self.probe_edge_ports(&request);
+                self.send_to_edge_ports(None, &request);
             }
         }
     }

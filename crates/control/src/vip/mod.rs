@@ -67,9 +67,9 @@ pub use wildcard_spec::{BUCKETS, Rules};
 pub use status::{MemberState, MemberStatus, ServiceStatus};
 
 use crate::Config;
-use crate::bounds::RateLimiter;
 use crate::controller::Controller;
 use crate::flows::Flows;
+use crate::limits::RateLimiter;
 use crate::network::Network;
 use crate::planning::compile::Entry;
 use crate::rules::installers::RuleSet;

@@ -101,7 +101,7 @@ impl Controller {
     /// controller writes it. Such rules are owned by the switch: they are not among
     /// [`Controller::desired_entries`].
     pub fn is_connection_rule(&self, rule: &FlowStats) -> bool {
-        self.read_rule(rule).is_some_and(|(found, ends)| self.compiler.is_rule_of(rule, &ends, found.way))
+        self.read_rule(rule).is_some_and(|(found, ends)| self.compiler.is_rule_of(rule, &ends, found.is_to_client))
     }
 
     /// Returns the connections with rules, with the switch that has them and the member.

@@ -1,6 +1,5 @@
 //! Actions, instructions and buckets (`ofp_action_header`, `ofp_instruction`, `ofp_bucket`).
 
-use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
 use super::reader::{ReadError, Reader};
 use super::writer::Writer;
@@ -57,27 +56,19 @@ pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, ReadError>
     Ok(actions)
 }
 
-/// Reads type and length of an action or instruction (`what`). Returns the type and the body.
-#[inline]
-fn read_head<'a>(reader: &mut Reader<'a>, what: &str) -> Result<(u16, Reader<'a>), ReadError> {
-    let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
-    if length < 8 || length % 8 != 0 {
-        return Err(reader.bad_len(format!("{what} of {length} bytes")));
-    }
-    Ok((kind, reader.part(length - 4)?))
-}
-
 /// Writes an action or instruction of 8 bytes.
 #[inline]
 fn write_short(writer: &mut impl Writer, kind: u16, body: u32) {
-    writer.u16(kind);
-    writer.u16(8);
-    writer.u32(body);
+    writer.u64(u64::from(kind) << 48 | 8 << 32 | u64::from(body));
 }
 
 fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
     let offset = reader.offset();
-    let (kind, mut body) = read_head(reader, "action")?;
+    let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
+    if length < 8 || length % 8 != 0 {
+        return Err(reader.bad_len(format!("action of {length} bytes")));
+    }
+    let mut body = reader.part(length - 4)?;
     let action = match kind {
         action_type::OUTPUT => {
             let (port, max_len) = (PortNo(body.u32()?), body.u16()?);
@@ -151,45 +142,39 @@ fn write_bundle(writer: &mut impl Writer, bundle: &Bundle) {
     bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
 
-pub(super) fn write_actions(writer: &mut impl Writer, actions: &[Action]) -> Result<(), EncodeError> {
+pub(super) fn write_actions<W: Writer>(writer: &mut W, actions: &[Action]) -> Result<(), W::Error> {
     actions.iter().try_for_each(|&action| write_action(writer, action))
 }
 
-fn write_action(writer: &mut impl Writer, action: Action) -> Result<(), EncodeError> {
+fn write_action<W: Writer>(writer: &mut W, action: Action) -> Result<(), W::Error> {
     let start = writer.len();
-    let (kind, body) = match action {
-        Action::Group(group) => (action_type::GROUP, group.0),
-        Action::SetQueue(queue) => (action_type::SET_QUEUE, queue),
-        Action::PushVlan(ether_type) => (action_type::PUSH_VLAN, u32::from(ether_type) << 16),
-        Action::PopVlan => (action_type::POP_VLAN, 0),
-        Action::DecNwTtl => (action_type::DEC_NW_TTL, 0),
+    match action {
+        Action::Group(group) => write_short(writer, action_type::GROUP, group.0),
+        Action::SetQueue(queue) => write_short(writer, action_type::SET_QUEUE, queue),
+        Action::PushVlan(ether_type) => write_short(writer, action_type::PUSH_VLAN, u32::from(ether_type) << 16),
+        Action::PopVlan => write_short(writer, action_type::POP_VLAN, 0),
+        Action::DecNwTtl => write_short(writer, action_type::DEC_NW_TTL, 0),
         Action::Output { port, max_len } => {
-            writer.u16(action_type::OUTPUT);
-            writer.u16(16);
-            writer.u32(port.0);
-            writer.u16(max_len);
-            writer.zeros(6);
-            return Ok(());
+            writer.u64(u64::from(action_type::OUTPUT) << 48 | 16 << 32 | u64::from(port.0));
+            // Six bytes of padding.
+            writer.u64(u64::from(max_len) << 48);
         }
         Action::Bundle(bundle) => {
-            writer.u16(action_type::EXPERIMENTER);
-            writer.zeros(2);
+            writer.u32(u32::from(action_type::EXPERIMENTER) << 16);
             write_bundle(writer, &bundle);
-            return end_action(writer, start);
+            end_action(writer, start)?;
         }
         Action::SetField(field) => {
-            writer.u16(action_type::SET_FIELD);
-            writer.zeros(2);
+            writer.u32(u32::from(action_type::SET_FIELD) << 16);
             write_set_field(writer, field)?;
-            return end_action(writer, start);
+            end_action(writer, start)?;
         }
-    };
-    write_short(writer, kind, body);
+    }
     Ok(())
 }
 
 /// Pads an action that started at `start`, and fills in its length.
-fn end_action(writer: &mut impl Writer, start: usize) -> Result<(), EncodeError> {
+fn end_action<W: Writer>(writer: &mut W, start: usize) -> Result<(), W::Error> {
     writer.pad_to_8(start);
     writer.patch_len(start, 2, "an action")
 }
@@ -201,7 +186,11 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Read
     let mut seen = 0u8;
     while !reader.is_empty() {
         let offset = reader.offset();
-        let (kind, body) = read_head(&mut reader, "instruction")?;
+        let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
+        if length < 8 || length % 8 != 0 {
+            return Err(reader.bad_len(format!("instruction of {length} bytes")));
+        }
+        let body = reader.part(length - 4)?;
         read_instruction(&mut instructions, offset, kind, body)?;
         // Only types up to 6 reach this point.
         if seen & 1 << kind != 0 {
@@ -242,7 +231,7 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
     body.end()
 }
 
-pub(super) fn write_instructions(writer: &mut impl Writer, instructions: &Instructions) -> Result<(), EncodeError> {
+pub(super) fn write_instructions<W: Writer>(writer: &mut W, instructions: &Instructions) -> Result<(), W::Error> {
     if let Some(meter) = instructions.meter {
         write_short(writer, instruction_type::METER, meter);
     }
@@ -265,13 +254,12 @@ pub(super) fn write_instructions(writer: &mut impl Writer, instructions: &Instru
 }
 
 /// Writes an instruction with actions; an instruction without actions has no effect and is omitted.
-fn write_list(writer: &mut impl Writer, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
+fn write_list<W: Writer>(writer: &mut W, kind: u16, actions: &[Action]) -> Result<(), W::Error> {
     if actions.is_empty() {
         return Ok(());
     }
     let start = writer.len();
-    writer.u16(kind);
-    writer.zeros(6);
+    writer.u64(u64::from(kind) << 48);
     write_actions(writer, actions)?;
     writer.patch_len(start, 2, "a list of actions")
 }
@@ -292,7 +280,7 @@ pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError>
     Ok(buckets)
 }
 
-pub(super) fn write_buckets(writer: &mut impl Writer, buckets: &[Bucket]) -> Result<(), EncodeError> {
+pub(super) fn write_buckets<W: Writer>(writer: &mut W, buckets: &[Bucket]) -> Result<(), W::Error> {
     for bucket in buckets {
         let start = writer.len();
         writer.zeros(2);

@@ -1,6 +1,5 @@
 //! Messages that change the state of a switch: tables, groups, ports, packet-outs.
 
-use super::EncodeError;
 use super::actions::{read_actions, read_buckets, read_instructions, write_actions, write_buckets, write_instructions};
 use super::oxm::{Unknown, read_match, write_match};
 use super::reader::{ReadError, Reader};
@@ -62,7 +61,7 @@ pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> 
     Ok(FlowMod { command, buffer, out_port, out_group, flags: flags_of(bits), ..add })
 }
 
-pub(super) fn write_flow_mod(writer: &mut impl Writer, change: &FlowMod) -> Result<(), EncodeError> {
+pub(super) fn write_flow_mod<W: Writer>(writer: &mut W, change: &FlowMod) -> Result<(), W::Error> {
     // Written in one piece, because most messages of a busy controller are flow-mods.
     let mut fixed = [0; 40];
     fixed[..8].copy_from_slice(&change.cookie.to_be_bytes());
@@ -95,7 +94,7 @@ pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError
     Ok(GroupMod { command, kind, group, buckets: read_buckets(body)? })
 }
 
-pub(super) fn write_group_mod(writer: &mut impl Writer, change: &GroupMod) -> Result<(), EncodeError> {
+pub(super) fn write_group_mod<W: Writer>(writer: &mut W, change: &GroupMod) -> Result<(), W::Error> {
     writer.u16(change.command as u16);
     writer.u8(change.kind as u8);
     writer.zeros(1);
@@ -141,7 +140,7 @@ pub(super) fn read_packet_out(mut body: Reader<'_>) -> Result<PacketOut, ReadErr
     Ok(PacketOut { buffer, in_port, actions, data: body.remainder().to_vec() })
 }
 
-pub(super) fn write_packet_out(writer: &mut impl Writer, packet: &PacketOut) -> Result<(), EncodeError> {
+pub(super) fn write_packet_out<W: Writer>(writer: &mut W, packet: &PacketOut) -> Result<(), W::Error> {
     writer.u32(packet.buffer.0);
     writer.u32(packet.in_port.0);
     let head = writer.len();

@@ -1,8 +1,7 @@
 //! A small deterministic network: a controller, real `switch::Native` objects, and links and
 //! channels with delay.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
-
+mod arp;
 pub mod marked;
 mod replies;
 mod scripted;
@@ -11,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+pub use arp::is_arp;
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::frame::flags;
 use openflow::{
-    ConnectionId, DatapathId, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo, ToController,
-    Xid, frame,
+    ConnectionId, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo, ToController, Xid, frame,
 };
 use replies::serve;
-pub use scripted::{Script, Scripted, SplitPaths, node};
+pub use scripted::{Script, Scripted};
 use switch::Switch;
 pub use switch::testing::{fat_tree, udp};
 use switch::testing::{packet, switches};
@@ -95,9 +94,6 @@ pub fn mac(host: u32) -> MacAddr {
 }
 pub fn ip(host: u32) -> Ipv4Addr {
     address::host_ipv4(HostIx(host))
-}
-pub fn is_arp(bytes: &[u8], op: u16) -> bool {
-    frame::parse(bytes).is_ok_and(|headers| headers.arp_op == op)
 }
 pub fn config_for(topology: &Topology) -> Config {
     Config { hosts: KnownHost::all_of(topology), ..Config::default() }
@@ -201,11 +197,6 @@ impl TestNetwork {
     /// Replaces a switch by one without rules, which must be disconnected.
     pub fn lose_power(&mut self, node: NodeIx) {
         self.switches.insert(node, Switch::new(switch::testing::config(&self.topology, node)));
-    }
-
-    pub fn switch_of(&self, datapath: u64) -> &Switch {
-        let found = self.switches.values().find(|switch| switch.datapath() == DatapathId(datapath));
-        found.expect("a switch of that number")
     }
 
     pub fn connect_all(&mut self) {
@@ -315,21 +306,6 @@ impl TestNetwork {
     pub fn transmit(&mut self, from: HostIx, bytes: Vec<u8>, packet: Option<u32>) {
         self.travel(self.uplink(from.0), bytes, packet);
     }
-    /// Sends a gratuitous ARP request for these addresses from the port of a host.
-    pub fn announce_at(&mut self, at: u32, mac: MacAddr, ip: Ipv4Addr) {
-        self.transmit(HostIx(at), frame::arp_request(mac, ip, ip), None);
-    }
-    pub fn announce(&mut self, host: u32) {
-        self.announce_at(host, mac(host), ip(host));
-    }
-    /// Sends an ARP request of a host.
-    pub fn request_arp(&mut self, host: u32, target: Ipv4Addr) {
-        self.transmit(HostIx(host), frame::arp_request(mac(host), ip(host), target), None);
-    }
-    /// Returns the hosts that received ARP messages with this operation, once per message.
-    pub fn receivers_of_arp(&self, op: u16) -> Vec<HostIx> {
-        self.to_hosts.iter().filter(|(_, bytes)| is_arp(bytes, op)).map(|(host, _)| *host).collect()
-    }
     /// Passes a message to a switch that the controller did not send.
     pub fn inject(&mut self, node: NodeIx, message: Message) {
         let (connection, now) = (self.connections[&node], self.now);
@@ -405,7 +381,8 @@ impl TestNetwork {
         let limit = self.now + Time::from_s(30);
         loop {
             self.run(Time::from_ms(1));
-            if self.controller.is_settled() && !self.is_busy() {
+            let is_busy = self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }));
+            if self.controller.is_settled() && !is_busy {
                 break;
             }
             assert!(self.now < limit, "the controller does not settle");
@@ -414,9 +391,6 @@ impl TestNetwork {
     pub fn run_and_settle(&mut self, time: Time) {
         self.run(time);
         self.settle();
-    }
-    fn is_busy(&self) -> bool {
-        self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }))
     }
 
     fn execute(&mut self, event: TestEvent) {

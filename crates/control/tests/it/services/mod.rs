@@ -1,7 +1,5 @@
 //! Virtual services on a fat-tree: shared by their tests.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 

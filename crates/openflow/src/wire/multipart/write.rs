@@ -2,18 +2,17 @@
 
 use super::{MORE, multipart_type};
 use crate::multipart::{Description, FlowStats, GroupDescription, GroupStats, MultipartReply, PortStats, TableStats};
-use crate::wire::EncodeError;
 use crate::wire::actions::{write_buckets, write_instructions};
 use crate::wire::modify_state::bits_of;
 use crate::wire::oxm::write_match;
 use crate::wire::port::write_port;
 use crate::wire::writer::Writer;
 
-pub(in crate::wire) fn write_reply(
-    writer: &mut impl Writer,
+pub(in crate::wire) fn write_reply<W: Writer>(
+    writer: &mut W,
     reply: &MultipartReply,
     has_more: bool,
-) -> Result<(), EncodeError> {
+) -> Result<(), W::Error> {
     writer.u16(reply_type(reply));
     writer.u16(if has_more { MORE } else { 0 });
     writer.zeros(4);
@@ -58,7 +57,7 @@ fn reply_type(reply: &MultipartReply) -> u16 {
     }
 }
 
-fn write_description(writer: &mut impl Writer, description: &Description) -> Result<(), EncodeError> {
+fn write_description<W: Writer>(writer: &mut W, description: &Description) -> Result<(), W::Error> {
     writer.string(&description.manufacturer, 256, "manufacturer")?;
     writer.string(&description.hardware, 256, "hardware")?;
     writer.string(&description.software, 256, "software")?;
@@ -66,7 +65,7 @@ fn write_description(writer: &mut impl Writer, description: &Description) -> Res
     writer.string(&description.datapath, 256, "datapath")
 }
 
-fn write_flow_stats(writer: &mut impl Writer, entry: &FlowStats) -> Result<(), EncodeError> {
+fn write_flow_stats<W: Writer>(writer: &mut W, entry: &FlowStats) -> Result<(), W::Error> {
     let start = writer.len();
     writer.zeros(2);
     writer.u8(entry.table.0);
@@ -85,7 +84,7 @@ fn write_flow_stats(writer: &mut impl Writer, entry: &FlowStats) -> Result<(), E
     writer.patch_len(start, 0, "an entry")
 }
 
-fn write_table_stats(writer: &mut impl Writer, table: &TableStats) -> Result<(), EncodeError> {
+fn write_table_stats<W: Writer>(writer: &mut W, table: &TableStats) -> Result<(), W::Error> {
     writer.u8(table.table.0);
     writer.zeros(3);
     writer.u32(table.active);
@@ -94,7 +93,7 @@ fn write_table_stats(writer: &mut impl Writer, table: &TableStats) -> Result<(),
     Ok(())
 }
 
-fn write_port_stats(writer: &mut impl Writer, port: &PortStats) -> Result<(), EncodeError> {
+fn write_port_stats<W: Writer>(writer: &mut W, port: &PortStats) -> Result<(), W::Error> {
     writer.u32(port.port.0);
     writer.zeros(4);
     for counter in [port.rx_packets, port.tx_packets, port.rx_bytes, port.tx_bytes, port.rx_dropped, port.tx_dropped] {
@@ -105,7 +104,7 @@ fn write_port_stats(writer: &mut impl Writer, port: &PortStats) -> Result<(), En
     writer.duration_ns(port.duration_ns)
 }
 
-fn write_group_stats(writer: &mut impl Writer, group: &GroupStats) -> Result<(), EncodeError> {
+fn write_group_stats<W: Writer>(writer: &mut W, group: &GroupStats) -> Result<(), W::Error> {
     let start = writer.len();
     writer.zeros(4);
     writer.u32(group.group.0);
@@ -121,7 +120,7 @@ fn write_group_stats(writer: &mut impl Writer, group: &GroupStats) -> Result<(),
     writer.patch_len(start, 0, "statistics of a group")
 }
 
-fn write_group_description(writer: &mut impl Writer, group: &GroupDescription) -> Result<(), EncodeError> {
+fn write_group_description<W: Writer>(writer: &mut W, group: &GroupDescription) -> Result<(), W::Error> {
     let start = writer.len();
     writer.zeros(2);
     writer.u8(group.kind as u8);

@@ -5,7 +5,6 @@ use core::net::Ipv4Addr;
 use super::{BASIC, EXPERIMENTER, FOUNDATION, OXM, TCP_FLAGS, VID_PRESENT, number};
 use crate::action::SetField;
 use crate::matching::{Masked, Match, VlanMatch};
-use crate::wire::EncodeError;
 use crate::wire::writer::Writer;
 
 /// Returns the header of a field; its payload has up to 255 bytes.
@@ -21,12 +20,12 @@ fn write_field<const N: usize>(writer: &mut impl Writer, number: u8, value: [u8;
 
 /// Writes a field whose mask is omitted if it is all ones.
 #[inline]
-fn write_masked<const N: usize>(
-    writer: &mut impl Writer,
+fn write_masked<W: Writer, const N: usize>(
+    writer: &mut W,
     number: u8,
     value: [u8; N],
     mask: [u8; N],
-) -> Result<(), EncodeError> {
+) -> Result<(), W::Error> {
     if mask == [0xff; N] {
         write_field(writer, number, value);
         return Ok(());
@@ -40,19 +39,19 @@ fn write_masked<const N: usize>(
 }
 
 /// Writes a field of less than eight bits.
-fn write_small(writer: &mut impl Writer, number: u8, value: u8, max: u8) -> Result<(), EncodeError> {
+fn write_small<W: Writer>(writer: &mut W, number: u8, value: u8, max: u8) -> Result<(), W::Error> {
     writer.check(value <= max, || format!("field {number} is {value}, above {max}"))?;
     write_field(writer, number, [value]);
     Ok(())
 }
 
-fn write_vid(writer: &mut impl Writer, id: u16) -> Result<(), EncodeError> {
+fn write_vid<W: Writer>(writer: &mut W, id: u16) -> Result<(), W::Error> {
     writer.check(id < VID_PRESENT, || format!("VLAN id {id} is above 4095"))?;
     write_field(writer, number::VLAN_VID, (VID_PRESENT | id).to_be_bytes());
     Ok(())
 }
 
-fn write_vlan(writer: &mut impl Writer, vlan: VlanMatch) -> Result<(), EncodeError> {
+fn write_vlan<W: Writer>(writer: &mut W, vlan: VlanMatch) -> Result<(), W::Error> {
     let present = VID_PRESENT.to_be_bytes();
     match vlan {
         VlanMatch::Untagged => write_field(writer, number::VLAN_VID, [0, 0]),
@@ -64,10 +63,9 @@ fn write_vlan(writer: &mut impl Writer, vlan: VlanMatch) -> Result<(), EncodeErr
 
 /// Writes `ofp_match` with its padding. Fields are in the order of their numbers, so that
 /// prerequisites come first.
-pub(in crate::wire) fn write_match(writer: &mut impl Writer, m: &Match) -> Result<(), EncodeError> {
+pub(in crate::wire) fn write_match<W: Writer>(writer: &mut W, m: &Match) -> Result<(), W::Error> {
     let start = writer.len();
-    writer.u16(OXM);
-    writer.u16(0);
+    writer.u32(u32::from(OXM) << 16);
     if let Some(port) = m.in_port {
         write_field(writer, number::IN_PORT, port.0.to_be_bytes());
     }
@@ -121,7 +119,7 @@ fn write_u16s(writer: &mut impl Writer, fields: &[(u8, Option<u16>)]) {
     }
 }
 
-fn write_ipv4s(writer: &mut impl Writer, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), EncodeError> {
+fn write_ipv4s<W: Writer>(writer: &mut W, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), W::Error> {
     for &(number, address) in fields {
         if let Some(Masked { value, mask }) = address {
             write_masked(writer, number, value.octets(), mask.octets())?;
@@ -131,7 +129,7 @@ fn write_ipv4s(writer: &mut impl Writer, fields: &[(u8, Option<Masked<Ipv4Addr>>
 }
 
 /// Writes the Foundation's field; its mask is omitted if it is all twelve bits.
-fn write_tcp_flags(writer: &mut impl Writer, flags: Masked<u16>) -> Result<(), EncodeError> {
+fn write_tcp_flags<W: Writer>(writer: &mut W, flags: Masked<u16>) -> Result<(), W::Error> {
     let Masked { value, mask } = flags;
     let is_valid = (value | mask) & !TCP_FLAGS == 0 && value & !mask == 0;
     writer.check(is_valid, || format!("control bits of TCP {value:#06x} with mask {mask:#06x}"))?;
@@ -147,7 +145,7 @@ fn write_tcp_flags(writer: &mut impl Writer, flags: Masked<u16>) -> Result<(), E
     Ok(())
 }
 
-pub(in crate::wire) fn write_set_field(writer: &mut impl Writer, field: SetField) -> Result<(), EncodeError> {
+pub(in crate::wire) fn write_set_field<W: Writer>(writer: &mut W, field: SetField) -> Result<(), W::Error> {
     match field {
         SetField::EthDst(address) => write_field(writer, number::ETH_DST, address.0),
         SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, address.0),

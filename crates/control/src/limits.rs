@@ -1,4 +1,4 @@
-//! Bounds on rates and on memory.
+//! Limits on rates and on memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_expire_and_are_bounded() {
+    fn keys_expire_and_are_limited() {
         const MAX: usize = 16_384;
         let mut keys = Expiring::<usize, MAX>::default();
         let s = Time::from_s;
