@@ -2,19 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use balance::central::{FlowId, FlowInfo, FlowSource, FlowTable};
+use balance::central::{DecisionTrigger, FlowId, FlowInfo, FlowSource, FlowTable};
 use net::{FiveTuple, NodeIx, Time};
 
 use crate::network::Network;
 use crate::rules::installers::Installers;
-use crate::switches::counters::FlowCounters;
-use crate::switches::counters::{Reading, Sample};
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    Started(FlowId),
-    Ended(FlowId),
-}
+use crate::switches::counters::{FlowCounters, Reading, Sample};
 
 #[derive(Debug)]
 pub(crate) struct Flows {
@@ -111,7 +104,8 @@ impl Flows {
         Some(self.table.insert(facts))
     }
 
-    /// Handles the counters of a flow's rule at the switch of its source.
+    /// Handles the counters of a flow's rule at the switch of its source. Returns whether the flow
+    /// started or ended.
     pub(crate) fn counted(
         &mut self,
         now: Time,
@@ -119,7 +113,7 @@ impl Flows {
         bytes: u64,
         duration_ns: u64,
         network: &Network,
-    ) -> Option<News> {
+    ) -> Option<DecisionTrigger> {
         let sample = self.samples.get(&tuple).copied();
         let is_pairs = self.source == FlowSource::Pairs;
         let mut next = sample.unwrap_or_else(|| Sample::first(bytes, duration_ns));
@@ -132,7 +126,7 @@ impl Flows {
             return (is_pairs && has_moved && reading != Reading::Stale)
                 .then(|| facts(now, tuple, bytes, None, network))
                 .flatten()
-                .map(|facts| News::Started(self.table.insert(facts)));
+                .map(|facts| DecisionTrigger::FlowStarted(self.table.insert(facts)));
         };
         let before = self.before.get(&tuple).copied().unwrap_or(0);
         let facts = self.table.get_mut(flow).expect("a flow that was found");
@@ -141,7 +135,7 @@ impl Flows {
             facts.bytes = before + bytes;
         }
         let is_over = is_pairs && next.idle() >= Time::from_s(u64::from(self.idle_timeout_s.max(1)));
-        is_over.then_some(News::Ended(flow))
+        is_over.then_some(DecisionTrigger::FlowEnded(flow))
     }
 
     /// Changes the source of flows. Known flows stay if the source is the same; otherwise they are

@@ -5,6 +5,7 @@ use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time};
 use openflow::{ConnectionId, DatapathId, Features, PortDesc, PortNo};
 
+use crate::rules::store::Installer;
 use crate::{Controller, KnownHost};
 
 /// A switch that has been ready at least once.
@@ -73,9 +74,8 @@ impl Controller {
     pub fn switches(&self) -> impl Iterator<Item = SwitchInfo> {
         self.status.iter().map(|(datapath, status)| {
             let connection = self.connections.get(datapath).copied();
-            let session = connection.and_then(|connection| self.sessions.get(&connection));
-            let node = self.network.node_of(*datapath);
-            let installer = node.and_then(|node| self.fabric.switches.get(&node));
+            let session = self.session_of(*datapath);
+            let installer = self.installer_of(*datapath);
             SwitchInfo {
                 datapath: *datapath,
                 connection,
@@ -86,8 +86,8 @@ impl Controller {
                 rules_wanted: installer.map_or(0, |installer| installer.desired.len()),
                 groups_wanted: installer.map_or(0, |installer| installer.groups.len()),
                 rules_refused: installer.map_or(0, |installer| installer.refused.len()),
-                spread: installer.map_or_else(Default::default, crate::rules::store::Installer::hashing_method).words(),
-                is_settled: installer.is_none_or(crate::rules::store::Installer::is_settled),
+                spread: installer.map_or_else(Default::default, |installer| installer.hashing_method).words(),
+                is_settled: installer.is_none_or(Installer::is_settled),
             }
         })
     }
@@ -111,7 +111,7 @@ impl Controller {
         self.network.current_hosts().map(|(host, facts)| HostInfo {
             host,
             known: facts.known,
-            is_alive: self.network.is_alive(facts.uplink()),
+            is_alive: self.network.is_alive(facts.uplink),
         })
     }
 

@@ -18,6 +18,7 @@ mod controller;
 mod flows;
 mod hosts;
 mod inspect;
+mod limits;
 mod network;
 mod planning;
 mod rules;
@@ -157,6 +158,11 @@ pub struct KnownHost {
 }
 
 impl KnownHost {
+    /// Returns the switch and port it is attached to.
+    pub(crate) fn end(&self) -> network::SwitchPort {
+        (self.datapath, self.port)
+    }
+
     /// Returns the hosts of a topology with the addresses and numbers of [`net::address`], each at
     /// the switch of its first link. Hosts without a link are left out.
     pub fn all_of(topology: &Topology) -> Vec<KnownHost> {

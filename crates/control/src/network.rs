@@ -20,19 +20,13 @@ pub(crate) type SwitchPort = (DatapathId, PortNo);
 pub(crate) struct HostRecord {
     pub(crate) known: KnownHost,
     pub(crate) edge: NodeIx,
-    uplink: LinkIx,
+    pub(crate) uplink: LinkIx,
     is_current: bool,
     /// When a packet of the host was last seen.
-    last_seen: Time,
+    pub(crate) last_seen: Time,
 }
 
 impl HostRecord {
-    pub(crate) fn uplink(&self) -> LinkIx {
-        self.uplink
-    }
-    pub(crate) fn last_seen(&self) -> Time {
-        self.last_seen
-    }
     /// Returns a unique name: an address has one attachment only.
     fn name(&self, host: HostIx) -> String {
         let address = self.known.ipv4;
@@ -81,8 +75,8 @@ pub(crate) struct Network {
     wires: Vec<DirectedLink>,
     links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
-    topology: Topology,
-    routes: Routes,
+    pub(crate) topology: Topology,
+    pub(crate) routes: Routes,
 }
 
 impl Network {
@@ -95,7 +89,7 @@ impl Network {
         }
         let mut learnt = 0;
         for host in &config.persisted_hosts {
-            let end = (host.datapath, host.port);
+            let end = host.end();
             let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
             let is_known = network.find_host(host.ipv4).is_some();
             let has_room = network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
@@ -128,12 +122,6 @@ impl Network {
         }
     }
 
-    pub(crate) fn topology(&self) -> &Topology {
-        &self.topology
-    }
-    pub(crate) fn routes(&self) -> &Routes {
-        &self.routes
-    }
     pub(crate) fn alive(&self) -> &[bool] {
         &self.alive[..self.topology.links().len()]
     }
@@ -227,10 +215,10 @@ impl Network {
 
     /// Adds a confirmed link. The other direction gets its number, but stays dead until it is
     /// confirmed itself.
-    pub(crate) fn add_link(&mut self, config: &Config, from: SwitchPort, to: SwitchPort) -> LinkIx {
+    pub(crate) fn add_link(&mut self, config: &Config, from: SwitchPort, to: SwitchPort) {
         if let Some(link) = self.links.get(&(from, to)) {
             self.alive[link.ix()] = true;
-            return *link;
+            return;
         }
         let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
         let link = LinkIx(self.wires.len() as u32);
@@ -239,7 +227,6 @@ impl Network {
         self.alive.extend([true, false]);
         self.links.insert((from, to), link);
         self.links.insert((to, from), link.reverse());
-        link
     }
 
     /// Records a host at a port. Returns whether this is new.
@@ -250,7 +237,7 @@ impl Network {
             }
             self.retire(host);
         }
-        let end = (known.datapath, known.port);
+        let end = known.end();
         let host = match self.take_vacant(end) {
             Some(host) => host,
             None => self.new_place(config, known),
@@ -278,7 +265,7 @@ impl Network {
         let edge = self.add_switch(known.datapath);
         let (host, node) = (HostIx(self.hosts.len() as u32), NodeIx(self.nodes.len() as u32));
         let uplink = LinkIx(self.wires.len() as u32);
-        let rate = config.capacity((known.datapath, known.port));
+        let rate = config.capacity(known.end());
         self.nodes.push(Kind::Host(host));
         self.wires.push(DirectedLink { from: node, to: edge, port: None, rate });
         self.wires.push(DirectedLink { from: edge, to: node, port: Some(known.port), rate });
@@ -291,7 +278,7 @@ impl Network {
     pub(crate) fn vacate(&mut self) {
         for host in std::mem::take(&mut self.left) {
             let known = self.hosts[host.ix()].known;
-            self.vacant.entry((known.datapath, known.port)).or_default().push(host);
+            self.vacant.entry(known.end()).or_default().push(host);
         }
     }
 
@@ -319,7 +306,7 @@ impl Network {
         !hosts.is_empty()
     }
     pub(crate) fn host_ends(&self) -> Vec<(HostIx, SwitchPort)> {
-        self.current_hosts().map(|(host, facts)| (host, (facts.known.datapath, facts.known.port))).collect()
+        self.current_hosts().map(|(host, facts)| (host, facts.known.end())).collect()
     }
     pub(crate) fn link(&self, from: SwitchPort, to: SwitchPort) -> Option<LinkIx> {
         self.links.get(&(from, to)).copied()
@@ -337,7 +324,7 @@ impl Network {
             return;
         }
         self.left.push(host);
-        let end = (facts.known.datapath, facts.known.port);
+        let end = facts.known.end();
         if let Some(hosts) = self.at.get_mut(&end) {
             hosts.remove(&host);
             if hosts.is_empty() {

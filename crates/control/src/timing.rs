@@ -73,10 +73,7 @@ impl Controller {
 
     fn end_recovery_holds(&mut self) {
         let now = self.now;
-        let due: Vec<DatapathId> =
-            self.recovering.iter().filter(|(_, at)| **at <= now).map(|(datapath, _)| *datapath).collect();
-        for datapath in due {
-            self.recovering.remove(&datapath);
+        for (datapath, _) in self.recovering.extract_if(.., |_, at| *at <= now) {
             if let Some(node) = self.network.node_of(datapath) {
                 self.fabric.switch(node).is_held = false;
             }
@@ -115,8 +112,7 @@ impl Controller {
     /// Ends the suppression of ports that have been quiet.
     fn release_damped(&mut self) {
         for datapath in self.damping.release(self.now) {
-            let session = self.connections.get(&datapath).and_then(|connection| self.sessions.get(connection));
-            if let Some(ports) = session.map(|session| session.ports.clone()) {
+            if let Some(ports) = self.session_of(datapath).map(|session| session.ports.clone()) {
                 self.set_ports(datapath, ports);
             }
         }

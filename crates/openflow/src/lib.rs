@@ -15,8 +15,8 @@ pub mod ids;
 pub mod matching;
 pub mod message;
 pub mod multipart;
+pub mod testing;
 pub mod wire;
-pub mod wire_len;
 
 pub use action::{Action, Bucket, Instructions, SetField};
 pub use address::MacAddr;
@@ -28,4 +28,4 @@ pub use ids::{BufferId, DatapathId, GroupId, PortNo, TableId, Xid};
 pub use matching::{Masked, Match, VlanMatch};
 pub use message::*;
 pub use multipart::*;
-pub use wire_len::wire_len;
+pub use wire::wire_len;

@@ -76,11 +76,6 @@ pub mod capability {
     pub const TABLE_STATS: u32 = 1 << 1;
     pub const PORT_STATS: u32 = 1 << 2;
     pub const GROUP_STATS: u32 = 1 << 3;
-    /// Reassembles IP fragments.
-    pub const IP_REASM: u32 = 1 << 5;
-    pub const QUEUE_STATS: u32 = 1 << 6;
-    /// Blocks ports that would loop.
-    pub const PORT_BLOCKED: u32 = 1 << 8;
 }
 
 /// The treatment of packets to the controller.
@@ -157,6 +152,11 @@ pub struct PortDesc {
 }
 
 impl PortDesc {
+    /// Returns the description of a port that is up.
+    pub fn up(port: PortNo, hw_addr: MacAddr, name: impl Into<String>, speed_kbps: u32) -> PortDesc {
+        PortDesc { port, hw_addr, name: name.into(), is_admin_down: false, is_link_down: false, speed_kbps }
+    }
+
     /// Returns whether the port forwards packets.
     pub fn is_live(&self) -> bool {
         !self.is_admin_down && !self.is_link_down

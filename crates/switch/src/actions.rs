@@ -1,8 +1,11 @@
 //! The effect of actions on headers, and action sets.
 
+use std::mem::discriminant;
+
 use openflow::headers::{ether, protocol};
 use openflow::{Action, GroupId, Headers, PortNo, SetField};
 
+/// Number of fields that can be set.
 const FIELDS: usize = 12;
 
 /// An action set: at most one action of each kind, executed in the order of 5.10, not of writing.
@@ -10,6 +13,7 @@ const FIELDS: usize = 12;
 pub struct ActionSet {
     pops_vlan: bool,
     push_vlan: Option<u16>,
+    /// At most one value of each field.
     fields: [Option<SetField>; FIELDS],
     pub group: Option<GroupId>,
     pub output: Option<(PortNo, u16)>,
@@ -27,7 +31,12 @@ impl ActionSet {
         match *action {
             Action::Output { port, max_len } => self.output = Some((port, max_len)),
             Action::Group(group) => self.group = Some(group),
-            Action::SetField(field) => self.fields[field_ix(field)] = Some(field),
+            Action::SetField(field) => {
+                let is_its = |slot: &&mut Option<SetField>| {
+                    slot.is_none_or(|other| discriminant(&other) == discriminant(&field))
+                };
+                *self.fields.iter_mut().find(is_its).expect("there is room for a field of each kind") = Some(field);
+            }
             Action::PushVlan(tag) => self.push_vlan = Some(tag),
             Action::PopVlan => self.pops_vlan = true,
             // Refused when entries and groups are added.
@@ -81,22 +90,5 @@ fn set_field(field: SetField, headers: &mut Headers) {
         SetField::UdpSrc(port) if is_udp => headers.l4_src = port,
         SetField::UdpDst(port) if is_udp => headers.l4_dst = port,
         _ => {}
-    }
-}
-
-fn field_ix(field: SetField) -> usize {
-    match field {
-        SetField::EthDst(_) => 0,
-        SetField::EthSrc(_) => 1,
-        SetField::VlanVid(_) => 2,
-        SetField::VlanPcp(_) => 3,
-        SetField::IpDscp(_) => 4,
-        SetField::IpEcn(_) => 5,
-        SetField::Ipv4Src(_) => 6,
-        SetField::Ipv4Dst(_) => 7,
-        SetField::TcpSrc(_) => 8,
-        SetField::TcpDst(_) => 9,
-        SetField::UdpSrc(_) => 10,
-        SetField::UdpDst(_) => 11,
     }
 }

@@ -193,7 +193,7 @@ impl Switch {
     /// Decides a packet without counting it: table lookups, no allocation if `decision` is reused.
     pub fn decide(&mut self, now: Time, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
         self.clock.advance(now);
-        self.datapath_view().decide(self.version, in_port, headers, decision);
+        self.datapath_view().decide(self.version, in_port, headers, None, decision);
     }
 
     /// Returns whether a decision is still valid: no table, group or port has changed since.

@@ -2,10 +2,7 @@
 
 use net::Time;
 use openflow::frame::{parse, rewrite};
-use openflow::{
-    Action, BadRequest, BufferId, ErrorKind, Headers, Masked, Match, Message, PacketIn, PacketInReason, PacketOut,
-    PortNo,
-};
+use openflow::{Action, BadRequest, BufferId, ErrorKind, Headers, Masked, Match, Message, PacketIn, PacketOut, PortNo};
 
 use crate::pipeline::ControllerCopy;
 use crate::{Decision, Output, Switch, checks};
@@ -111,10 +108,7 @@ impl Switch {
 
     fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
         let mut decision = std::mem::take(&mut self.scratch);
-        match actions {
-            None => self.datapath_view().decide(self.version, in_port, headers, &mut decision),
-            Some(actions) => self.datapath_view().act(self.version, in_port, headers, actions, &mut decision),
-        }
+        self.datapath_view().decide(self.version, in_port, headers, actions, &mut decision);
         self.count_beyond_port(&decision, frame.len() as u64);
         for egress in &decision.egress {
             let frame = with_headers(frame, headers, &egress.headers);
@@ -204,12 +198,4 @@ fn headers_of(frame: &[u8]) -> Result<Headers, ErrorKind> {
 fn with_headers(frame: &[u8], was: &Headers, now: &Headers) -> Vec<u8> {
     let changed = if was == now { None } else { rewrite(frame, now).ok() };
     changed.unwrap_or_else(|| frame.to_vec())
-}
-
-pub fn packet_in_bit(reason: PacketInReason) -> u32 {
-    match reason {
-        PacketInReason::NoMatch => 1,
-        PacketInReason::Action => 1 << 1,
-        PacketInReason::InvalidTtl => 1 << 2,
-    }
 }

@@ -82,19 +82,25 @@ impl Decision {
 }
 
 impl Datapath<'_> {
-    pub fn decide(&self, version: u64, in_port: PortNo, headers: &Headers, decision: &mut Decision) {
+    /// Decides a packet: by the tables, or by the actions of a packet-out.
+    pub fn decide(
+        &self,
+        version: u64,
+        in_port: PortNo,
+        headers: &Headers,
+        actions: Option<&[Action]>,
+        decision: &mut Decision,
+    ) {
         decision.reset(version, headers);
         let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
-        walk.tables(*headers);
-        decision.finish();
-    }
-
-    pub fn act(&self, version: u64, in_port: PortNo, headers: &Headers, actions: &[Action], decision: &mut Decision) {
-        decision.reset(version, headers);
-        let mut walk = Walk { datapath: self, in_port, metadata: 0, origin: Origin::PACKET_OUT, decision };
-        let mut headers = *headers;
-        if walk.apply(actions, &mut headers).is_err() {
-            walk.record(NoOutput::Dropped);
+        match actions {
+            None => walk.tables(*headers),
+            Some(actions) => {
+                let mut headers = *headers;
+                if walk.apply(actions, &mut headers).is_err() {
+                    walk.record(NoOutput::Dropped);
+                }
+            }
         }
         decision.finish();
     }

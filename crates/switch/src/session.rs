@@ -10,18 +10,15 @@ use std::collections::BTreeMap;
 use net::Time;
 use openflow::{
     AsyncConfig, BadRequest, ConnectionId, ControllerRole, Envelope, ErrorKind, Features, HelloFailed, Message,
-    PacketInReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig, SwitchConfigFailed, TableId, TableModFailed,
-    Xid, capability,
+    PacketInReason, PortReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig, SwitchConfigFailed, TableId,
+    TableModFailed, Xid, capability,
 };
 
 use crate::checks::CONTROLLER_LEN_MAX;
-use crate::packets::packet_in_bit;
 use crate::{Output, Switch};
 
 /// Bitmap of the supported versions: OpenFlow 1.3 only.
 const VERSIONS: u32 = 1 << 4;
-/// Bit of [`openflow::PortReason::Modify`], the only port event of this switch.
-const PORT_MODIFIED: u32 = 1 << 2;
 /// The default asynchronous messages (specification 6.1.1): a slave gets port-status only.
 const DEFAULT_ASYNC: AsyncConfig =
     AsyncConfig { packet_in: [0b011, 0], port_status: [0b111, 0b111], flow_removed: [0b1111, 0] };
@@ -62,7 +59,7 @@ impl Sessions {
     }
 
     pub fn receivers_of_packet_in(&self, reason: PacketInReason) -> Vec<ConnectionId> {
-        self.wanting(|config| config.packet_in, packet_in_bit(reason))
+        self.wanting(|config| config.packet_in, 1 << reason as u32)
     }
 
     fn set_role(&mut self, connection: ConnectionId, request: Role) -> Result<Role, ErrorKind> {
@@ -122,17 +119,13 @@ impl Switch {
     }
 
     pub(crate) fn notify_all(&mut self, message: Message) {
-        self.send_all(&self.sessions.wanting(|config| config.port_status, PORT_MODIFIED), &message);
+        // The only port event of this switch.
+        let bit = 1 << PortReason::Modify as u32;
+        self.send_all(&self.sessions.wanting(|config| config.port_status, bit), &message);
     }
 
     pub(crate) fn notify_removed(&mut self, reason: RemovedReason, message: Message) {
-        let bit = match reason {
-            RemovedReason::IdleTimeout => 1,
-            RemovedReason::HardTimeout => 1 << 1,
-            RemovedReason::Delete => 1 << 2,
-            RemovedReason::GroupDelete => 1 << 3,
-        };
-        self.send_all(&self.sessions.wanting(|config| config.flow_removed, bit), &message);
+        self.send_all(&self.sessions.wanting(|config| config.flow_removed, 1 << reason as u32), &message);
     }
 
     /// Handles a message of a controller. Messages on unknown connections are ignored.

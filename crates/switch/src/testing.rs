@@ -19,13 +19,9 @@ pub fn switches(topology: &Topology) -> impl Iterator<Item = NodeIx> {
 /// Returns the configuration of a switch of a topology: it has a port for each link, and capacity
 /// for 100,000 entries and 10,000 groups.
 pub fn config(topology: &Topology, node: NodeIx) -> Config {
-    let port = |number: usize| PortDesc {
-        port: PortNo(number as u32 + 1),
-        hw_addr: MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]),
-        name: format!("p{}", number + 1),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 10_000_000,
+    let port = |number: usize| {
+        let hw_addr = MacAddr([2, 0xff, 0, node.0 as u8, 0, number as u8]);
+        PortDesc::up(PortNo(number as u32 + 1), hw_addr, format!("p{}", number + 1), 10_000_000)
     };
     Config {
         datapath: DatapathId(address::datapath_of(node)),

@@ -23,7 +23,7 @@ impl Controller {
         let before = std::mem::replace(&mut self.needs, balancer.needs());
         self.balancer = balancer;
         if before.flows == FlowSource::FirstPackets && self.needs.flows != before.flows {
-            self.drop_counters();
+            self.delete_counters(None); // Before anything else is sent.
         }
         self.rng = RandomStream::new(self.config.seed, "central balancer");
         self.exchange_flows();

@@ -9,7 +9,7 @@ use openflow::headers::protocol;
 use openflow::{ConnectionId, DatapathId, FromController, Message};
 
 use super::Controller;
-use crate::planning::pins::{PinContext, PinOutcome};
+use crate::planning::pins::PinContext;
 use crate::rules::order::{self, Item};
 use crate::{Event, Output};
 
@@ -68,7 +68,7 @@ impl Controller {
         if std::mem::take(&mut self.network_changed) {
             self.drop_dead_placements();
             self.default_routes.network_changed();
-            self.load.resize(self.network.topology().links().len(), LinkLoad::default());
+            self.load.resize(self.network.topology.links().len(), LinkLoad::default());
             // First of all triggers, and once for all changes.
             self.pending_triggers.push_front(DecisionTrigger::NetworkChanged);
         }
@@ -104,9 +104,9 @@ impl Controller {
         }
         let view = NetworkView {
             now: self.now,
-            topology: self.network.topology(),
+            topology: &self.network.topology,
             alive: self.network.alive(),
-            routes: self.network.routes(),
+            routes: &self.network.routes,
             load: if self.needs.counters { &self.load } else { &[] },
             flows: &self.flows.table,
         };
@@ -195,15 +195,11 @@ impl Controller {
         let pairs = self.pairs.advance(now, compiler, &self.placements, network, &self.default_routes, fabric);
         let around =
             PinContext { compiler, network: &self.network, default_routes: &self.default_routes, pairs: &self.pairs };
-        let mut fates = Vec::new();
-        let pins = self.pins.advance(now, &around, &mut self.fabric, &mut fates);
+        let mut moved = Vec::new();
+        let pins = self.pins.advance(now, &around, &mut self.fabric, &mut moved);
         self.resume_at = pairs.into_iter().chain(pins).min();
-        for fate in fates {
-            if let PinOutcome::Moved(tuple) = fate {
-                self.tally.moves += 1;
-                self.event(Event::FlowMigrated(tuple));
-            }
-        }
+        self.tally.moves += moved.len() as u64;
+        moved.into_iter().for_each(|tuple| self.event(Event::FlowMigrated(tuple)));
         self.release_arp_replies();
         self.release_packets();
     }

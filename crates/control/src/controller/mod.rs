@@ -11,7 +11,7 @@ use core::net::Ipv4Addr;
 use net::{Bandwidth, FiveTuple, NodeIx, RandomStream, Time, Topology};
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, FlowStats, FromController, Message, ToController, Xid};
 
-use crate::flows::{Flows, News};
+use crate::flows::Flows;
 use crate::hosts::arp::{Arp, PendingArpReplies};
 use crate::hosts::candidates::HostCandidates;
 use crate::hosts::limits::HostLimits;
@@ -23,8 +23,8 @@ use crate::planning::ecmp_hashing::{HashingMethod, OPEN_VSWITCH};
 use crate::planning::pins::Pins;
 use crate::planning::traffic_splits::TrafficSplits;
 use crate::rules::installers::Installers;
-use crate::switches::counters::PendingPoll;
-use crate::switches::counters::Sample;
+use crate::rules::store::Installer;
+use crate::switches::counters::{PendingPoll, Sample};
 use crate::switches::damping::Damping;
 use crate::switches::discovery::{Discovery, Status};
 use crate::switches::ports::Ports;
@@ -242,7 +242,7 @@ impl Controller {
     /// Returns the topology of everything ever seen. Links that are gone are dead in
     /// [`Controller::alive`].
     pub fn topology(&self) -> &Topology {
-        self.network.topology()
+        &self.network.topology
     }
     pub fn alive(&self) -> &[bool] {
         self.network.alive()
@@ -259,24 +259,26 @@ impl Controller {
             && self.default_routes.is_settled()
             && self.pairs.is_settled()
             && self.pins.is_settled()
-            && self.fabric.switches.values().all(crate::rules::store::Installer::is_settled)
+            && self.fabric.switches.values().all(Installer::is_settled)
     }
     /// Returns the rules of a settled switch in the order of `Native::entries`, with counters zero.
     /// If the switch rejected a rule, the rule it should replace is listed instead, if there is
     /// one.
     pub fn desired_entries(&self, datapath: DatapathId) -> Vec<FlowStats> {
-        let node = self.network.node_of(datapath);
-        let switch = node.and_then(|node| self.fabric.switches.get(&node));
-        switch.map_or_else(Vec::new, crate::rules::store::Installer::entries)
+        self.installer_of(datapath).map_or_else(Vec::new, Installer::entries)
     }
     pub fn desired_groups(&self, datapath: DatapathId) -> Vec<openflow::GroupDescription> {
-        let node = self.network.node_of(datapath);
-        let switch = node.and_then(|node| self.fabric.switches.get(&node));
-        switch.map_or_else(Vec::new, crate::rules::store::Installer::group_entries)
+        self.installer_of(datapath).map_or_else(Vec::new, Installer::group_entries)
+    }
+    pub(crate) fn installer_of(&self, datapath: DatapathId) -> Option<&Installer> {
+        self.fabric.switches.get(&self.network.node_of(datapath)?)
     }
     /// Returns the connection of a switch, or `None` if it is disconnected.
     pub fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
         self.connections.get(&datapath).copied()
+    }
+    pub(crate) fn session_of(&self, datapath: DatapathId) -> Option<&Session> {
+        self.sessions.get(self.connections.get(&datapath)?)
     }
     pub fn tally(&self) -> ControllerStats {
         ControllerStats {
@@ -329,8 +331,7 @@ impl Controller {
                 }
             }
             SessionAction::Answer(message) => {
-                let envelope = Envelope { xid, message };
-                self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+                self.push(connection, Envelope { xid, message });
             }
             SessionAction::Close(last_words) => {
                 if let Some(message) = last_words {
@@ -515,12 +516,5 @@ pub(crate) fn tuple_of_packet(headers: &openflow::Headers) -> FiveTuple {
         protocol: headers.ip_proto,
         src_port: headers.l4_src,
         dst_port: headers.l4_dst,
-    }
-}
-
-pub(crate) fn trigger_for(news: News) -> DecisionTrigger {
-    match news {
-        News::Started(flow) => DecisionTrigger::FlowStarted(flow),
-        News::Ended(flow) => DecisionTrigger::FlowEnded(flow),
     }
 }

@@ -11,12 +11,12 @@
 //! the request cannot loop, however the switches are wired.
 //!
 //! Such a request is a packet at every edge port. Relayed requests are therefore rate-limited: one
-//! at a time per target, and a token bucket per port they come from ([`ArpRateLimiter`]).
+//! at a time per target, and a token bucket per port they come from.
 //!
 //! A host sends its first packet as soon as it receives the ARP reply. Replies therefore wait until
 //! rules are installed in both directions; otherwise the first packets would be lost.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use core::net::Ipv4Addr;
 use net::Time;
@@ -24,6 +24,7 @@ use openflow::frame::{arp_reply, arp_request};
 use openflow::{Headers, MacAddr};
 
 use crate::KnownHost;
+use crate::limits::{Expiring, RateLimiter};
 use crate::network::{CONTROLLER_MAC, Network, SwitchPort};
 use crate::vip::Vips;
 
@@ -41,6 +42,7 @@ pub(super) const ASKED_MAX: usize = 4096;
 /// port may lead to a switch with many hosts that start at once; higher rates are address scans.
 const ARP_BURST: u64 = 128;
 const ARP_REQUESTS_PER_S: u64 = 32;
+const ARP_INTERVAL: Time = Time::from_ps(Time::from_s(1).as_ps() / ARP_REQUESTS_PER_S);
 /// Maximum number of pending replies to the hosts at one port.
 const HELD_PER_PORT: usize = 512;
 /// Longest time a reply waits for rules. A switch may need longer to confirm, or its table may be
@@ -95,61 +97,21 @@ impl PendingArpReplies {
     }
 }
 
+/// Targets of recent requests.
+type RecentTargets = Expiring<Ipv4Addr, ASKED_MAX>;
+
 #[derive(Debug, Default)]
 pub(crate) struct Arp {
-    relayed: RecentRequests,
-    probed: RecentRequests,
-    rate_limiters: BTreeMap<SwitchPort, ArpRateLimiter>,
+    relayed: RecentTargets,
+    probed: RecentTargets,
+    rate_limiters: BTreeMap<SwitchPort, RateLimiter>,
     /// Number of requests for unknown hosts that were not relayed.
     pub(crate) requests_suppressed: u64,
 }
 
-#[derive(Debug, Default)]
-struct RecentRequests {
-    targets: BTreeMap<Ipv4Addr, Time>,
-    /// The same targets, oldest first.
-    order: VecDeque<(Time, Ipv4Addr)>,
-}
-
-impl RecentRequests {
-    /// Returns whether no request for the target was sent within `again` and another can be
-    /// recorded.
-    fn may_send(&mut self, now: Time, again: Time, target: Ipv4Addr) -> bool {
-        while let Some((at, oldest)) = self.order.front().copied().filter(|(at, _)| at.saturating_add(again) <= now) {
-            self.order.pop_front();
-            if self.targets.get(&oldest) == Some(&at) {
-                self.targets.remove(&oldest);
-            }
-        }
-        self.order.len() < ASKED_MAX && !self.targets.contains_key(&target)
-    }
-    fn note(&mut self, now: Time, target: Ipv4Addr) {
-        self.targets.insert(target, now);
-        self.order.push_back((now, target));
-    }
-}
-
-/// A token bucket of [`ARP_BURST`] requests, refilled with [`ARP_REQUESTS_PER_S`].
-#[derive(Clone, Copy, Debug)]
-struct ArpRateLimiter {
-    /// Picoseconds of refill in the bucket; one request takes [`ArpRateLimiter::QUESTION`].
-    left: u64,
-    at: Time,
-}
-
-impl ArpRateLimiter {
-    const QUESTION: u64 = Time::from_s(1).as_ps() / ARP_REQUESTS_PER_S;
-    const FULL: u64 = ArpRateLimiter::QUESTION * ARP_BURST;
-
-    fn full(now: Time) -> ArpRateLimiter {
-        ArpRateLimiter { left: ArpRateLimiter::FULL, at: now }
-    }
-    fn take(&mut self, now: Time) -> bool {
-        let refilled = self.left.saturating_add(now.saturating_sub(self.at).as_ps()).min(ArpRateLimiter::FULL);
-        let is_enough = refilled >= ArpRateLimiter::QUESTION;
-        (self.left, self.at) = (refilled - if is_enough { ArpRateLimiter::QUESTION } else { 0 }, now);
-        is_enough
-    }
+/// Returns whether no request for the target was sent recently and another can be recorded.
+fn may_send(recent: &mut RecentTargets, now: Time, target: Ipv4Addr) -> bool {
+    !recent.has(now, &target) && !recent.is_full()
 }
 
 impl Arp {
@@ -162,48 +124,35 @@ impl Arp {
         vips: &Vips,
     ) -> ArpAction {
         let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
-        if let Some(mac) = vips.mac_of(target) {
-            let frame = arp_reply(mac, target, headers.eth_src, sender);
-            let is_question = headers.arp_op == REQUEST && sender != target;
-            return if is_question {
-                ArpAction::Send(PendingArpReply { to: at, requester: sender, target, frame })
-            } else {
-                ArpAction::Nothing
-            };
+        if sender == target {
+            return ArpAction::Nothing; // A host that requests its own address only announces its attachment.
         }
-        let known = network.find_host(target).and_then(|host| network.host(host)).map(|host| host.known);
-        match known {
-            // A host that requests its own address only announces its attachment.
-            Some(host) if headers.arp_op == REQUEST && sender != target => {
-                let frame = arp_reply(host.mac, host.ipv4, headers.eth_src, sender);
+        let known = network.host_at(target).map(|host| host.known);
+        let virtual_mac = vips.mac_of(target);
+        if headers.arp_op != REQUEST {
+            // The reply to a relayed request goes to the requesting host.
+            let Some(host) = known.filter(|_| virtual_mac.is_none()) else { return ArpAction::Nothing };
+            let (to, frame) = (host.end(), arp_reply(headers.eth_src, sender, host.mac, target));
+            return ArpAction::Send(PendingArpReply { to, requester: target, target: sender, frame });
+        }
+        match virtual_mac.or(known.map(|host| host.mac)) {
+            Some(mac) => {
+                let frame = arp_reply(mac, target, headers.eth_src, sender);
                 ArpAction::Send(PendingArpReply { to: at, requester: sender, target, frame })
             }
-            // The reply to a relayed request goes to the requesting host.
-            Some(host) if headers.arp_op != REQUEST && sender != target => {
-                let frame = arp_reply(headers.eth_src, sender, host.mac, host.ipv4);
-                ArpAction::Send(PendingArpReply {
-                    to: (host.datapath, host.port),
-                    requester: host.ipv4,
-                    target: sender,
-                    frame,
-                })
+            None if is_unicast(target) && self.may_relay(now, at, target) => {
+                ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target))
             }
-            None if headers.arp_op == REQUEST && is_unicast(target) && sender != target => {
-                match self.may_relay(now, at, target) {
-                    true => ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target)),
-                    false => ArpAction::Nothing,
-                }
-            }
-            _ => ArpAction::Nothing,
+            None => ArpAction::Nothing,
         }
     }
 
     /// Returns whether to relay a request from a port. Counts it if not.
     fn may_relay(&mut self, now: Time, at: SwitchPort, target: Ipv4Addr) -> bool {
-        let limiter = self.rate_limiters.entry(at).or_insert(ArpRateLimiter::full(now));
-        let may = self.relayed.may_send(now, PASS_ON_AGAIN, target) && limiter.take(now);
+        let limiter = self.rate_limiters.entry(at).or_default();
+        let may = may_send(&mut self.relayed, now, target) && limiter.take(now, ARP_INTERVAL, ARP_BURST);
         if may {
-            self.relayed.note(now, target);
+            self.relayed.add(target, now.saturating_add(PASS_ON_AGAIN));
         } else {
             self.requests_suppressed += 1;
         }
@@ -216,10 +165,10 @@ impl Arp {
     /// Returns a request to send out of a port where an IPv4 packet was seen, or `None` if one was
     /// sent recently.
     pub(crate) fn probe(&mut self, now: Time, address: Ipv4Addr) -> Option<Vec<u8>> {
-        if !self.probed.may_send(now, SEEK_AGAIN, address) {
+        if !may_send(&mut self.probed, now, address) {
             return None;
         }
-        self.probed.note(now, address);
+        self.probed.add(address, now.saturating_add(SEEK_AGAIN));
         Some(arp_request_for(address))
     }
 }
@@ -241,6 +190,6 @@ pub(crate) fn sender_of(at: SwitchPort, headers: &Headers) -> Option<KnownHost> 
     })
 }
 
-fn is_unicast(address: Ipv4Addr) -> bool {
+pub(crate) fn is_unicast(address: Ipv4Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
 }

@@ -23,7 +23,7 @@ impl HostCandidates {
     /// `due`. The limit is `per_port` at one port: forged addresses must not displace the hosts of
     /// other ports.
     pub(crate) fn add(&mut self, known: KnownHost, due: Time, per_port: usize) -> bool {
-        let end = (known.datapath, known.port);
+        let end = known.end();
         let before = self.hosts.get(&known.ipv4).map(|(before, _)| *before);
         let has_room = || self.at.get(&end).is_none_or(|count| *count < per_port);
         let is_new = before.map_or(self.hosts.len() < ASKED_MAX, |before| before != known) && has_room();
@@ -36,7 +36,7 @@ impl HostCandidates {
     }
     fn forget(&mut self, address: &Ipv4Addr) -> Option<KnownHost> {
         let (known, _) = self.hosts.remove(address)?;
-        if let Entry::Occupied(mut count) = self.at.entry((known.datapath, known.port)) {
+        if let Entry::Occupied(mut count) = self.at.entry(known.end()) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();

@@ -52,7 +52,7 @@ impl Controller {
 
     /// Returns whether there is capacity for a host, evicting another one if possible.
     pub(crate) fn has_room(&mut self, known: &KnownHost) -> bool {
-        let end = (known.datapath, known.port);
+        let end = known.end();
         match self.full_place(known) {
             None => {
                 self.room.reported_full.remove(&None);
@@ -75,7 +75,7 @@ impl Controller {
         if self.network.is_configured(known.ipv4) {
             return None;
         }
-        let end = (known.datapath, known.port);
+        let end = known.end();
         let (there, numbers) = self.network.host_counts();
         let Config { hosts_max, hosts_per_port, hosts, .. } = &self.config;
         let learnt = there.saturating_sub(hosts.len());
@@ -103,7 +103,7 @@ impl Controller {
                 return false;
             }
             self.room.liveness_probes.remove(&place);
-            let is_silent = self.network.host(host).is_some_and(|facts| facts.last_seen() < asked);
+            let is_silent = self.network.host(host).is_some_and(|facts| facts.last_seen < asked);
             if is_silent && self.network.is_current(host) {
                 return self.forget_host(host);
             }
@@ -114,7 +114,7 @@ impl Controller {
         }
         if let Some(known) = self.network.host(host).map(|facts| facts.known) {
             self.room.liveness_probes.insert(place, (host, self.now));
-            self.packet_out((known.datapath, known.port), arp_request_for(known.ipv4));
+            self.packet_out(known.end(), arp_request_for(known.ipv4));
         }
         false
     }
@@ -124,7 +124,7 @@ impl Controller {
     fn longest_silent(&self, place: Place) -> Option<(bool, Time, HostIx)> {
         let rank = |host: HostIx| {
             let facts = self.network.host(host)?;
-            Some((self.network.is_alive(facts.uplink()), facts.last_seen(), host))
+            Some((self.network.is_alive(facts.uplink), facts.last_seen, host))
         };
         let is_learnt = |host: &HostIx| self.is_learnt(*host);
         match place {

@@ -16,7 +16,8 @@ use openflow::{Action, DatapathId, FlowStats};
 use crate::controller::Controller;
 use crate::hosts::arp::arp_request_for;
 use crate::network::SwitchPort;
-use crate::planning::compile::Purpose;
+use crate::planning::compile::{Purpose, destination, last_hop_key};
+use crate::rules::store::RuleKey;
 use crate::switches::discovery::is_physical;
 
 /// Time between two probes of a host, and their number: frames may be lost in full queues.
@@ -92,13 +93,8 @@ impl Controller {
 }
 
 fn last_hop(rule: &FlowStats) -> Option<(Ipv4Addr, openflow::PortNo)> {
-    let key = crate::rules::store::RuleKey {
-        table: rule.table,
-        priority: std::cmp::Reverse(rule.priority),
-        match_: rule.match_,
-    };
-    let address = crate::planning::compile::destination(&key)
-        .filter(|address| crate::planning::compile::last_hop_key(*address) == key)?;
+    let key = RuleKey::from(rule);
+    let address = destination(&key).filter(|address| last_hop_key(*address) == key)?;
     match rule.instructions.apply[..] {
         [Action::Output { port, .. }] if is_physical(port) => Some((address, port)),
         _ => None,

@@ -39,7 +39,6 @@
 //! the default routes, and in any case loses its label at the last switch. No rule of table 1 matches
 //! `in_port`: packets from an old path must match the rules of the new one.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use core::net::Ipv4Addr;
@@ -94,7 +93,6 @@ impl Compiler {
 
     pub(crate) fn always(self) -> [Entry; 3] {
         let of_type = |eth_type| Match { eth_type: Some(eth_type), ..Match::default() };
-        let to_controller = || Instructions::apply(vec![Action::to_controller()]);
         [
             self.classify(65_000, of_type(ether::LLDP), to_controller()),
             self.classify(64_900, of_type(ether::ARP), to_controller()),
@@ -140,7 +138,7 @@ impl Compiler {
 
     pub(crate) fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {
         let cookie = self.cookie(Purpose::Classify);
-        (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
+        (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
     }
 
     fn forward(self, purpose: Purpose, key: RuleKey, actions: Vec<Action>) -> Entry {
@@ -159,7 +157,11 @@ impl Compiler {
         // The order of their removal does not matter: no host ever receives a label.
         [
             self.forward(Purpose::Base, last_hop_key(host), vec![Action::output(port)]),
-            self.forward(Purpose::Base, key(FORWARD, LAST_TAGGED, tagged), vec![Action::PopVlan, Action::output(port)]),
+            self.forward(
+                Purpose::Base,
+                RuleKey::new(FORWARD, LAST_TAGGED, tagged),
+                vec![Action::PopVlan, Action::output(port)],
+            ),
         ]
     }
 
@@ -177,7 +179,7 @@ impl Compiler {
 
     pub(crate) fn labelled(self, label: u16, host: Ipv4Addr, port: PortNo) -> Entry {
         let match_ = Match { vlan: Some(VlanMatch::Id(label)), ..to(host) };
-        self.forward(Purpose::Divide, key(FORWARD, LABELLED, match_), vec![Action::output(port)])
+        self.forward(Purpose::Divide, RuleKey::new(FORWARD, LABELLED, match_), vec![Action::output(port)])
     }
 
     /// Returns the rule that splits packets of local hosts to a distant host over paths: first
@@ -193,7 +195,7 @@ impl Compiler {
             actions.push(Action::output(*port));
             Bucket { weight: (*weight).max(1), watch_port: *port, watch_group: GroupId::ANY, actions }
         };
-        self.through_group(Purpose::Divide, key(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
+        self.through_group(Purpose::Divide, RuleKey::new(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
     }
 
     pub(crate) fn pin(self, tuple: &FiveTuple, priority: u16, port: PortNo) -> Entry {
@@ -202,11 +204,11 @@ impl Compiler {
 }
 
 pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
-    key(FORWARD, BASE, to(host))
+    RuleKey::new(FORWARD, BASE, to(host))
 }
 /// Returns the key of the last-hop rule of a host, for packets without a label.
 pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
-    key(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
+    RuleKey::new(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
 }
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
     key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
@@ -216,20 +218,20 @@ pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
     Some(to.value)
 }
 pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
-    key(FORWARD, priority, tuple_match(tuple))
+    RuleKey::new(FORWARD, priority, tuple_match(tuple))
 }
 pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16> {
     if tuple.protocol == 0 { PAIR_PINS } else { PINS }
 }
 
-pub(crate) fn key(table: TableId, priority: u16, match_: Match) -> RuleKey {
-    RuleKey { table, priority: Reverse(priority), match_ }
-}
 fn ipv4() -> Match {
     Match { eth_type: Some(ether::IPV4), ..Match::default() }
 }
 pub(crate) fn to(host: Ipv4Addr) -> Match {
     Match { ipv4_dst: Some(Masked::<Ipv4Addr>::exact(host)), ..ipv4() }
+}
+pub(crate) fn to_controller() -> Instructions {
+    Instructions::apply(vec![Action::to_controller()])
 }
 fn from_host(apply: Vec<Action>) -> Instructions {
     Instructions { metadata: Some(FROM_HOST), goto: Some(FORWARD), ..Instructions::apply(apply) }

@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Time};
 use openflow::PortNo;
 
-use crate::network::{Network, PortPeer};
+use crate::network::{HostRecord, Network, PortPeer};
 use crate::planning::compile::{default_route_key, last_hop_key};
 use crate::planning::host_moves::HostMoves;
 use crate::planning::staged_update::{Slot, StagedUpdate};
@@ -97,12 +97,10 @@ impl DefaultRoutes {
     /// Updates the hosts and their ports: a switch rejects rules for ports it does not have.
     /// Returns the addresses that have left a switch; the caller begins [`HostMoves`] for them.
     pub(crate) fn set_hosts(&mut self, network: &Network, ports: &Ports, fabric: &mut Installers) -> Vec<Ipv4Addr> {
-        let place = |(host, facts): (HostIx, &crate::network::HostRecord)| {
+        let place = |(host, facts): (HostIx, &HostRecord)| {
             (host, HostAttachment { edge: facts.edge, address: facts.known.ipv4, port: facts.known.port })
         };
-        let has_port = |(_, facts): &(HostIx, &crate::network::HostRecord)| {
-            ports.may_exist((facts.known.datapath, facts.known.port))
-        };
+        let has_port = |(_, facts): &(HostIx, &HostRecord)| ports.may_exist(facts.known.end());
         let wanted: BTreeMap<HostIx, HostAttachment> = network.current_hosts().filter(has_port).map(place).collect();
         let is_gone = |(host, place): &(&HostIx, &HostAttachment)| wanted.get(host) != Some(*place);
         let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();
@@ -173,7 +171,7 @@ impl DefaultRoutes {
         // Waiting does not help with a rejected rule.
         let is_there = |node: NodeIx, key| {
             let switch = fabric.switches.get(&node);
-            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.has_refused(&key))
+            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.refused.contains(&key))
         };
         let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
         while let Some(node) = open.pop() {
@@ -414,26 +412,22 @@ impl DefaultRoutes {
         }
     }
 
-    /// Continues the change as far as confirmations allow. Returns whether anything changed.
-    pub(crate) fn advance(&mut self, now: Time, network: &Network, fabric: &mut Installers) -> bool {
-        let mut has_changed = false;
+    /// Continues the change as far as confirmations allow.
+    pub(crate) fn advance(&mut self, now: Time, network: &Network, fabric: &mut Installers) {
         self.retire_replaced(now, network, fabric);
         while let Some(stage) = self.repairs.next_repair(now, fabric) {
             self.apply(&stage, network, fabric);
             self.repairs.stage_sent(&stage, fabric);
-            has_changed = true;
         }
         if self.has_more && self.repairs.is_over(fabric) {
             let target = self.target.clone();
             self.set_target(now, &target, network, fabric);
-            return self.advance(now, network, fabric) || has_changed;
+            return self.advance(now, network, fabric);
         }
         while let Some(stage) = self.improvements.next_improvement(now, fabric) {
             self.apply(&stage, network, fabric);
             self.improvements.stage_sent(&stage, fabric);
-            has_changed = true;
         }
-        has_changed
     }
 
     fn apply(&mut self, stage: &[Slot], network: &Network, fabric: &mut Installers) {

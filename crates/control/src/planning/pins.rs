@@ -40,15 +40,6 @@ use crate::planning::traffic_splits::TrafficSplits;
 use crate::planning::update_order::{self, Graph};
 use crate::rules::installers::{Change, Installers, Progress, Step, Task};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PinOutcome {
-    /// The flow uses the desired path.
-    Moved(FiveTuple),
-    /// A switch rejected rules of its path: the flow keeps the former one, or uses the default
-    /// routes.
-    Refused(FiveTuple),
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     flows: BTreeMap<FiveTuple, Pinned>,
@@ -106,20 +97,21 @@ impl Pins {
         }
     }
 
-    /// Advances all changes as far as possible. Returns the time they wait for, if any.
+    /// Advances all changes as far as possible. Returns the time they wait for, if any, and adds
+    /// the flows that use their desired path now to `moved`.
     pub(crate) fn advance(
         &mut self,
         now: Time,
         around: &PinContext<'_>,
         fabric: &mut Installers,
-        fates: &mut Vec<PinOutcome>,
+        moved: &mut Vec<FiveTuple>,
     ) -> Option<Time> {
         let mut resume_at = None;
         let active: Vec<FiveTuple> = self.active.iter().copied().collect();
         let mut has_left = false;
         for tuple in active {
             let pinned = self.flows.get_mut(&tuple).expect("active flows are known");
-            match pinned.advance(now, &tuple, around, fabric, fates) {
+            match pinned.advance(now, &tuple, around, fabric, moved) {
                 Progress::Waiting(at) => resume_at = at.into_iter().chain(resume_at).min(),
                 progress @ (Progress::Refused | Progress::Done) => {
                     self.active.remove(&tuple);
@@ -163,7 +155,7 @@ impl Pinned {
         tuple: &FiveTuple,
         around: &PinContext<'_>,
         fabric: &mut Installers,
-        fates: &mut Vec<PinOutcome>,
+        moved: &mut Vec<FiveTuple>,
     ) -> Progress {
         if around.default_routes.moves.is_moving(tuple.dst) {
             return Progress::Waiting(None);
@@ -196,12 +188,11 @@ impl Pinned {
                     let is_reached = reached.as_ref().map(|(path, _)| path) == self.wanted.as_ref();
                     self.now = self.task.take().and_then(|(_, reached)| reached);
                     if is_reached && self.is_move {
-                        fates.push(PinOutcome::Moved(*tuple));
+                        moved.push(*tuple);
                     }
                 }
                 Progress::Refused => {
                     self.abandon(tuple, around, fabric);
-                    fates.push(PinOutcome::Refused(*tuple));
                     if self.is_served(around.network) {
                         return Progress::Refused;
                     }

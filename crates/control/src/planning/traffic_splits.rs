@@ -19,11 +19,10 @@ use crate::network::Network;
 use crate::planning::compile::{Compiler, is_to};
 use crate::planning::default_routes::DefaultRoutes;
 use crate::planning::labels::Labels;
-use crate::rules::installers::{Change, Installers, Progress, Step, Task};
+use crate::rules::installers::{Change, Installers, Progress, RuleSet, Step, Task};
 use crate::rules::store::{DesiredRule, RuleKey};
 
 type Pair = (NodeIx, NodeIx);
-type Rules = BTreeMap<(NodeIx, RuleKey), DesiredRule>;
 
 #[derive(Debug, Default)]
 pub(crate) struct TrafficSplits {
@@ -43,8 +42,8 @@ pub(crate) struct TrafficSplits {
 #[derive(Clone, Debug, Default)]
 struct TrafficSplit {
     paths: Vec<Labelled>,
-    source: Rules,
-    transit: Rules,
+    source: RuleSet,
+    transit: RuleSet,
 }
 
 #[derive(Clone, PartialEq, Debug)]

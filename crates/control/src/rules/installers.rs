@@ -11,6 +11,9 @@ use crate::rules::store::{DesiredRule, Installer, RuleKey};
 /// A change of a rule on a switch; `None` deletes it.
 pub(crate) type Change = (NodeIx, RuleKey, Option<DesiredRule>);
 
+/// Rules of several switches.
+pub(crate) type RuleSet = BTreeMap<(NodeIx, RuleKey), DesiredRule>;
+
 #[derive(Debug)]
 pub(crate) struct Installers {
     pub(crate) compiler: Compiler,
@@ -34,6 +37,16 @@ impl Installers {
     }
     pub(crate) fn set(&mut self, (node, key, wanted): Change) {
         self.switch(node).set(key, wanted);
+    }
+    /// Replaces rules of the desired state, as a whole, by others.
+    pub(crate) fn replace(&mut self, rules: &mut RuleSet, wanted: RuleSet) {
+        let before = std::mem::replace(rules, wanted);
+        for (node, key) in before.keys().filter(|place| !rules.contains_key(place)) {
+            self.set((*node, *key, None));
+        }
+        for ((node, key), rule) in rules.iter().filter(|(place, rule)| before.get(place) != Some(rule)) {
+            self.set((*node, *key, Some(rule.clone())));
+        }
     }
     pub(crate) fn ticket(&self, node: NodeIx) -> u64 {
         self.switches.get(&node).map_or(0, Installer::ticket)
@@ -114,7 +127,7 @@ impl Task {
         loop {
             self.waiting.retain(|(node, ticket)| !fabric.is_confirmed(*node, *ticket));
             let is_refused = |(node, key): &(NodeIx, RuleKey)| {
-                fabric.switches.get(node).is_some_and(|switch| switch.has_refused(key))
+                fabric.switches.get(node).is_some_and(|switch| switch.refused.contains(key))
             };
             if self.written.iter().any(is_refused) {
                 return Progress::Refused;

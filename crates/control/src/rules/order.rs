@@ -40,7 +40,7 @@ pub(crate) enum Item {
 /// Returns the next batch, empty if nothing can or must be sent. Its content counts as installed
 /// from now on.
 pub(crate) fn next_batch(switch: &mut Installer, owner: u16) -> Vec<Item> {
-    if !switch.is_online || switch.is_held || switch.barriers_out() >= BATCHES_OUT {
+    if !switch.is_online || switch.is_held || switch.barriers.len() >= BATCHES_OUT {
         return Vec::new();
     }
     let (mut items, mut room) = (Vec::new(), BATCH);
@@ -136,7 +136,7 @@ fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Ve
 fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
     switch.dirty.remove(&key);
     let wanted = switch.desired.get(&key).cloned();
-    if switch.is_foreign(&key) {
+    if switch.foreign.contains(&key) {
         switch.refused.insert(key);
         return Item::Occupied(key, ErrorKind::FlowModFailed(FlowModFailed::Overlap));
     }

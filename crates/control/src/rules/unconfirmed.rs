@@ -99,7 +99,7 @@ fn drop_links(hops: &mut Hops, bad: &BTreeSet<LinkIx>) {
 
 /// Returns shortest paths over live links that avoid some switches.
 fn shortest(to: NodeIx, avoided: &BTreeSet<NodeIx>, network: &Network) -> Hops {
-    let topology = network.topology();
+    let topology = &network.topology;
     let mut distance = BTreeMap::from([(to, 0u32)]);
     let mut queue = VecDeque::from([to]);
     let mut found: BTreeMap<NodeIx, Vec<NextHop>> = BTreeMap::new();

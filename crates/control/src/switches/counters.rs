@@ -13,18 +13,18 @@
 //! Rates are the difference of bytes divided by the difference of the *durations in the replies*,
 //! never by the nominal poll interval (mechanisms.md §5).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use balance::central::{DecisionTrigger, FlowId, FlowInfo, FlowSource};
 use net::{Bandwidth, FiveTuple, HostIx, NodeIx, Time};
 use openflow::{
-    BufferId, ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowRemoved, FlowStats, Headers, Match, Message,
-    PortNo, Xid,
+    ConnectionId, DatapathId, FlowMod, FlowModCommand, FlowRemoved, FlowStats, Headers, Match, Message, Xid,
 };
 
 use crate::controller::{Controller, tuple_of_packet};
+use crate::limits::Expiring;
 use crate::network::SwitchPort;
-use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose, tuple_of};
+use crate::planning::compile::{CLASSIFY, Entry, PURPOSE_MASK, Purpose, tuple_of};
 
 /// Shortest time between two transmissions of the same rule: packets in flight before it took
 /// effect are copied, too.
@@ -81,50 +81,21 @@ impl RecentXids {
     }
 }
 
-/// Flows that a switch rejected to count, until their retry.
-#[derive(Debug, Default)]
-struct UncountableFlows {
-    until: BTreeMap<FiveTuple, Time>,
-    order: VecDeque<(Time, FiveTuple)>,
-}
-
-impl UncountableFlows {
-    /// Adds a flow. Times must ascend from call to call.
-    fn add(&mut self, tuple: FiveTuple, until: Time) {
-        if self.order.len() >= UNCOUNTABLE_MAX {
-            self.drop_first();
-        }
-        self.order.push_back((until, tuple));
-        self.until.insert(tuple, until);
-    }
-    fn has(&mut self, now: Time, tuple: &FiveTuple) -> bool {
-        while self.order.front().is_some_and(|(until, _)| *until <= now) {
-            self.drop_first();
-        }
-        self.until.contains_key(tuple)
-    }
-    fn drop_first(&mut self) {
-        if let Some((until, tuple)) = self.order.pop_front()
-            && self.until.get(&tuple) == Some(&until)
-        {
-            self.until.remove(&tuple);
-        }
-    }
-}
-
 /// Flows counted by switch-owned rules.
 #[derive(Debug, Default)]
 pub(crate) struct FlowCounters {
     marks: Vec<CounterState>,
-    uncountable: UncountableFlows,
+    /// Flows that a switch rejected to count, until their retry.
+    uncountable: Expiring<FiveTuple, UNCOUNTABLE_MAX>,
     /// Ports with counting rules of a previous controller instance. Hosts are behind them, unless a
     /// disconnected switch was in between.
     found: BTreeSet<SwitchPort>,
 }
 
 impl FlowCounters {
-    fn mark(&mut self, flow: FlowId) -> Option<&mut CounterState> {
-        self.marks.get_mut(flow.ix()).filter(|mark| mark.state == State::FlowCounters)
+    /// Returns the counter of a flow in this state.
+    fn mark(&mut self, flow: FlowId, state: State) -> Option<&mut CounterState> {
+        self.marks.get_mut(flow.ix()).filter(|mark| mark.state == state)
     }
     fn begin(&mut self, flow: FlowId, mark: CounterState) {
         if self.marks.len() <= flow.ix() {
@@ -133,24 +104,20 @@ impl FlowCounters {
         }
         self.marks[flow.ix()] = mark;
     }
-    /// Ends a flow. Returns whether this is new.
-    fn end(&mut self, flow: FlowId) -> bool {
-        self.mark(flow).map(|mark| mark.state = State::Ended).is_some()
+    /// Ends a flow in this state. Returns whether it was.
+    fn end(&mut self, flow: FlowId, state: State) -> bool {
+        self.mark(flow, state).map(|mark| mark.state = State::Ended).is_some()
     }
     pub(crate) fn begin_connected(&mut self, flow: FlowId, edge: NodeIx, now: Time) {
         self.begin(flow, CounterState { edge, poll: 0, sent: now, sample: None, state: State::Connected });
     }
-    fn connected(&mut self, flow: FlowId) -> Option<&mut CounterState> {
-        self.marks.get_mut(flow.ix()).filter(|mark| mark.state == State::Connected)
-    }
     /// Ends such a flow. Returns whether this is new.
     pub(crate) fn end_connected(&mut self, flow: FlowId) -> bool {
-        self.connected(flow).map(|mark| mark.state = State::Ended).is_some()
+        self.end(flow, State::Connected)
     }
     /// Records the counters of such a flow. Returns its rate if they have changed.
     pub(crate) fn connected_counted(&mut self, flow: FlowId, bytes: u64, duration_ns: u64) -> Option<Bandwidth> {
-        let sample = &mut self.connected(flow)?.sample;
-        match sample.get_or_insert_with(|| Sample::first(bytes, duration_ns)).next(bytes, duration_ns) {
+        match Sample::read(&mut self.mark(flow, State::Connected)?.sample, bytes, duration_ns) {
             Reading::Rate(rate) => Some(rate),
             Reading::First | Reading::Stale => None,
         }
@@ -187,8 +154,7 @@ impl Controller {
     /// Returns source and destination of a flow, if its source is at that port now.
     fn ends_at(&self, tuple: &FiveTuple, at: SwitchPort) -> Option<(HostIx, HostIx)> {
         let (src, dst) = (self.network.find_host(tuple.src)?, self.network.find_host(tuple.dst)?);
-        let known = self.network.host(src)?.known;
-        ((known.datapath, known.port) == at).then_some((src, dst))
+        (self.network.host(src)?.known.end() == at).then_some((src, dst))
     }
 
     /// Handles the first packet of a flow, or one more from before its rule took effect. The flow
@@ -212,7 +178,7 @@ impl Controller {
         let Some((src, dst)) = ends else { return };
         let now = self.now;
         match self.flows.table.find(&tuple) {
-            Some(flow) => match self.flows.switch_owned.mark(flow) {
+            Some(flow) => match self.flows.switch_owned.mark(flow, State::FlowCounters) {
                 Some(mark) if now >= mark.sent.saturating_add(RESEND_AFTER) => mark.sent = now,
                 // A flow that has ended begins again with the next packet.
                 _ => return,
@@ -223,10 +189,11 @@ impl Controller {
                 self.track_flow(FlowInfo { tuple, src, dst, started: now, bytes: 0, rate: None, size: None }, 0, None)
             }
         }
-        if self.is_occupied(at, &tuple) {
+        let entry = self.compiler.counter_at(&tuple, at.1, self.config.flow_idle_timeout_s);
+        if self.is_any_occupied(at.0, std::slice::from_ref(&entry)) {
             return self.mark_uncountable(&tuple);
         }
-        self.send_counter(connection, at.1, tuple);
+        self.send_counter(connection, tuple, entry);
     }
 
     fn track_flow(&mut self, facts: FlowInfo, poll: u32, sample: Option<Sample>) {
@@ -238,18 +205,7 @@ impl Controller {
         self.pending_triggers.push_back(DecisionTrigger::FlowStarted(flow));
     }
 
-    /// Returns whether a foreign rule occupies the match and priority of the counting rule.
-    fn is_occupied(&self, at: SwitchPort, tuple: &FiveTuple) -> bool {
-        let switch = self.network.node_of(at.0).and_then(|node| self.fabric.switches.get(&node));
-        let has = |switch: &crate::rules::store::Installer| {
-            let (key, _) = self.compiler.counter_at(tuple, at.1, self.config.flow_idle_timeout_s);
-            switch.is_foreign(&key)
-        };
-        switch.is_some_and(|switch| switch.has_foreign() && has(switch))
-    }
-
-    fn send_counter(&mut self, connection: ConnectionId, port: PortNo, tuple: FiveTuple) {
-        let (key, wanted) = self.compiler.counter_at(&tuple, port, self.config.flow_idle_timeout_s);
+    fn send_counter(&mut self, connection: ConnectionId, tuple: FiveTuple, (key, wanted): Entry) {
         let Some(session) = self.sessions.get_mut(&connection) else { return };
         let envelope = session.seal(Message::FlowMod(wanted.into_switch_owned(key)));
         session.recent.note(envelope.xid, tuple);
@@ -278,7 +234,7 @@ impl Controller {
     }
 
     fn end_flow(&mut self, flow: FlowId) {
-        if self.flows.switch_owned.end(flow) {
+        if self.flows.switch_owned.end(flow, State::FlowCounters) {
             self.pending_triggers.push_back(DecisionTrigger::FlowEnded(flow));
         }
     }
@@ -314,15 +270,9 @@ impl Controller {
             }
             return;
         };
-        let Some(mark) = self.flows.switch_owned.mark(flow) else { return };
+        let Some(mark) = self.flows.switch_owned.mark(flow, State::FlowCounters) else { return };
         mark.poll = poll;
-        let reading = match &mut mark.sample {
-            Some(sample) => sample.next(bytes, duration_ns),
-            none => {
-                *none = Some(Sample::first(bytes, duration_ns));
-                Reading::First
-            }
-        };
+        let reading = Sample::read(&mut mark.sample, bytes, duration_ns);
         self.flows.stale += u64::from(reading == Reading::Stale);
         if let Reading::Rate(rate) = reading {
             let facts = self.flows.table.get_mut(flow).expect("a flow that was found");
@@ -381,11 +331,6 @@ impl Controller {
         })
     }
 
-    /// Deletes all counting rules because the new balancer does not use first packets. They go
-    /// before anything else is sent.
-    pub(crate) fn drop_counters(&mut self) {
-        self.delete_counters(None);
-    }
     /// Deletes the counting rules of a port that leads to a switch: its packets do not come from a
     /// host.
     pub(crate) fn drop_counters_of(&mut self, at: SwitchPort, had_hosts: bool) {
@@ -394,22 +339,29 @@ impl Controller {
         }
     }
 
-    fn delete_counters(&mut self, at: Option<SwitchPort>) {
+    /// Deletes the counting rules of a port, or all.
+    pub(crate) fn delete_counters(&mut self, at: Option<SwitchPort>) {
         let match_ = Match { in_port: at.map(|(_, port)| port), ..Match::default() };
-        let delete = FlowMod {
-            command: FlowModCommand::Delete,
-            cookie: self.compiler.cookie(Purpose::Count),
-            cookie_mask: PURPOSE_MASK,
-            buffer: BufferId::NO_BUFFER,
-            ..FlowMod::add(CLASSIFY, 0, match_, openflow::Instructions::default())
-        };
         let is_meant = |datapath: &DatapathId| at.is_none_or(|(meant, _)| meant == *datapath);
+        self.delete_rules(is_meant, match_, self.compiler.cookie(Purpose::Count), PURPOSE_MASK);
+    }
+
+    /// Deletes switch-owned rules by match and cookie on some switches. A barrier follows: other
+    /// rules may be sent with the same matches or cookie.
+    pub(crate) fn delete_rules(
+        &mut self,
+        is_meant: impl Fn(&DatapathId) -> bool,
+        match_: Match,
+        cookie: u64,
+        cookie_mask: u64,
+    ) {
+        let add = FlowMod::add(CLASSIFY, 0, match_, openflow::Instructions::default());
+        let delete = FlowMod { command: FlowModCommand::Delete, cookie, cookie_mask, ..add };
         let meant = self.connections.iter().filter(|(datapath, _)| is_meant(datapath));
         let connections: Vec<ConnectionId> = meant.map(|(_, connection)| *connection).collect();
         for connection in connections {
             self.tally.flow_mods += 1;
             self.send(connection, Message::FlowMod(delete.clone()));
-            // Counters of another kind may follow with the same cookie.
             self.send(connection, Message::BarrierRequest);
         }
     }
@@ -435,6 +387,17 @@ pub(crate) enum Reading {
 impl Sample {
     pub(crate) fn first(bytes: u64, duration_ns: u64) -> Sample {
         Sample { bytes, duration_ns, moved_at_ns: duration_ns }
+    }
+
+    /// Replaces the last sample, if there is any, by a new one.
+    pub(crate) fn read(last: &mut Option<Sample>, bytes: u64, duration_ns: u64) -> Reading {
+        match last {
+            Some(sample) => sample.next(bytes, duration_ns),
+            None => {
+                *last = Some(Sample::first(bytes, duration_ns));
+                Reading::First
+            }
+        }
     }
 
     pub(crate) fn next(&mut self, bytes: u64, duration_ns: u64) -> Reading {
@@ -467,24 +430,6 @@ mod tests {
     fn tuple(port: u16) -> FiveTuple {
         let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
         FiveTuple { src, dst, protocol: 6, src_port: port, dst_port: 80 }
-    }
-
-    #[test]
-    fn uncountable_flows_expire_and_are_bounded() {
-        let mut flows = UncountableFlows::default();
-        let s = Time::from_s;
-        flows.add(tuple(1), s(5));
-        flows.add(tuple(2), s(6));
-        flows.add(tuple(1), s(7));
-        assert!(flows.has(s(4), &tuple(1)) && flows.has(s(4), &tuple(2)) && !flows.has(s(4), &tuple(3)));
-        assert!(flows.has(s(6), &tuple(1)), "it was rejected a second time");
-        assert!(!flows.has(s(6), &tuple(2)) && !flows.has(s(7), &tuple(1)));
-        assert!(flows.until.is_empty() && flows.order.is_empty());
-        for port in 0..=UNCOUNTABLE_MAX as u16 {
-            flows.add(tuple(port), s(9));
-        }
-        assert_eq!((flows.until.len(), flows.order.len()), (UNCOUNTABLE_MAX, UNCOUNTABLE_MAX));
-        assert!(!flows.has(s(8), &tuple(0)) && flows.has(s(8), &tuple(UNCOUNTABLE_MAX as u16)));
     }
 
     #[test]

@@ -112,9 +112,7 @@ mod tests {
     const PORT: SwitchPort = (SWITCH, PortNo(1));
 
     fn report(damping: &mut Damping, now: Time, is_live: bool, was_live: bool) -> (bool, Vec<SwitchPort>) {
-        let (hw_addr, name) = (MacAddr::default(), String::new());
-        let port =
-            PortDesc { port: PORT.1, hw_addr, name, is_admin_down: false, is_link_down: !is_live, speed_kbps: 0 };
+        let port = PortDesc { is_link_down: !is_live, ..PortDesc::up(PORT.1, MacAddr::default(), "", 0) };
         let mut ports = BTreeMap::from([(PORT.1, port)]);
         let before: &[SwitchPort] = if was_live { &[PORT] } else { &[] };
         let suppressed = damping.apply(now, SWITCH, &mut ports, before);

@@ -11,7 +11,7 @@ use openflow::{
     frame,
 };
 
-use crate::controller::{Controller, trigger_for};
+use crate::controller::Controller;
 use crate::hosts::arp::{self, ArpAction, PendingArpReply};
 use crate::network::SwitchPort;
 use crate::planning::compile::{CLASSIFY, tuple_of};
@@ -38,7 +38,7 @@ impl Controller {
             ether::ARP => match self.arp.packet(self.now, at, &headers, &self.network, &self.vips) {
                 ArpAction::Nothing => {}
                 ArpAction::Send(held) => self.answer(held),
-                ArpAction::RelayToEdges(data) => self.send_to_edge_ports(at, &data),
+                ArpAction::RelayToEdges(data) => self.send_to_edge_ports(Some(at), &data),
             },
             ether::IPV4 => {
                 let source = self.host_seen(at, &headers);
@@ -133,7 +133,7 @@ impl Controller {
     /// Accepts host candidates whose ports have been probed again.
     pub(crate) fn accept_host_candidates(&mut self) {
         for known in self.host_candidates.take_due(self.now) {
-            let at = (known.datapath, known.port);
+            let at = known.end();
             if self.ports.is_live(at) && self.discovery.is_edge(self.now, at) {
                 self.host_found(known);
             }
@@ -246,14 +246,9 @@ impl Controller {
         has_route
     }
 
-    /// Sends an ARP request of the controller out of all edge ports.
-    pub(crate) fn probe_edge_ports(&mut self, data: &[u8]) {
-        self.send_to_edge_ports((DatapathId(0), PortNo::CONTROLLER), data);
-    }
-
-    /// Relays an ARP request out of all edge ports but one.
-    fn send_to_edge_ports(&mut self, except: SwitchPort, data: &[u8]) {
-        let is_edge = |end: &SwitchPort| *end != except && self.discovery.is_edge(self.now, *end);
+    /// Sends an ARP request out of all edge ports but the one it came from.
+    pub(crate) fn send_to_edge_ports(&mut self, except: Option<SwitchPort>, data: &[u8]) {
+        let is_edge = |end: &SwitchPort| Some(*end) != except && self.discovery.is_edge(self.now, *end);
         let edges: Vec<SwitchPort> = self.ports.live().filter(is_edge).collect();
         edges.into_iter().for_each(|end| self.packet_out(end, data.to_vec()));
     }
@@ -317,8 +312,8 @@ impl Controller {
                 for entry in entries {
                     let Some(tuple) = tuple_of(&entry.match_) else { continue };
                     let (bytes, duration) = (entry.bytes, entry.duration_ns);
-                    let news = self.flows.counted(self.now, tuple, bytes, duration, &self.network);
-                    self.pending_triggers.extend(news.map(trigger_for));
+                    let why = self.flows.counted(self.now, tuple, bytes, duration, &self.network);
+                    self.pending_triggers.extend(why);
                 }
             }
             MultipartReply::Port(ports) => {

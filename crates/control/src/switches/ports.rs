@@ -68,7 +68,7 @@ impl Ports {
     ) {
         let mut wanted: BTreeMap<SwitchPort, PortRole> = BTreeMap::new();
         for (_, host) in network.current_hosts() {
-            let end = (host.known.datapath, host.known.port);
+            let end = host.known.end();
             if !discovery.is_link(end) && self.may_exist(end) {
                 wanted.insert(end, PortRole::Host);
             }

@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
 use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
-use std::cmp::Reverse;
 
 use super::connection_table::{Connection, ConnectionState};
 use super::first_packets::member_port;
 use super::pool_state::MemberEntry;
-use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
+use super::rules::{ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
 use super::spec::Member;
 use crate::controller::Controller;
 use crate::planning::compile::{PURPOSE_MASK, Purpose};
-use crate::rules::store::RuleKey;
 
 impl Controller {
     /// Handles the table read-back of a switch: removes the rules of connections from it, since the
@@ -33,16 +31,16 @@ impl Controller {
         let (mut to_member, mut to_client) = (BTreeSet::new(), BTreeSet::new());
         // Rules for packets from clients first: the others refer to them.
         let is_to_client = |rule: &&FlowStats| {
-            self.compiler.connection_of(rule.cookie, &key_of(rule)).is_some_and(|found| found.way.is_to_client())
+            self.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.is_to_client)
         };
         let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
         for rule in to_members.into_iter().chain(to_clients) {
             match self.recover_rule(datapath, rule) {
-                Some((tuple, way)) => {
-                    let known = if way.is_to_client() { &mut to_client } else { &mut to_member };
+                Some((tuple, is_to_client)) => {
+                    let known = if is_to_client { &mut to_client } else { &mut to_member };
                     known.insert(tuple);
                 }
-                None => self.delete_rule(connection, &key_of(rule), rule.cookie),
+                None => self.delete_rule(connection, &rule.into(), rule.cookie),
             }
         }
         let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
@@ -62,10 +60,10 @@ impl Controller {
         }
     }
 
-    /// Recovers a rule, if it is correct. Returns its connection and direction.
-    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, ConnectionDirection)> {
+    /// Recovers a rule, if it is correct. Returns its connection, and whether it leads to the client.
+    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, bool)> {
         let (found, ends) = self.read_rule(rule)?;
-        if !self.compiler.is_rule_of(rule, &ends, found.way) {
+        if !self.compiler.is_rule_of(rule, &ends, found.is_to_client) {
             return None;
         }
         let (tuple, owner, now) = (ends.tuple, ends.owner, self.now);
@@ -76,7 +74,7 @@ impl Controller {
         {
             return None;
         }
-        if found.way == ConnectionDirection::ToMember && known.is_none_or(|known| !known.has_rules()) {
+        if !found.is_to_client && known.is_none_or(|known| !known.has_rules()) {
             if !self.vips.connections.make_room(now)
                 || self.vips.connections.is_translated_taken(&ends.translated(), &tuple)
             {
@@ -91,30 +89,28 @@ impl Controller {
         if let Some(mac) = written_mac(&rule.instructions) {
             self.vips.connections.edit(&tuple, |connection| connection.mac = mac);
         }
-        self.vips.connections.counted(&tuple, found.way.is_to_client(), rule.bytes);
-        Some((tuple, found.way))
+        self.vips.connections.counted(&tuple, found.is_to_client, rule.bytes);
+        Some((tuple, found.is_to_client))
     }
 
     /// Returns the connection that a rule describes, if its service exists and its member exists or
     /// existed. The rule alone determines the connection.
     pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
-        let found = self.compiler.connection_of(rule.cookie, &key_of(rule))?;
+        let found = self.compiler.connection_of(rule.cookie, &rule.into())?;
         let service = self.vips.services.get(&found.owner.service)?;
-        let tuple = match found.way {
-            ConnectionDirection::ToMember => found.tuple,
-            ConnectionDirection::ToClient => {
-                FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() }
-            }
+        let tuple = match found.is_to_client {
+            false => found.tuple,
+            true => FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() },
         };
         if (tuple.dst, tuple.protocol, tuple.dst_port) != (service.address, service.protocol.number(), service.port) {
             return None;
         }
-        let (member, port) = match found.way {
-            ConnectionDirection::ToMember => {
+        let (member, port) = match found.is_to_client {
+            false => {
                 let (address, port) = member_in(rule)?;
                 (address, port.unwrap_or(tuple.dst_port))
             }
-            ConnectionDirection::ToClient => (found.tuple.src, found.tuple.src_port),
+            true => (found.tuple.src, found.tuple.src_port),
         };
         let current = self.vips.member(found.owner).filter(|facts| !facts.is_removed);
         let is_other =
@@ -134,31 +130,24 @@ impl Controller {
 
     /// Handles the removal of a rule. Returns whether it was one of a connection.
     pub(crate) fn connection_removed(&mut self, datapath: DatapathId, removed: &FlowRemoved) -> bool {
-        let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
-        let Some(found) = self.compiler.connection_of(removed.cookie, &key) else { return false };
-        let tuple = match found.way {
-            ConnectionDirection::ToMember => Some(found.tuple),
-            ConnectionDirection::ToClient => self.vips.connections.find_translated(&found.tuple.reverse()),
-        };
-        let known = tuple.and_then(|tuple| Some((tuple, *self.vips.connections.get(&tuple)?)));
-        let known = known.filter(|(_, known)| (known.owner, known.edge) == (found.owner, datapath));
-        let Some((tuple, known)) = known else {
+        let Some(found) = self.compiler.connection_of(removed.cookie, &removed.into()) else { return false };
+        let Some((tuple, known)) = self.vips.connections.of_rule(datapath, &found) else {
             let connections = &mut self.vips.connections;
-            connections.stray_gone(datapath, found.tuple, found.owner, found.way.is_to_client(), removed.bytes);
+            connections.stray_gone(datapath, found.tuple, found.owner, found.is_to_client, removed.bytes);
             return true;
         };
-        self.vips.connections.counter_gone(&tuple, found.way.is_to_client(), removed.bytes);
+        self.vips.connections.counter_gone(&tuple, found.is_to_client, removed.bytes);
         if self.is_of_before(&known, removed) {
             return true;
         }
-        match (known.has_rules(), found.way) {
-            (true, ConnectionDirection::ToMember) => {
+        match (known.has_rules(), found.is_to_client) {
+            (true, false) => {
                 let now = self.now;
                 self.vips.connections.set_stage(&tuple, ConnectionState::Closed(now));
                 self.vips.forget_removed_members();
             }
             // The client still sends, and may receive replies.
-            (true, ConnectionDirection::ToClient) => {
+            (true, true) => {
                 if let Some(connection) = self.connections.get(&datapath).copied() {
                     self.send_return_rule(connection, &tuple);
                 }
@@ -192,8 +181,4 @@ impl Controller {
         }
         self.send_rule(connection, tuple, to_client);
     }
-}
-
-pub(super) fn key_of(rule: &FlowStats) -> RuleKey {
-    RuleKey { table: rule.table, priority: Reverse(rule.priority), match_: rule.match_ }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use net::{FiveTuple, Time};
 use openflow::{DatapathId, MacAddr, Xid};
 
-use super::rules::Owner;
+use super::rules::{Owner, ParsedRule};
 
 /// Maximum number of remembered rules of forgotten connections. Beyond it their bytes may count
 /// twice.
@@ -100,7 +100,7 @@ pub(crate) struct Connections {
     by_translated: BTreeMap<FiveTuple, FiveTuple>,
     /// Closed and failed connections, oldest first; some may continue.
     over: VecDeque<(Time, FiveTuple)>,
-    counts: BTreeMap<Owner, Counts>,
+    pub(crate) counts: BTreeMap<Owner, Counts>,
     /// Byte counts of rules whose connections are forgotten or have moved, by switch and match: the
     /// removal of such a rule reports all of its bytes.
     orphaned_bytes: BTreeMap<(DatapathId, FiveTuple, bool), u64>,
@@ -122,15 +122,22 @@ impl Connections {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&FiveTuple, &Connection)> {
         self.by_tuple.iter()
     }
-    pub(crate) fn counts(&self) -> &BTreeMap<Owner, Counts> {
-        &self.counts
-    }
     pub(crate) fn find_translated(&self, translated: &FiveTuple) -> Option<FiveTuple> {
         self.by_translated.get(translated).copied()
     }
     pub(crate) fn is_translated_taken(&self, translated: &FiveTuple, tuple: &FiveTuple) -> bool {
         let other = self.by_translated.get(translated).filter(|other| *other != tuple);
         other.and_then(|other| self.by_tuple.get(other)).is_some_and(Connection::has_rules)
+    }
+
+    /// Returns the connection that a rule of a switch belongs to, with its five-tuple.
+    pub(super) fn of_rule(&self, at: DatapathId, rule: &ParsedRule) -> Option<(FiveTuple, Connection)> {
+        let tuple = match rule.is_to_client {
+            false => rule.tuple,
+            true => self.find_translated(&rule.tuple.reverse())?,
+        };
+        let known = self.get(&tuple).filter(|known| (known.owner, known.edge) == (rule.owner, at))?;
+        Some((tuple, *known))
     }
 
     /// Removes and returns the connections that have lost their rules since the last call.
@@ -319,7 +326,7 @@ mod tests {
         Connection::new(OWNER, translated, DatapathId(1), MacAddr::default(), Time::ZERO, ConnectionState::Installing)
     }
     fn now(connections: &Connections) -> u64 {
-        connections.counts()[&OWNER].connections
+        connections.counts[&OWNER].connections
     }
 
     #[test]
@@ -337,7 +344,7 @@ mod tests {
         assert_eq!(now(&table), 2);
         assert!(table.make_room(Time::from_s(3)));
         assert!(table.get(&tuple(1)).is_none() && table.get(&tuple(2)).is_some());
-        assert_eq!(table.counts()[&OWNER].connections_total, 3);
+        assert_eq!(table.counts[&OWNER].connections_total, 3);
     }
 
     #[test]
@@ -372,7 +379,7 @@ mod tests {
         table.counted(&tuple(1), true, 1000);
         table.counter_gone(&tuple(1), false, 170);
         table.counted(&tuple(1), false, 30);
-        let counts = table.counts()[&OWNER];
+        let counts = table.counts[&OWNER];
         assert_eq!((counts.bytes_in, counts.bytes_out), (200, 1000));
         // Its rules are sent again while they still count; then it moves to another switch, and the
         // old ones are removed.
@@ -383,7 +390,7 @@ mod tests {
         let back = connection(1, 1).translated.reverse();
         table.stray_gone(DatapathId(1), back, OWNER, true, 1600);
         table.stray_gone(DatapathId(1), tuple(1), OWNER, false, 31);
-        let counts = table.counts()[&OWNER];
+        let counts = table.counts[&OWNER];
         assert_eq!((counts.bytes_in, counts.bytes_out), (201, 1607));
         assert_eq!((counts.connections, counts.connections_total), (1, 1));
     }

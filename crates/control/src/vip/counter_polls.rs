@@ -13,8 +13,7 @@ use balance::server::ServerNeeds;
 use net::{LinkIx, Time};
 use openflow::{ConnectionId, DatapathId, FlowSelection, FlowStats, Message, MultipartReply, MultipartRequest, Xid};
 
-use super::connection_recovery::key_of;
-use super::rules::{ConnectionDirection, Owner, SERVICE_MASK};
+use super::rules::{Owner, SERVICE_MASK};
 use super::spec::{MemberId, ServiceId};
 use crate::controller::Controller;
 use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
@@ -113,19 +112,12 @@ impl Controller {
     }
 
     fn connection_counted(&mut self, datapath: DatapathId, entry: &FlowStats) {
-        let Some(found) = self.compiler.connection_of(entry.cookie, &key_of(entry)) else { return };
+        let Some(found) = self.compiler.connection_of(entry.cookie, &entry.into()) else { return };
         let connections = &mut self.vips.connections;
-        let tuple = match found.way {
-            ConnectionDirection::ToMember => Some(found.tuple),
-            ConnectionDirection::ToClient => connections.find_translated(&found.tuple.reverse()),
-        };
-        let is_it = |known: &super::connection_table::Connection| (known.owner, known.edge) == (found.owner, datapath);
-        let Some(tuple) = tuple.filter(|tuple| connections.get(tuple).is_some_and(is_it)) else { return };
-        let is_fresh = connections.read(&tuple, found.way.is_to_client(), entry.bytes, entry.duration_ns);
-        if found.way == ConnectionDirection::ToMember
-            && let Some(translated) = self.vips.connections.get(&tuple).map(|known| known.translated)
-        {
-            self.flow_counted(&translated, entry);
+        let Some((tuple, known)) = connections.of_rule(datapath, &found) else { return };
+        let is_fresh = connections.read(&tuple, found.is_to_client, entry.bytes, entry.duration_ns);
+        if !found.is_to_client {
+            self.flow_counted(&known.translated, entry);
         }
         *self.vips.round.read.entry(found.owner).or_default() |= is_fresh;
     }
@@ -148,7 +140,7 @@ impl Controller {
         if !round.is_open {
             return;
         }
-        let (now, counts, services) = (self.now, self.vips.connections.counts(), &self.vips.services);
+        let (now, counts, services) = (self.now, &self.vips.connections.counts, &self.vips.services);
         for (id, pool) in self.vips.pools.iter_mut().filter(|(_, pool)| pool.needs().bytes) {
             let of_pool: Vec<ServiceId> =
                 services.values().filter(|service| service.pool == *id).map(|service| service.id).collect();

@@ -11,7 +11,7 @@ use openflow::{Action, BufferId, Headers, MacAddr, Message, PacketOut, PortNo, S
 use super::MemberState;
 use super::connection_table::{Connection, ConnectionState};
 use super::pool_state::MemberEntry;
-use super::rules::{ConnectionDirection, ConnectionEndpoints, Owner};
+use super::rules::{ConnectionEndpoints, Owner};
 use super::spec::{MemberId, Protocol, Refusal, Service};
 use crate::controller::{Controller, tuple_of_packet};
 use crate::network::SwitchPort;
@@ -38,24 +38,6 @@ pub(super) struct HeldPacket {
     member: Ipv4Addr,
     data: Vec<u8>,
     pub(super) until: Time,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RateLimiter {
-    /// When the bucket is full again.
-    full_at: Time,
-}
-
-impl RateLimiter {
-    fn take(&mut self, now: Time) -> bool {
-        let full_at = self.full_at.max(now).saturating_add(ANSWER_EVERY);
-        let most = now.saturating_add(Time::from_ps(ANSWER_EVERY.as_ps() * ANSWERS_AT_ONCE));
-        let is_allowed = full_at <= most;
-        if is_allowed {
-            self.full_at = full_at;
-        }
-        is_allowed
-    }
 }
 
 enum PacketAction {
@@ -293,8 +275,7 @@ impl Controller {
     /// of the member already.
     fn through_tables(&mut self, (datapath, port): SwitchPort, tuple: &FiveTuple, data: Vec<u8>) {
         let Some(connection) = self.connections.get(&datapath).copied() else { return };
-        let node = self.network.node_of(datapath);
-        let switch = node.and_then(|node| self.fabric.switches.get(&node));
+        let switch = self.installer_of(datapath);
         let comes_back = switch.is_some_and(|switch| switch.takes_tcp_flags) && opening(&data).is_some();
         let known = self.vips.connections.get(tuple).filter(|_| comes_back);
         let mut actions: Vec<Action> =
@@ -317,7 +298,7 @@ impl Controller {
         };
         let Some(answer) = answer else { return };
         let now = self.now;
-        if self.vips.answers.entry(at.0).or_default().take(now) {
+        if self.vips.answers.entry(at.0).or_default().take(now, ANSWER_EVERY, ANSWERS_AT_ONCE) {
             self.packet_out(at, answer);
         }
     }
@@ -351,10 +332,4 @@ pub(super) fn opens(data: &[u8]) -> Option<bool> {
 fn is_later_fragment(data: &[u8]) -> bool {
     let offset = data.get(20..22).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     offset & 0x1fff != 0
-}
-
-impl ConnectionDirection {
-    pub(super) fn is_to_client(self) -> bool {
-        self == ConnectionDirection::ToClient
-    }
 }

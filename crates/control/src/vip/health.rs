@@ -178,8 +178,8 @@ impl Controller {
         let service_port = self.vips.services.values().find(|service| service.pool == pool).map(|service| service.port);
         let port = monitor.port.or(spec.port).or(service_port).unwrap_or(0);
         let known = host.known;
-        let is_alive = self.network.is_alive(host.uplink());
-        let (address, mac, at) = (spec.address, known.mac, (known.datapath, known.port));
+        let is_alive = self.network.is_alive(host.uplink);
+        let (address, mac, at) = (spec.address, known.mac, known.end());
         is_alive.then_some(Target { pool, member, address, mac, at, port })
     }
 

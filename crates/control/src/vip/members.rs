@@ -94,14 +94,14 @@ impl Controller {
         let host = self.network.host_at(facts.spec.address);
         match host {
             None => MemberState::Unknown,
-            Some(host) if !self.network.is_alive(host.uplink()) => MemberState::Unplugged,
+            Some(host) if !self.network.is_alive(host.uplink) => MemberState::Unplugged,
             Some(_) => MemberState::of(facts.watch.failure),
         }
     }
 
     pub(super) fn has_live_port(&self, address: Ipv4Addr) -> bool {
         let host = self.network.host_at(address);
-        host.is_some_and(|host| self.network.is_alive(host.uplink()))
+        host.is_some_and(|host| self.network.is_alive(host.uplink))
     }
 
     fn member_failed(&mut self, pool: PoolId, member: MemberId, established: Established) {
@@ -141,7 +141,7 @@ impl Controller {
         self.vips.next_seek = (!unknown.is_empty()).then(|| self.now.saturating_add(SEEK_EVERY));
         for address in unknown {
             if let Some(request) = self.arp.probe(self.now, address) {
-                self.probe_edge_ports(&request);
+                self.send_to_edge_ports(None, &request);
             }
         }
     }

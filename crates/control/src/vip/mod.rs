@@ -45,8 +45,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use balance::central::{LinkLoad, NetworkView, Path};
 use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
-use net::{FiveTuple, NodeIx, Time};
-use openflow::{DatapathId, FlowMod, FlowModCommand, Instructions, MacAddr, Match, Message};
+use net::{FiveTuple, Time};
+use openflow::{DatapathId, MacAddr, Match};
 
 pub use connection_table::Counts;
 use connection_table::{ConnectionState, Connections};
@@ -69,8 +69,10 @@ pub use status::{MemberState, MemberStatus, ServiceStatus};
 use crate::Config;
 use crate::controller::Controller;
 use crate::flows::Flows;
+use crate::limits::RateLimiter;
 use crate::network::Network;
-use crate::planning::compile::CLASSIFY;
+use crate::planning::compile::Entry;
+use crate::rules::installers::RuleSet;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,9 +82,6 @@ pub struct Checker {
     /// Ethernet address in ARP replies for it.
     pub mac: MacAddr,
 }
-
-/// Destination of opening segments to a virtual address: its Ethernet address, and a port.
-type OpenedAt = (MacAddr, u16);
 
 /// Configuration and state of virtual services.
 #[derive(Default)]
@@ -103,15 +102,15 @@ pub(crate) struct Vips {
     held: Vec<HeldPacket>,
     waiting: PendingFirstPackets,
     wildcards: Wildcards,
-    /// Where rules that lead to the controller are desired: for virtual addresses, and for opening
-    /// segments to a port.
-    address_rules: BTreeSet<(NodeIx, Ipv4Addr, Option<OpenedAt>)>,
+    /// Desired rules that lead to the controller: for virtual addresses, and for opening segments
+    /// to a port.
+    address_rules: RuleSet,
     /// Switches that rejected the rules of a service, with the time of the next attempt.
     unavailable: BTreeMap<(ServiceId, DatapathId), Time>,
     /// Switches with a reported rejection of a service, with the time until which it is not
     /// reported again.
     reported: BTreeMap<(ServiceId, DatapathId), Time>,
-    answers: BTreeMap<DatapathId, first_packets::RateLimiter>,
+    answers: BTreeMap<DatapathId, RateLimiter>,
     next_seek: Option<Time>,
     pub(crate) needs: ServerNeeds,
     round: counter_polls::PollRound,
@@ -191,7 +190,7 @@ impl Vips {
 
     /// Forgets removed members whose last connection has closed.
     fn forget_removed_members(&mut self) {
-        let counts = self.connections.counts();
+        let counts = &self.connections.counts;
         let (services, wildcards) = (&self.services, &self.wildcards);
         for (id, pool) in &mut self.pools {
             let is_busy = |member: MemberId| {
@@ -207,7 +206,7 @@ impl Vips {
 }
 
 fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
-    let (topology, alive, routes) = (network.topology(), network.alive(), network.routes());
+    let (topology, alive, routes) = (&network.topology, network.alive(), &network.routes);
     NetworkView { now, topology, alive, routes, load, flows: &flows.table }
 }
 
@@ -274,19 +273,7 @@ impl Controller {
 
     /// Deletes the rules of all connections of a service or member, on every switch.
     fn delete_connections(&mut self, owner: Owner, mask: u64) {
-        let delete = FlowMod {
-            command: FlowModCommand::Delete,
-            cookie: self.compiler.connection_cookie(owner) & mask,
-            cookie_mask: mask,
-            ..FlowMod::add(CLASSIFY, 0, Match::default(), Instructions::default())
-        };
-        let connections: Vec<_> = self.connections.values().copied().collect();
-        for connection in connections {
-            self.tally.flow_mods += 1;
-            self.send(connection, Message::FlowMod(delete.clone()));
-            // Other rules may follow with the same matches.
-            self.send(connection, Message::BarrierRequest);
-        }
+        self.delete_rules(|_| true, Match::default(), self.compiler.connection_cookie(owner) & mask, mask);
     }
 
     /// Updates rules of virtual addresses and states of members after changes of ports, hosts,
@@ -316,29 +303,19 @@ impl Controller {
 
     fn write_addresses(&mut self) {
         let nodes = self.ports.edges().filter_map(|datapath| self.network.node_of(datapath));
-        let mut wanted = BTreeSet::new();
+        let mut wanted = RuleSet::new();
         for node in nodes {
-            wanted.extend(self.vips.macs.keys().map(|address| (node, *address, None)));
+            let mut add = |(key, rule): Entry| drop(wanted.insert((node, key), rule));
+            self.vips.macs.keys().for_each(|address| add(self.compiler.virtual_address(*address)));
             if self.fabric.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
                 let services = self.vips.services.values().filter(|service| {
                     // With proactive rules, connections must not involve the controller.
                     service.protocol == Protocol::Tcp && service.buckets().is_none()
                 });
-                wanted.extend(services.map(|service| (node, service.address, Some((service.mac(), service.port)))));
+                services.for_each(|to| add(self.compiler.opening(to.mac(), to.address, to.port)));
             }
         }
-        let entry = |address: Ipv4Addr, place: Option<OpenedAt>| match place {
-            Some((mac, port)) => self.compiler.opening(mac, address, port),
-            None => self.compiler.virtual_address(address),
-        };
-        for (node, address, place) in self.vips.address_rules.difference(&wanted) {
-            self.fabric.set((*node, entry(*address, *place).0, None));
-        }
-        for (node, address, place) in wanted.difference(&self.vips.address_rules) {
-            let (key, wanted) = entry(*address, *place);
-            self.fabric.set((*node, key, Some(wanted)));
-        }
-        self.vips.address_rules = wanted;
+        self.fabric.replace(&mut self.vips.address_rules, wanted);
     }
 
     pub(crate) fn next_of_services(&self) -> Option<Time> {

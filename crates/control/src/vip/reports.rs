@@ -33,7 +33,7 @@ impl Controller {
             return false;
         }
         let host = self.network.host_at(headers.ipv4_src);
-        let is_there = host.is_some_and(|host| (host.known.datapath, host.known.port) == at);
+        let is_there = host.is_some_and(|host| host.known.end() == at);
         if let Some(facts) = datagram(data).and_then(parse_report).filter(|_| is_there) {
             self.handle_member_report(self.now, headers.ipv4_src, facts);
         }

@@ -83,9 +83,10 @@ impl Controller {
         }
     }
 
-    pub(super) fn is_any_occupied(&self, datapath: DatapathId, entries: &[Entry]) -> bool {
-        let switch = self.network.node_of(datapath).and_then(|node| self.fabric.switches.get(&node));
-        switch.is_some_and(|switch| switch.has_foreign() && entries.iter().any(|(key, _)| switch.is_foreign(key)))
+    /// Returns whether foreign rules occupy the match and priority of any of these rules.
+    pub(crate) fn is_any_occupied(&self, datapath: DatapathId, entries: &[Entry]) -> bool {
+        let switch = self.installer_of(datapath);
+        switch.is_some_and(|switch| entries.iter().any(|(key, _)| switch.foreign.contains(key)))
     }
 
     /// Deletes both rules of a connection, if its switch is connected; otherwise the table

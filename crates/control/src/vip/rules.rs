@@ -11,7 +11,7 @@ use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match, SetField
 
 use super::spec::{MEMBER_MAX, MemberId, ServiceId};
 use crate::planning::compile::{
-    CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, key, to, tuple_match, tuple_of,
+    CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, to, to_controller, tuple_match, tuple_of,
 };
 use crate::rules::store::{DesiredRule, RuleKey};
 
@@ -43,12 +43,6 @@ impl Owner {
     pub(super) fn bits(self) -> u64 {
         u64::from(self.service.0) << SERVICE_SHIFT | u64::from(self.member.0 & MEMBER_MAX.0)
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ConnectionDirection {
-    ToMember,
-    ToClient,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +79,7 @@ impl Rewrite {
     pub(super) fn to_member(self, mac: MacAddr) -> Instructions {
         let (address, port) = self.member;
         let actions = [Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(address))];
-        let port = destination_port(self.protocol, port).filter(|_| port != self.at.1);
+        let port = set_port(self.protocol, port, SetField::TcpDst, SetField::UdpDst).filter(|_| port != self.at.1);
         Instructions { metadata: Some(FROM_HOST), ..onward(actions.into_iter().chain(port).collect()) }
     }
     /// Returns the instructions for packets from the member. They lack "as from a host": the packet
@@ -93,7 +87,7 @@ impl Rewrite {
     pub(super) fn to_client(self) -> Instructions {
         let (address, port) = self.at;
         let actions = [Action::SetField(SetField::EthSrc(self.vip_mac)), Action::SetField(SetField::Ipv4Src(address))];
-        let port = source_port(self.protocol, port).filter(|_| port != self.member.1);
+        let port = set_port(self.protocol, port, SetField::TcpSrc, SetField::UdpSrc).filter(|_| port != self.member.1);
         onward(actions.into_iter().chain(port).collect())
     }
 }
@@ -101,7 +95,8 @@ impl Rewrite {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ParsedRule {
     pub(crate) owner: Owner,
-    pub(crate) way: ConnectionDirection,
+    /// Direction of the matched packets: to the client, or to the member.
+    pub(crate) is_to_client: bool,
     /// Five-tuple of the matched packets: of the client, or of the member.
     pub(crate) tuple: FiveTuple,
 }
@@ -128,13 +123,13 @@ impl Compiler {
 
     fn connection(self, priority: u16, match_: Match, ends: &ConnectionEndpoints, instructions: Instructions) -> Entry {
         let (cookie, idle_timeout_s) = (self.connection_cookie(ends.owner), ends.idle_timeout_s);
-        (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s, instructions, group: None })
+        (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s, instructions, group: None })
     }
 
     /// Returns the rule that sends first packets to a virtual address to the controller, whole and
     /// only there, and also packets without a serving member.
     pub(super) fn virtual_address(self, address: Ipv4Addr) -> Entry {
-        self.classify(ADDRESS, to(address), Instructions::apply(vec![Action::to_controller()]))
+        self.classify(ADDRESS, to(address), to_controller())
     }
 
     /// Returns the rule that sends opening segments to the controller, regardless of rules of
@@ -145,27 +140,27 @@ impl Compiler {
         let tcp_flags = Some(Masked { value: syn, mask: syn | ack });
         let eth_dst = Some(Masked::<MacAddr>::exact(mac));
         let match_ = Match { eth_dst, ip_proto: Some(protocol::TCP), tcp_dst: Some(port), tcp_flags, ..to(address) };
-        self.classify(OPENING, match_, Instructions::apply(vec![Action::to_controller()]))
+        self.classify(OPENING, match_, to_controller())
     }
 
     pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<ParsedRule> {
         if cookie & crate::planning::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
             return None;
         }
-        let way = match key.priority.0 {
-            TO_MEMBER => ConnectionDirection::ToMember,
-            TO_CLIENT => ConnectionDirection::ToClient,
+        let is_to_client = match key.priority.0 {
+            TO_MEMBER => false,
+            TO_CLIENT => true,
             _ => return None,
         };
-        Some(ParsedRule { owner: Owner::of(cookie), way, tuple: tuple_of(&key.match_)? })
+        Some(ParsedRule { owner: Owner::of(cookie), is_to_client, tuple: tuple_of(&key.match_)? })
     }
 
     /// Returns whether a rule is exactly the one of a connection, with any Ethernet address of the
     /// member.
-    pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &ConnectionEndpoints, way: ConnectionDirection) -> bool {
-        let (key, wanted) = match way {
-            ConnectionDirection::ToMember => self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default()),
-            ConnectionDirection::ToClient => self.to_client(ends),
+    pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &ConnectionEndpoints, is_to_client: bool) -> bool {
+        let (key, wanted) = match is_to_client {
+            false => self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default()),
+            true => self.to_client(ends),
         };
         wanted.is_switch_owned(&key, rule)
     }
@@ -201,18 +196,11 @@ fn connection_match(tuple: &FiveTuple, icmp: u8) -> Match {
     Match { icmpv4_type, ..tuple_match(tuple) }
 }
 
-fn destination_port(ip_proto: u8, port: u16) -> Option<Action> {
+/// Returns the action that writes a port, if the protocol has ports.
+fn set_port(ip_proto: u8, port: u16, tcp: fn(u16) -> SetField, udp: fn(u16) -> SetField) -> Option<Action> {
     match ip_proto {
-        protocol::TCP => Some(Action::SetField(SetField::TcpDst(port))),
-        protocol::UDP => Some(Action::SetField(SetField::UdpDst(port))),
-        _ => None,
-    }
-}
-
-fn source_port(ip_proto: u8, port: u16) -> Option<Action> {
-    match ip_proto {
-        protocol::TCP => Some(Action::SetField(SetField::TcpSrc(port))),
-        protocol::UDP => Some(Action::SetField(SetField::UdpSrc(port))),
+        protocol::TCP => Some(Action::SetField(tcp(port))),
+        protocol::UDP => Some(Action::SetField(udp(port))),
         _ => None,
     }
 }
@@ -235,13 +223,10 @@ mod tests {
         for ends in [ends(6, [5000, 80], 8080), ends(17, [5000, 53], 53), ends(1, [0, 0], 0)] {
             let (to_member, wanted) = compiler.to_member(&ends, MacAddr([2; 6]));
             let found = compiler.connection_of(wanted.cookie, &to_member).unwrap();
-            assert_eq!((found.owner, found.way, found.tuple), (ends.owner, ConnectionDirection::ToMember, ends.tuple));
+            assert_eq!((found.owner, found.is_to_client, found.tuple), (ends.owner, false, ends.tuple));
             let (to_client, wanted) = compiler.to_client(&ends);
             let found = compiler.connection_of(wanted.cookie, &to_client).unwrap();
-            assert_eq!(
-                (found.owner, found.way, found.tuple),
-                (ends.owner, ConnectionDirection::ToClient, ends.translated().reverse())
-            );
+            assert_eq!((found.owner, found.is_to_client, found.tuple), (ends.owner, true, ends.translated().reverse()));
             let is_port = |action: &Action| matches!(action, Action::SetField(SetField::TcpSrc(_)));
             assert_eq!(wanted.instructions.apply.iter().any(is_port), ends.tuple.protocol == 6);
         }

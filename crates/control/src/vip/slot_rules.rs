@@ -9,10 +9,12 @@
 
 use core::net::Ipv4Addr;
 use openflow::headers::protocol;
-use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match};
+use openflow::{FlowStats, Instructions, MacAddr, Masked, Match};
 
 use super::rules::{Owner, Rewrite, member_in, written_mac};
-use crate::planning::compile::{CLASSIFY, Compiler, Entry, PURPOSE_MASK, Purpose, key, to, tuple_match, tuple_of};
+use crate::planning::compile::{
+    CLASSIFY, Compiler, Entry, PURPOSE_MASK, Purpose, to, to_controller, tuple_match, tuple_of,
+};
 use crate::rules::store::{DesiredRule, RuleKey};
 
 /// Priorities in table 0, below those of connections. Rules of higher priorities are sent first, so
@@ -60,7 +62,7 @@ pub(super) enum FoundRule {
 impl Compiler {
     fn slot_rule(self, priority: u16, match_: Match, owner: Owner, instructions: Instructions) -> Entry {
         let cookie = self.cookie(Purpose::ClientSlot) | owner.bits();
-        (key(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
+        (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
     }
 
     pub(super) fn slot_to_member(self, lead: &Rewrite, owner: Owner, bucket: ClientSlot, mac: MacAddr) -> Entry {
@@ -107,10 +109,6 @@ impl Compiler {
     pub(crate) fn is_slot_rule(key: &RuleKey) -> bool {
         key.table == CLASSIFY && [TO_CLIENT, OWN, TO_MEMBER].contains(&key.priority.0)
     }
-}
-
-fn to_controller() -> Instructions {
-    Instructions::apply(vec![Action::to_controller()])
 }
 
 fn from_clients(lead: &Rewrite, clients: Masked<Ipv4Addr>) -> Match {

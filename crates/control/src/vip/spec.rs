@@ -10,6 +10,7 @@ use openflow::headers::protocol;
 
 use super::pool_state::picker;
 use super::wildcard_spec::Rules;
+use crate::hosts::arp::is_unicast;
 
 /// Number of a virtual service; not reused soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -264,7 +265,7 @@ impl Service {
 
     fn check(&self) -> Result<(), ServicesError> {
         let fault = |what: &str| Err(ServicesError::new(format!("service {}: {what}", self.id.0)));
-        if !is_station(self.address) {
+        if !is_unicast(self.address) {
             return fault(&format!("{} is not a unicast address", self.address));
         }
         if self.mac.is_some_and(|mac| mac.is_multicast() || mac == MacAddr::default()) {
@@ -300,7 +301,7 @@ impl Pool {
             if !numbers.insert(member.id) {
                 return fault("another member has its number");
             }
-            if !is_station(member.address) {
+            if !is_unicast(member.address) {
                 return fault(&format!("{} is not a unicast address", member.address));
             }
             if member.port == Some(0) {
@@ -309,8 +310,4 @@ impl Pool {
         }
         Ok(())
     }
-}
-
-fn is_station(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback())
 }

@@ -77,7 +77,7 @@ impl Controller {
 
     fn counts_of(&self, service: ServiceId) -> Counts {
         let mut sum = Counts::default();
-        let of_service = self.vips.connections.counts().iter().filter(|(owner, _)| owner.service == service);
+        let of_service = self.vips.connections.counts.iter().filter(|(owner, _)| owner.service == service);
         of_service.for_each(|(_, counts)| sum.add(counts));
         sum
     }
@@ -91,7 +91,7 @@ impl Controller {
             is_leaving: facts.is_removed,
             is_enabled: facts.spec.is_enabled,
             state: facts.state,
-            counts: self.vips.connections.counts().get(&Owner { service, member: *id }).copied().unwrap_or_default(),
+            counts: self.vips.connections.counts.get(&Owner { service, member: *id }).copied().unwrap_or_default(),
             buckets: self.vips.wildcards.of.get(&service).map_or(0, |buckets| buckets.count_of(*id)),
         };
         pool.members.iter().map(now).collect()
@@ -101,7 +101,7 @@ impl Controller {
     /// controller writes it. Such rules are owned by the switch: they are not among
     /// [`Controller::desired_entries`].
     pub fn is_connection_rule(&self, rule: &FlowStats) -> bool {
-        self.read_rule(rule).is_some_and(|(found, ends)| self.compiler.is_rule_of(rule, &ends, found.way))
+        self.read_rule(rule).is_some_and(|(found, ends)| self.compiler.is_rule_of(rule, &ends, found.is_to_client))
     }
 
     /// Returns the connections with rules, with the switch that has them and the member.

@@ -18,7 +18,8 @@ use super::status::MemberState;
 use crate::controller::Controller;
 use crate::network::SwitchPort;
 use crate::planning::compile::{Compiler, Entry};
-use crate::rules::store::{DesiredRule, RuleKey};
+use crate::rules::installers::RuleSet;
+use crate::rules::store::RuleKey;
 
 /// Additional duration of a slot migration beyond the idle timeout: switches receive it one after
 /// the other.
@@ -30,7 +31,7 @@ const RESEND_AFTER: Time = Time::from_s(5);
 #[derive(Debug, Default)]
 pub(super) struct Wildcards {
     pub(super) of: BTreeMap<ServiceId, SlotTable>,
-    rules: BTreeMap<(NodeIx, RuleKey), DesiredRule>,
+    rules: RuleSet,
     /// Slots at switches with rules of a previous controller instance that were found late, with
     /// the end of their separate migration.
     late: BTreeMap<(NodeIx, ServiceId), BTreeMap<usize, (MemberId, Time)>>,
@@ -83,12 +84,7 @@ impl Controller {
         }
         self.migrate_slots();
         let (wanted, has_refused) = self.all_slot_rules();
-        let before = std::mem::replace(&mut self.vips.wildcards.rules, wanted);
-        let now = &self.vips.wildcards.rules;
-        let gone = before.keys().filter(|place| !now.contains_key(place)).map(|(node, key)| (*node, *key, None));
-        let new = now.iter().filter(|(place, rule)| before.get(place) != Some(rule));
-        let changes = gone.chain(new.map(|((node, key), rule)| (*node, *key, Some(rule.clone()))));
-        changes.for_each(|change| self.fabric.set(change));
+        self.fabric.replace(&mut self.vips.wildcards.rules, wanted);
         let again = has_refused.then(|| self.now.saturating_add(RESEND_AFTER));
         self.vips.wildcards.next = self.next_move().into_iter().chain(again).min();
     }
@@ -127,12 +123,12 @@ impl Controller {
 
     /// Returns all desired slot rules at the switches that have clients, and whether any switch
     /// rejected one.
-    fn all_slot_rules(&self) -> (BTreeMap<(NodeIx, RuleKey), DesiredRule>, bool) {
+    fn all_slot_rules(&self) -> (RuleSet, bool) {
         let mut clients: BTreeMap<NodeIx, Vec<Ipv4Addr>> = BTreeMap::new();
         for (_, host) in self.network.current_hosts().filter(|(_, host)| !self.vips.is_virtual(host.known.ipv4)) {
             clients.entry(host.edge).or_default().push(host.known.ipv4);
         }
-        let (mut rules, mut has_refused) = (BTreeMap::new(), false);
+        let (mut rules, mut has_refused) = (RuleSet::new(), false);
         for node in self.ports.edges().filter_map(|datapath| self.network.node_of(datapath)) {
             for (id, buckets) in &self.vips.wildcards.of {
                 let Some(service) = self.vips.services.get(id) else { continue };
@@ -199,7 +195,7 @@ impl Controller {
 
     fn is_rejected(&self, node: NodeIx, key: &RuleKey) -> bool {
         let switch = self.fabric.switches.get(&node);
-        switch.is_some_and(|switch| switch.has_refused(key) || switch.is_foreign(key))
+        switch.is_some_and(|switch| switch.refused.contains(key) || switch.foreign.contains(key))
     }
 
     /// Returns whether there is a path to a member, or one may still be found for rules of a
@@ -263,7 +259,7 @@ impl Controller {
             let at = self.at(node, service, buckets);
             let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
             let (key, _) = self.compiler.slot_return(&facts.lead(service), owner, client);
-            self.is_member(service, client) || switch.has_refused(&key) || !switch.may_lack(&key)
+            self.is_member(service, client) || switch.refused.contains(&key) || !switch.may_lack(&key)
         })
     }
 

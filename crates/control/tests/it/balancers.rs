@@ -1,4 +1,5 @@
-//! Replacement of balancers while packets are in flight.
+//! Every registered central balancer on real switches: through a failure, and replaced by every other
+//! while packets are in flight.
 
 use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, udp};
 use anabranch_control::Config;
@@ -26,6 +27,23 @@ fn all_pairs() -> Vec<&'static Entry> {
     walk
 }
 
+fn fat_tree_with(entry: &Entry, poll_interval: Time) -> TestNetwork {
+    let config = Config { poll_interval, ..config_for(&fat_tree()) };
+    TestNetwork::with(fat_tree(), config, build(entry), AMPLE).connected()
+}
+
+/// Returns a flow of each host.
+fn flows() -> Vec<FiveTuple> {
+    (0..16).map(|host| udp(host, (host + 8) % 16, 4_000 + host as u16)).collect()
+}
+
+/// Reports flows to the balancer, as agents do.
+fn report(network: &mut TestNetwork, flows: &[FiveTuple]) {
+    for tuple in flows {
+        network.report(AgentReport::Started { tuple: *tuple, bytes: 2_000_000, size: Some(50_000_000) });
+    }
+}
+
 /// Sends a packet of every flow each millisecond for a while.
 fn traffic(network: &mut TestNetwork, flows: &[FiveTuple], time: Time) {
     let until = network.now + time;
@@ -41,18 +59,14 @@ fn traffic(network: &mut TestNetwork, flows: &[FiveTuple], time: Time) {
 /// placements of the new one are installed.
 #[test]
 fn balancer_swap_loses_no_packet() {
-    let config = Config { poll_interval: Time::from_ms(200), ..config_for(&fat_tree()) };
-    let flows: Vec<_> = (0..16).map(|host| udp(host, (host + 8) % 16, 4_000 + host as u16)).collect();
-    let mut network = TestNetwork::with(fat_tree(), config, build(CENTRAL[0]), AMPLE).connected();
+    let (mut network, flows) = (fat_tree_with(CENTRAL[0], Time::from_ms(200)), flows());
     let mut moves = 0;
     let mut before = CENTRAL[0].name;
     for entry in all_pairs() {
         let now = network.now;
         network.controller.set_balancer(now, build(entry));
         network.drain_controller();
-        for tuple in &flows {
-            network.report(AgentReport::Started { tuple: *tuple, bytes: 2_000_000, size: Some(50_000_000) });
-        }
+        report(&mut network, &flows);
         traffic(&mut network, &flows, Time::from_ms(400));
         network.run(Time::from_ms(50));
         for (number, packet) in network.packets.iter().enumerate() {
@@ -73,12 +87,42 @@ fn balancer_swap_loses_no_packet() {
 /// The test can fail: it sees the loss caused by rules deleted without the controller.
 #[test]
 fn loss_of_rules_is_detected() {
-    let config = config_for(&fat_tree());
-    let mut network = TestNetwork::with(fat_tree(), config, build(CENTRAL[0]), AMPLE).connected();
-    let flows: Vec<_> = (0..16).map(|host| udp(host, (host + 8) % 16, 4_000 + host as u16)).collect();
+    let mut network = fat_tree_with(CENTRAL[0], Config::default().poll_interval);
     let all = FlowMod::delete_strict(TableId::ALL, 0, Match::default());
     network.inject(net::NodeIx(0), Message::FlowMod(FlowMod { command: FlowModCommand::Delete, ..all }));
-    traffic(&mut network, &flows, Time::from_ms(2));
+    traffic(&mut network, &flows(), Time::from_ms(2));
     network.run(Time::from_ms(50));
     assert!(network.packets.iter().any(|packet| packet.delivered.is_none()), "nothing was lost without rules");
+}
+
+#[test]
+fn central_balancers_serve_a_fat_tree_through_a_failure() {
+    for entry in CENTRAL {
+        let (mut network, flows) = (fat_tree_with(entry, Time::from_ms(500)), flows());
+        network.assert_exact();
+        assert!(network.unreached().is_empty(), "{}", entry.name);
+        report(&mut network, &flows);
+        let edge = net::NodeIx(0);
+        let cable = network.cable(edge, network.topology.link(network.topology.out_links(edge)[0]).to);
+        for turn in 0..4_000 {
+            flows.iter().for_each(|tuple| {
+                network.send(*tuple);
+            });
+            network.run(Time::from_ms(5));
+            match turn {
+                1_500 => network.set_cable(cable, false),
+                2_500 => network.set_cable(cable, true),
+                _ => {}
+            }
+        }
+        assert!(!network.packets.iter().any(|packet| packet.visited.len() > 12), "{}: a packet looped", entry.name);
+        let lost = network.packets.iter().rev().skip(16).filter(|packet| packet.delivered.is_none()).count();
+        assert!(lost < 16 * 3, "{}: {lost} lost at one failure", entry.name);
+        for tuple in flows {
+            network.report(AgentReport::Ended { tuple, bytes: 50_000_000 });
+        }
+        network.assert_settled();
+        assert!(network.unreached().is_empty(), "{} after a failure", entry.name);
+    }
+    assert!(!CENTRAL.is_empty(), "no central balancer is registered");
 }

@@ -6,15 +6,13 @@ use balance::central::{CentralNeeds, DecisionTrigger, FlowSource};
 use net::{FiveTuple, NodeIx, Time};
 use openflow::{ErrorKind, FlowModFailed, FlowStats, Message, ToController};
 
-use crate::common::{AMPLE, Scripted, TestNetwork, config_for, fat_tree, quiet, udp};
+use crate::common::{Scripted, TestNetwork, config_for, quiet, udp};
 
-const NEEDS: CentralNeeds = CentralNeeds { flows: FlowSource::FirstPackets, counters: true, period: None };
+pub const NEEDS: CentralNeeds = CentralNeeds { flows: FlowSource::FirstPackets, counters: true, period: None };
 
 /// Returns a network whose counting rules stay for 60 s without packets.
 fn network_with_long_timeouts(flows_max: usize) -> TestNetwork {
-    let topology = fat_tree();
-    let config = Config { flows_max, flow_idle_timeout_s: 60, ..config_for(&topology) };
-    TestNetwork::new(topology, config, NEEDS, AMPLE).connected()
+    TestNetwork::fat_tree(Config { flows_max, flow_idle_timeout_s: 60, ..Config::default() }, NEEDS).connected()
 }
 
 pub fn is_counter(entry: &FlowStats) -> bool {

@@ -1,10 +1,11 @@
 //! Rejections, stalls, one-way failures, peers without OpenFlow 1.3, and duplicate messages.
 
 use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, needs, quiet, udp};
-use anabranch_control::{Config, Controller, Event, Output};
+use crate::hostile::Peer;
+use anabranch_control::{Config, Event};
 use balance::central::{CentralNeeds, FlowSource};
 use net::{LinkIx, NodeIx, Time};
-use openflow::{ConnectionId, Envelope, FromController, Message, ToController, Xid};
+use openflow::{ConnectionId, Envelope, Message, ToController, Xid};
 
 #[test]
 fn full_table_is_reported_and_retried_after_a_deletion() {
@@ -35,11 +36,8 @@ fn full_table_is_reported_and_retried_after_a_deletion() {
     network.run_and_settle(Time::from_ms(200));
     network.assert_exact();
     assert_eq!(network.controller.tally().moves, 3);
-    let packet = network.send(flows[1]);
-    network.run(Time::from_ms(5));
-    let visited: Vec<u64> =
-        network.packets[packet as usize].visited.iter().map(|node| net::address::datapath_of(*node)).collect();
-    assert_eq!(visited, path);
+    network.route_of(flows[1]);
+    assert_eq!(network.packets.last().expect("a packet").path(), path);
 }
 
 #[test]
@@ -102,9 +100,7 @@ fn one_way_failure_kills_one_direction() {
 fn failure_is_repaired_within_200_ms() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
     let tuple = udp(0, 15, 7);
-    let first = network.send(tuple);
-    network.run(Time::from_ms(5));
-    let visited = network.packets[first as usize].visited.clone();
+    let visited = network.route_of(tuple);
     let cable = network.cable(visited[2], visited[3]); // From core to pod: only other switches can route around it.
     network.set_cable(cable, false);
     let failed_at = network.now;
@@ -136,28 +132,18 @@ fn silent_switch_is_disconnected_and_then_avoided() {
     assert!(network.unreached().is_empty());
 }
 
-fn outputs(controller: &mut Controller) -> Vec<Output> {
-    std::iter::from_fn(|| controller.poll_output()).collect()
-}
-
 #[test]
 fn peers_without_openflow_1_3_get_an_error_and_are_closed() {
-    let network = TestNetwork::new(fat_tree(), Config::default(), quiet(), (1, 1));
-    let mut controller = network.controller;
-    let connection = ConnectionId(1);
-    controller.handle(Time::ZERO, ToController::Connected(connection));
+    let mut peer = Peer::connect(Config::default());
     let hello = Envelope { xid: Xid(5), message: Message::Hello { versions: 0b10 } };
-    controller.handle(Time::ZERO, ToController::Message(connection, hello.clone()));
-    let outputs = outputs(&mut controller);
-    let error = outputs.iter().any(|output| {
-        matches!(output, Output::Channel(FromController::Message(_, Envelope { message: Message::Error { .. }, .. })))
-    });
-    assert!(error && outputs.contains(&Output::Channel(FromController::Close(connection))), "{outputs:?}");
+    peer.pass(ToController::Message(peer.connection, hello.clone()));
+    assert!(peer.is_closed && matches!(peer.request, Some((_, Message::Error { .. }))), "{:?}", peer.request);
     // Later messages are ignored; so are those on connections that were never opened.
-    controller.handle(Time::ZERO, ToController::Message(connection, hello.clone()));
-    controller.handle(Time::ZERO, ToController::Message(ConnectionId(9), hello));
-    controller.handle(Time::ZERO, ToController::Disconnected(connection));
-    assert!(self::outputs(&mut controller).is_empty() && controller.is_settled());
+    (peer.is_closed, peer.request) = (false, None);
+    peer.pass(ToController::Message(peer.connection, hello.clone()));
+    peer.pass(ToController::Message(ConnectionId(9), hello));
+    peer.pass(ToController::Disconnected(peer.connection));
+    assert!(!peer.is_closed && peer.request.is_none() && peer.events.is_empty() && peer.controller.is_settled());
 }
 
 /// A delayed second copy of every batch, as a second controller or a retransmission would send,
@@ -227,10 +213,8 @@ fn larger_tree_comes_up() {
 #[test]
 fn unconfirmed_switch_gets_no_packet_it_would_return() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
-    let first = network.send(udp(0, 7, 1));
-    network.run(Time::from_ms(5));
     // Edge, aggregation, core, aggregation of the other pod, edge.
-    let visited = network.packets[first as usize].visited.clone();
+    let visited = network.route_of(udp(0, 7, 1));
     network.disconnect(visited[1]);
     let cable = network.cable(visited[2], visited[3]);
     network.set_cable(cable, false);

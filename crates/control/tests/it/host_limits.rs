@@ -151,10 +151,7 @@ fn hosts_that_come_and_go_reuse_numbers() {
 }
 
 fn arp_requests(network: &TestNetwork, at: u32) -> usize {
-    let is_question = |(host, bytes): &&(HostIx, Vec<u8>)| {
-        *host == HostIx(at) && frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 1)
-    };
-    network.to_hosts.iter().filter(is_question).count()
+    network.receivers_of_arp(1).into_iter().filter(|host| *host == HostIx(at)).count()
 }
 
 #[test]
@@ -166,7 +163,7 @@ fn arp_requests_for_unused_addresses_are_rate_limited() {
     network.to_hosts.clear();
     let began = network.now;
     for number in 0..2_000 {
-        network.transmit(HostIx(0), frame::arp_request(mac(0), ip(0), made_up(number).1), None);
+        network.request_arp(0, made_up(number).1);
         network.run(Time::from_ms(1));
     }
     let took = (network.now - began).as_s_f64();
@@ -176,14 +173,12 @@ fn arp_requests_for_unused_addresses_are_rate_limited() {
     assert_eq!(network.controller.tally().arp_requests_suppressed, 2_000 - passed as u64);
     // A request of another host for an existing host is relayed at once, and answered.
     network.to_hosts.clear();
-    network.transmit(HostIx(1), frame::arp_request(mac(1), ip(1), ip(12)), None);
+    network.request_arp(1, ip(12));
     network.run(Time::from_ms(5));
     assert_eq!(arp_requests(&network, 12), 1);
     answer_arp_requests(&mut network);
     network.run(Time::from_ms(20));
-    let is_answer =
-        |(host, bytes): &(HostIx, Vec<u8>)| *host == HostIx(1) && frame::parse(bytes).is_ok_and(|arp| arp.arp_op == 2);
-    assert!(network.to_hosts.iter().any(is_answer));
+    assert!(network.receivers_of_arp(2).contains(&HostIx(1)));
 }
 
 #[test]
@@ -193,7 +188,7 @@ fn arp_target_is_requested_once_at_a_time() {
     network.settle();
     network.to_hosts.clear();
     let ask = |network: &mut TestNetwork, from: u32| {
-        network.transmit(HostIx(from), frame::arp_request(mac(from), ip(from), ip(12)), None);
+        network.request_arp(from, ip(12));
         network.run(Time::from_ms(100));
     };
     (0..3).for_each(|from| ask(&mut network, from));

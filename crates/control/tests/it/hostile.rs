@@ -18,12 +18,6 @@ fn attachment(topology: &Topology, host: u32) -> (DatapathId, PortNo) {
     (known.datapath, known.port)
 }
 
-fn is_reached(network: &mut TestNetwork, from: u32, to: u32) -> bool {
-    let packet = network.send(udp(from, to, 7000));
-    network.run(Time::from_ms(50));
-    network.packets[packet as usize].delivered.is_some()
-}
-
 fn links_up(network: &TestNetwork) -> usize {
     network.count_events(|event| matches!(event, Event::LinkUp { .. }))
 }
@@ -44,7 +38,7 @@ fn forged_lldp_makes_no_link() {
     }
     network.run(Time::from_s(1));
     assert_eq!(links_up(&network), links);
-    assert!(is_reached(&mut network, 3, VICTIM));
+    assert!(network.deliver(udp(3, VICTIM, 7000)).is_some());
 }
 
 /// A link that has expired, although both ends are connected and their ports are up, may have been
@@ -89,30 +83,31 @@ fn flapping_port_is_damped() {
     assert!(flow_mods <= 20, "200 flaps cost {flow_mods} flow-mods");
     assert_eq!(network.count_events(|event| matches!(event, Event::PortDamped { .. })), 1);
     network.run(Time::from_s(20));
-    assert!(is_reached(&mut network, 3, VICTIM), "it has been quiet");
+    assert!(network.deliver(udp(3, VICTIM, 7000)).is_some(), "it has been quiet");
     network.assert_exact();
 }
 
-struct Peer {
-    controller: Controller,
-    connection: ConnectionId,
-    now: Time,
-    request: Option<(Xid, Message)>,
-    is_closed: bool,
-    events: Vec<Event>,
+/// A controller, and what it has sent to its only peer.
+pub struct Peer {
+    pub controller: Controller,
+    pub connection: ConnectionId,
+    /// The latest message.
+    pub request: Option<(Xid, Message)>,
+    pub is_closed: bool,
+    pub events: Vec<Event>,
 }
 
 impl Peer {
-    fn connect(config: Config) -> Peer {
+    pub fn connect(config: Config) -> Peer {
         let balancer = Scripted { script: Default::default(), needs: needs(FlowSource::None, false) };
         let controller = Controller::new(config, Box::new(balancer));
-        let (connection, now) = (ConnectionId(1), Time::ZERO);
-        let mut peer = Peer { controller, connection, now, request: None, is_closed: false, events: Vec::new() };
-        peer.controller.handle(now, ToController::Connected(connection));
-        peer.drain();
+        let connection = ConnectionId(1);
+        let mut peer = Peer { controller, connection, request: None, is_closed: false, events: Vec::new() };
+        peer.pass(ToController::Connected(connection));
         peer
     }
-    fn drain(&mut self) {
+    pub fn pass(&mut self, input: ToController) {
+        self.controller.handle(Time::ZERO, input);
         while let Some(output) = self.controller.poll_output() {
             match output {
                 Output::Channel(FromController::Message(_, envelope)) => {
@@ -124,14 +119,9 @@ impl Peer {
             }
         }
     }
-    fn say(&mut self, xid: Xid, message: Message) {
-        let envelope = Envelope { xid, message };
-        self.controller.handle(self.now, ToController::Message(self.connection, envelope));
-        self.drain();
-    }
     fn answer(&mut self, message: Message) {
         let (xid, _) = self.request.clone().expect("a request");
-        self.say(xid, message);
+        self.pass(ToController::Message(self.connection, Envelope { xid, message }));
     }
 }
 

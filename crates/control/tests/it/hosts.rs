@@ -1,16 +1,16 @@
 //! Hosts are learned, probed and answered for; flows are counted.
 
-use crate::common::{AMPLE, TestNetwork, fat_tree, ip, mac, quiet, udp};
+use crate::common::{AMPLE, TestNetwork, fat_tree, ip, is_arp, mac, quiet, udp};
 use anabranch_control::{Config, Event};
 use balance::central::{AgentReport, CentralNeeds, DecisionTrigger, FlowSource};
 use net::{HostIx, Time};
+use openflow::frame;
 use openflow::headers::ether;
-use openflow::{Headers, frame};
 
 use crate::counting::{flow_notifications, is_counter};
 
 fn ask(network: &mut TestNetwork, from: u32, to: u32) {
-    network.transmit(HostIx(from), frame::arp_request(mac(from), ip(from), ip(to)), None);
+    network.request_arp(from, ip(to));
     network.run(Time::from_ms(20));
 }
 
@@ -20,8 +20,7 @@ fn unknown_host_is_probed_at_edge_ports_and_then_answered_for() {
     assert_eq!(network.controller.topology().hosts().len(), 0);
     ask(&mut network, 0, 15);
     // Every host but the requesting one receives the request, once; no switch forwards it.
-    let mut heard: Vec<HostIx> =
-        network.to_hosts.iter().filter(|(_, frame)| is_arp(frame, 1)).map(|(host, _)| *host).collect();
+    let mut heard = network.receivers_of_arp(1);
     heard.sort_unstable();
     assert_eq!(heard, (1..16).map(HostIx).collect::<Vec<_>>());
     assert_eq!(network.controller.topology().hosts().len(), 1);
@@ -51,7 +50,7 @@ fn host_with_arp_reply_can_send_at_once() {
     network.to_hosts.clear();
     network.transmit(HostIx(15), frame::arp_reply(mac(15), ip(15), mac(0), ip(0)), None);
     let mut waited = Time::ZERO;
-    while !network.to_hosts.iter().any(|(host, bytes)| *host == HostIx(0) && is_arp(bytes, 2)) {
+    while !network.receivers_of_arp(2).contains(&HostIx(0)) {
         assert!(waited < Time::from_ms(50), "no answer");
         network.run(Time::from_us(20));
         waited += Time::from_us(20);
@@ -63,9 +62,6 @@ fn host_with_arp_reply_can_send_at_once() {
 
 fn hosts_found(network: &TestNetwork) -> usize {
     network.count_events(|event| matches!(event, Event::Host(_)))
-}
-fn is_arp(bytes: &[u8], op: u16) -> bool {
-    frame::parse(bytes).is_ok_and(|headers| headers.arp_op == op)
 }
 
 #[test]
@@ -96,6 +92,11 @@ fn packets_in_transit_add_no_hosts() {
     assert_eq!(hosts_found(&network), 0);
 }
 
+/// Returns a network whose balancer uses counters, and runs every second.
+fn counting(flows: FlowSource) -> TestNetwork {
+    TestNetwork::up(fat_tree(), CentralNeeds { flows, counters: true, period: Some(Time::from_s(1)) })
+}
+
 /// Sends packets of 100 bytes of payload at an interval.
 fn stream(network: &mut TestNetwork, tuple: net::FiveTuple, packets: u32, interval: Time) {
     for _ in 0..packets {
@@ -106,8 +107,7 @@ fn stream(network: &mut TestNetwork, tuple: net::FiveTuple, packets: u32, interv
 
 #[test]
 fn pairs_are_flows_from_first_bytes_until_idle() {
-    let needs = CentralNeeds { flows: FlowSource::Pairs, counters: true, period: Some(Time::from_s(1)) };
-    let mut network = TestNetwork::up(fat_tree(), needs);
+    let mut network = counting(FlowSource::Pairs);
     // At each edge switch, its two hosts to 15 others.
     assert_eq!(network.entries().filter(is_counter).count(), 16 * 15);
     let packet_bytes = 14 + 20 + 8 + 100;
@@ -124,8 +124,7 @@ fn pairs_are_flows_from_first_bytes_until_idle() {
 
 #[test]
 fn first_packets_start_flows_and_idle_counters_end_them() {
-    let needs = CentralNeeds { flows: FlowSource::FirstPackets, counters: true, period: None };
-    let mut network = TestNetwork::up(fat_tree(), needs);
+    let mut network = TestNetwork::up(fat_tree(), crate::counting::NEEDS);
     let tuples = [udp(0, 9, 5), udp(0, 9, 6), udp(3, 4, 5)];
     for tuple in tuples {
         stream(&mut network, tuple, 20, Time::from_us(300));
@@ -142,8 +141,7 @@ fn first_packets_start_flows_and_idle_counters_end_them() {
 
 #[test]
 fn agents_start_and_end_flows_which_are_counted_meanwhile() {
-    let needs = CentralNeeds { flows: FlowSource::Agents, counters: true, period: Some(Time::from_s(1)) };
-    let mut network = TestNetwork::up(fat_tree(), needs);
+    let mut network = counting(FlowSource::Agents);
     let tuple = udp(0, 9, 5);
     network.report(AgentReport::Started { tuple, bytes: 5_000, size: Some(1_000_000) });
     network.settle();
@@ -194,10 +192,9 @@ fn host_is_accepted_when_it_replies_at_its_port() {
     let (_, headers) = switch::testing::packet(&network.topology, &udp(7, 9, 1));
     network.transmit(HostIx(3), frame::build(&headers, 100), None);
     network.run(Time::from_ms(300));
-    let requests: Vec<(HostIx, Headers)> =
-        network.to_hosts.iter().filter_map(|(host, bytes)| Some((*host, frame::parse(bytes).ok()?))).collect();
-    let requests: Vec<_> = requests.into_iter().filter(|(_, headers)| headers.arp_op == 1).collect();
+    let requests: Vec<_> = network.to_hosts.iter().filter(|(_, bytes)| is_arp(bytes, 1)).collect();
     let [(HostIx(3), question)] = requests[..] else { panic!("one request, at that port: {requests:?}") };
+    let question = frame::parse(question).expect("a frame");
     assert_eq!((question.ipv4_src, question.ipv4_dst), (core::net::Ipv4Addr::UNSPECIFIED, udp(7, 9, 1).src));
     assert_eq!(hosts_found(&network), 0, "no host has replied");
     network.transmit(HostIx(3), frame::arp_reply(mac(7), ip(7), question.eth_src, question.ipv4_src), None);

@@ -9,7 +9,6 @@ mod host_limits;
 mod hostile;
 mod hosts;
 mod migration;
-mod registered;
 mod services;
 mod vip;
 mod vip_changes;

@@ -49,15 +49,27 @@ fn migrate(
 /// Sends packets of a flow at this interval while the network runs until it has settled on a new
 /// script.
 fn send_while_moving(network: &mut TestNetwork, tuple: FiveTuple, interval: Time) -> std::ops::Range<u32> {
-    let first = network.packets.len() as u32;
-    let limit = network.now + Time::from_s(20);
-    let minimum = network.now + Time::from_ms(60); // The balancer's period is 50 ms.
-    while network.now < minimum || !network.controller.is_settled() {
-        network.send(tuple);
+    // The balancer's period is 50 ms.
+    let packets = send_until_settled(network, Time::from_ms(60), interval, |network| network.send(tuple));
+    network.run(Time::from_ms(30));
+    packets
+}
+
+/// Sends packets at this interval for a time and until the controller has settled, and waits until
+/// they have arrived. Returns their numbers.
+fn send_until_settled<R>(
+    network: &mut TestNetwork,
+    minimum: Time,
+    interval: Time,
+    mut send: impl FnMut(&mut TestNetwork) -> R,
+) -> std::ops::Range<u32> {
+    let (first, began) = (network.packets.len() as u32, network.now);
+    while network.now < began + minimum || !network.controller.is_settled() {
+        send(network);
         network.run(interval);
-        assert!(network.now < limit, "it does not settle");
+        assert!(network.now < began + Time::from_s(20), "it does not settle");
     }
-    network.run(Time::from_ms(50));
+    network.run(Time::from_ms(20));
     first..network.packets.len() as u32
 }
 
@@ -70,8 +82,7 @@ fn assert_clean(network: &TestNetwork, packets: std::ops::Range<u32>, what: &str
 }
 
 fn last_path(network: &TestNetwork) -> Vec<u64> {
-    let visited = &network.packets.last().expect("a packet").visited;
-    visited.iter().map(|node| net::address::datapath_of(*node)).collect()
+    network.packets.last().expect("a packet").path()
 }
 
 /// mechanisms.md §10, oracle 2: old s-3-2-1-7-10-d, new s-3-4-1-9-10-d.
@@ -287,16 +298,11 @@ fn traffic_splits_follow_labels_and_change_without_loss() {
     ];
     for division in divisions {
         network.want(|script| drop(script.divisions.insert(pair, division.clone())));
-        let first = network.packets.len() as u32;
-        let limit = network.now + Time::from_ms(100);
-        let mut port = 0;
-        while network.now < limit || !network.controller.is_settled() {
-            port += 1;
-            network.send(udp(0, 15, port));
-            network.run(Time::from_us(100));
-        }
-        network.run(Time::from_ms(20));
-        assert_clean(&network, first..network.packets.len() as u32, "division");
+        let mut ports = 1..;
+        let packets = send_until_settled(&mut network, Time::from_ms(100), Time::from_us(100), |network| {
+            network.send(udp(0, 15, ports.next().expect("few packets")))
+        });
+        assert_clean(&network, packets, "division");
         network.assert_exact();
         let mut shares = vec![0u32; division.len()];
         let first = network.packets.len();
@@ -307,10 +313,9 @@ fn traffic_splits_follow_labels_and_change_without_loss() {
         assert_clean(&network, first as u32..network.packets.len() as u32, "division");
         for packet in &network.packets[first..] {
             assert_eq!(packet.arrived.expect("it arrived").vlan, None, "the label was taken off");
-            let visited: Vec<u64> = packet.visited.iter().map(|node| net::address::datapath_of(*node)).collect();
             if !division.is_empty() {
-                let which = division.iter().position(|(path, _)| *path == visited);
-                shares[which.unwrap_or_else(|| panic!("{visited:?} is not in {division:?}"))] += 1;
+                let which = division.iter().position(|(path, _)| *path == packet.path());
+                shares[which.unwrap_or_else(|| panic!("{:?} is not in {division:?}", packet.path()))] += 1;
             }
         }
         let weights: u32 = division.iter().map(|(_, weight)| u32::from(*weight)).sum();
@@ -337,16 +342,9 @@ fn default_routes_change_without_loops() {
             let cable = network.cable(NodeIx(a - 1), NodeIx(b - 1));
             for is_live in [false, true] {
                 network.set_cable(cable, is_live);
-                let first = network.packets.len();
-                let limit = network.now + Time::from_ms(15);
-                while network.now < limit || !network.controller.is_settled() {
-                    flows.iter().for_each(|tuple| {
-                        network.send(*tuple);
-                    });
-                    network.run(Time::from_us(90));
-                }
-                network.run(Time::from_ms(20));
-                for packet in &network.packets[first..] {
+                let send = |network: &mut TestNetwork| flows.map(|tuple| network.send(tuple));
+                let packets = send_until_settled(&mut network, Time::from_ms(15), Time::from_us(90), send);
+                for packet in &network.packets[packets.start as usize..] {
                     let visits = |node: &NodeIx| packet.visited.iter().filter(|other| *other == node).count();
                     let most = packet.visited.iter().map(visits).max().unwrap_or(0);
                     assert!(most <= 2, "{a}-{b} {is_live}, {stalled} stalled: {:?}", packet.visited);

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{AMPLE, TestNetwork, fat_tree};
+use crate::common::{AMPLE, TestNetwork, fat_tree, is_arp};
 use crate::services::*;
 use anabranch_control::vip::{Established, MemberId, MemberState, Refusal, Services, mac_of};
 use anabranch_control::{Config, Event};
 use net::{HostIx, Time, address};
+use openflow::DatapathId;
 use openflow::frame::{self, flags, segment};
 use openflow::headers::protocol;
-use openflow::{DatapathId, Headers};
 
 #[test]
 fn first_and_later_packets_are_delivered_and_answered() {
@@ -71,11 +71,11 @@ fn copies_of_a_first_packet_go_to_the_same_member() {
 #[test]
 fn arp_request_for_a_virtual_address_is_answered_at_once() {
     let mut network = up(all_protocols());
-    network.transmit(HostIx(3), frame::arp_request(mac(3), ip(3), VIP), None);
+    network.request_arp(3, VIP);
     network.run(Time::from_ms(2));
-    let answers: Vec<Headers> = network.to_hosts.iter().filter_map(|(_, bytes)| frame::parse(bytes).ok()).collect();
-    let answers: Vec<&Headers> = answers.iter().filter(|headers| headers.arp_op == 2).collect();
-    let [answer] = answers[..] else { panic!("one reply: {answers:?}") };
+    let answers: Vec<_> = network.to_hosts.iter().filter(|(_, bytes)| is_arp(bytes, 2)).collect();
+    let [(_, answer)] = answers[..] else { panic!("one reply: {answers:?}") };
+    let answer = frame::parse(answer).expect("a frame");
     assert_eq!((answer.ipv4_src, answer.eth_src, answer.ipv4_dst), (VIP, mac_of(VIP), ip(3)));
 }
 
@@ -85,23 +85,21 @@ fn arp_request_for_a_virtual_address_is_answered_at_once() {
 fn unknown_hosts_are_served() {
     let mut network = network_without_hosts();
     // The controller probes for members, and they reply.
-    let is_question = |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 1);
-    let asked: BTreeSet<HostIx> =
-        network.to_hosts.iter().filter(|(_, bytes)| is_question(bytes)).map(|(host, _)| *host).collect();
+    let asked: BTreeSet<HostIx> = network.receivers_of_arp(1).into_iter().collect();
     assert_eq!(asked.len(), 16, "at every edge port");
     for host in SERVERS {
         network.announce(host);
     }
     network.run(Time::from_s(2));
     network.to_hosts.clear();
-    network.transmit(HostIx(0), frame::arp_request(mac(0), ip(0), VIP), None);
+    network.request_arp(0, VIP);
     for _ in 0..1000 {
         network.run(Time::from_us(100));
-        if arp_replies(&network) > 0 {
+        if !network.receivers_of_arp(2).is_empty() {
             break;
         }
     }
-    assert!(arp_replies(&network) > 0);
+    assert!(!network.receivers_of_arp(2).is_empty());
     let number = ask(&mut network, tcp(0, 5000));
     network.run(Time::from_ms(100));
     assert!(served(&network, number, tcp(0, 5000)).is_some());
@@ -296,9 +294,9 @@ fn deleting_services_leaves_nothing_behind() {
     assert!(!network.entries().any(|entry| entry.match_.ipv4_dst.is_some_and(|to| to.value == VIP)));
     network.assert_exact();
     network.to_hosts.clear();
-    network.transmit(HostIx(3), frame::arp_request(mac(3), ip(3), VIP), None);
+    network.request_arp(3, VIP);
     network.run(Time::from_ms(50));
-    assert_eq!(arp_replies(&network), 0);
+    assert_eq!(network.receivers_of_arp(2), []);
 }
 
 /// The port of the member goes down: its connections are handled as configured, new ones go to

@@ -51,7 +51,7 @@ fn health_check_closes_its_connections_and_answers_arp() {
         received_frames(&network, 12).iter().filter_map(|bytes| Some(segment(bytes).ok()??.flags)).collect();
     assert!(to_member.len() >= 8 && to_member.chunks(2).all(|pair| pair == [flags::SYN, flags::RST]), "{to_member:?}");
     network.to_hosts.clear();
-    network.transmit(HostIx(12), frame::arp_request(mac(12), ip(12), Ipv4Addr::new(10, 250, 0, 250)), None);
+    network.request_arp(12, Ipv4Addr::new(10, 250, 0, 250));
     network.run(Time::from_ms(2));
     let is_answer = |bytes: &[u8]| {
         frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2 && headers.eth_src == MacAddr([6, 1, 1, 1, 1, 1]))

@@ -1,7 +1,7 @@
 //! Virtual services: paths picked by server balancers, through failures, moves and restarts; and
 //! central balancers that learn connections.
 
-use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, marked, needs};
+use crate::common::{TestNetwork, config_for, marked, needs};
 use crate::services::*;
 use anabranch_control::Config;
 use anabranch_control::vip::Services;
@@ -114,9 +114,8 @@ fn connections_of_a_moved_client_follow_before_it_sends() {
 /// addresses in the network, and their rates.
 #[test]
 fn first_packet_balancers_receive_both_directions() {
-    let topology = fat_tree();
-    let config = Config { poll_interval: Time::from_s(1), flow_idle_timeout_s: 5, ..config_for(&topology) };
-    let network = TestNetwork::new(topology, config, needs(FlowSource::FirstPackets, true), AMPLE);
+    let config = Config { poll_interval: Time::from_s(1), flow_idle_timeout_s: 5, ..Config::default() };
+    let network = TestNetwork::fat_tree(config, needs(FlowSource::FirstPackets, true));
     let mut network = connected(network, one(all_protocols()));
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
     let inner = FiveTuple { dst: ip(12), dst_port: 8080, ..tcp(0, 5000) };

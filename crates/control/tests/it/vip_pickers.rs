@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 
-use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, udp};
+use crate::common::{TestNetwork, udp};
 use crate::services::*;
 use anabranch_control::Config;
 use anabranch_control::vip::Checker;
@@ -33,8 +33,8 @@ fn least_connections_receives_ends() {
 fn reports_in_band_reach_the_balancer() {
     let checker = Ipv4Addr::new(10, 250, 0, 250);
     let health_check_address = Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) });
-    let config = Config { health_check_address, ..config_for(&fat_tree()) };
-    let mut network = connected(TestNetwork::new(fat_tree(), config, quiet(), AMPLE), by("server-cpu", 2));
+    let config = Config { health_check_address, ..Config::default() };
+    let mut network = connected(TestNetwork::fat_tree(config, quiet()), by("server-cpu", 2));
     let tell = |network: &mut TestNetwork, from: u32, text: &[u8]| {
         let macs = [mac(from), MacAddr([6, 1, 1, 1, 1, 1])];
         let headers = Headers::ipv4(macs, [ip(from), checker], protocol::UDP, [4000, 9876]);
@@ -110,12 +110,8 @@ fn no_polls_for_balancers_without_bytes() {
 /// F4's switch refreshes its statistics every 20 s: until then balancers see the former ones.
 #[test]
 fn stale_counters_count_until_refreshed() {
-    let topology = fat_tree();
-    let mut network = TestNetwork::new(topology.clone(), config_for(&topology), quiet(), AMPLE);
-    for (node, switch) in &mut network.switches {
-        let config = switch::testing::config(&topology, *node);
-        *switch = switch::Switch::new(switch::Config { stats_refresh: Time::from_s(20), ..config });
-    }
+    let mut network = TestNetwork::fat_tree(Config::default(), quiet());
+    network.replace_switches(|config| config.stats_refresh = Time::from_s(20));
     let mut network = connected(network, by("division-load", 3));
     let mut got = Vec::new();
     for second in 0..30 {

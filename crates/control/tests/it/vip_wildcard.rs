@@ -62,6 +62,18 @@ fn up_and_serving(services: Services) -> (TestNetwork, BTreeMap<u32, Option<u32>
     let first = serving(&mut network, 5000);
     (network, first)
 }
+/// Returns the clients that a member serves.
+fn clients_of(serving: &BTreeMap<u32, Option<u32>>, member: u32) -> Vec<u32> {
+    CLIENTS.into_iter().filter(|client| serving[client] == Some(member)).collect()
+}
+/// Asserts that all slots of a member have migrated: new connections get others, without the
+/// controller.
+fn assert_migrated(network: &mut TestNetwork, member: u32) {
+    assert_eq!(network.controller.services()[0].moving, 0);
+    let before = network.sent.len();
+    assert!(serving(network, 7000).values().all(|host| host.is_some_and(|host| host != member)));
+    assert_eq!(reactive_messages(network, before), 0, "no packet goes to the controller any more");
+}
 fn client_of(serving: &BTreeMap<u32, Option<u32>>, member: u32) -> u32 {
     *serving.iter().find(|(_, served)| **served == Some(member)).expect("it has a client").0
 }
@@ -164,7 +176,7 @@ fn draining_member_keeps_connections_and_gets_no_others() {
         let (mut network, first) = up_and_serving(wild(64));
         set(&mut network, less);
         network.settle();
-        let mine: Vec<u32> = CLIENTS.into_iter().filter(|client| first[client] == Some(member)).collect();
+        let mine = clients_of(&first, member);
         assert!(!mine.is_empty() && network.controller.services()[0].moving >= 16);
         for client in &mine {
             let new = request(&mut network, tcp(*client, 6000));
@@ -182,10 +194,7 @@ fn draining_member_keeps_connections_and_gets_no_others() {
                 assert_eq!(send_established(&mut network, tcp(client, 5000)), first[&client]);
             }
         }
-        assert_eq!(network.controller.services()[0].moving, 0);
-        let before = network.sent.len();
-        assert!(serving(&mut network, 7000).values().all(|host| host.is_some_and(|host| host != member)));
-        assert_eq!(reactive_messages(&network, before), 0, "no packet goes to the controller any more");
+        assert_migrated(&mut network, member);
         network.run(Time::from_s(60));
         assert!(connection_rules(&network).is_empty());
         assert!(network.controller.services()[0].members.iter().all(|now| !now.is_leaving), "it is forgotten");
@@ -220,7 +229,7 @@ fn failed_member_loses_its_clients_at_once() {
         let mut network = up(with(&wild(64), established));
         let first = serving(&mut network, 5000);
         let (member, cable) = (SERVERS[0], network.uplink(SERVERS[0]));
-        let mine: Vec<u32> = CLIENTS.into_iter().filter(|client| first[client] == Some(member)).collect();
+        let mine = clients_of(&first, member);
         network.set_cable(cable, false);
         network.run_and_settle(Time::from_ms(5));
         for client in &mine {
@@ -245,10 +254,8 @@ fn failed_member_loses_its_clients_at_once() {
         if established == Established::Keep {
             for client in &mine {
                 assert_eq!(send_established(&mut network, tcp(*client, 5000)), Some(member));
-                assert!(
-                    send_established(&mut network, tcp(*client, 6000)).is_some_and(|host| host != member),
-                    "that one stays"
-                );
+                let other = send_established(&mut network, tcp(*client, 6000));
+                assert!(other.is_some_and(|host| host != member), "that one stays");
             }
         }
         network.run(MOVED);
@@ -285,10 +292,7 @@ fn connections_survive_a_restart_during_a_slot_migration() {
             }
         }
         network.run(MOVED);
-        assert_eq!(network.controller.services()[0].moving, 0);
-        let before = network.sent.len();
-        assert!(serving(&mut network, 7000).values().all(|host| host.is_some_and(|host| host != member)));
-        assert_eq!(reactive_messages(&network, before), 0);
+        assert_migrated(&mut network, member);
         network.assert_exact();
     }
 }

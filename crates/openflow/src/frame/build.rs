@@ -2,6 +2,7 @@
 
 use core::net::Ipv4Addr;
 
+use super::icmp::put_checksum;
 use super::{checksum, fold, sum_of};
 use crate::address::MacAddr;
 use crate::headers::{Headers, ether, protocol};
@@ -97,9 +98,7 @@ fn transport(headers: &Headers, bytes: &mut [u8]) {
         }
         protocol::ICMP => {
             (bytes[0], bytes[1]) = (headers.l4_src as u8, headers.l4_dst as u8);
-            let sum = checksum(bytes);
-            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
-            return;
+            return put_checksum(bytes);
         }
         _ => return,
     };

@@ -86,7 +86,8 @@ pub fn echo(frame: &[u8]) -> Option<Echo> {
     is_whole.then(|| Echo { is_reply, id: u16_at(frame, at + 4), seq: u16_at(frame, at + 6) })
 }
 
-fn put_checksum(bytes: &mut [u8]) {
+/// Writes the checksum of an ICMP message.
+pub(super) fn put_checksum(bytes: &mut [u8]) {
     let sum = checksum(bytes);
     bytes[2..4].copy_from_slice(&sum.to_be_bytes());
 }

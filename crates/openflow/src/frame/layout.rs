@@ -96,23 +96,22 @@ impl Layout {
 
     fn read_transport(&mut self, frame: &[u8], at: usize) -> Result<(), FrameError> {
         let headers = &mut self.headers;
-        match headers.ip_proto {
+        (headers.l4_src, headers.l4_dst) = match headers.ip_proto {
             protocol::TCP => {
                 need(frame, at + 20, "TCP")?;
                 headers.tcp_flags = u16_at(frame, at + 12) & 0x0fff;
+                (u16_at(frame, at), u16_at(frame, at + 2))
             }
-            protocol::UDP => need(frame, at + 8, "UDP")?,
+            protocol::UDP => {
+                need(frame, at + 8, "UDP")?;
+                (u16_at(frame, at), u16_at(frame, at + 2))
+            }
             protocol::ICMP => {
                 need(frame, at + 4, "ICMP")?;
-                headers.l4_src = u16::from(frame[at]);
-                headers.l4_dst = u16::from(frame[at + 1]);
-                self.transport = Some(at);
-                return Ok(());
+                (u16::from(frame[at]), u16::from(frame[at + 1]))
             }
             _ => return Ok(()),
-        }
-        headers.l4_src = u16_at(frame, at);
-        headers.l4_dst = u16_at(frame, at + 2);
+        };
         self.transport = Some(at);
         Ok(())
     }

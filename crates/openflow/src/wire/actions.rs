@@ -1,6 +1,5 @@
 //! Actions, instructions and buckets (`ofp_action_header`, `ofp_instruction`, `ofp_bucket`).
 
-use super::EncodeError;
 use super::oxm::{read_set_field, write_set_field};
 use super::reader::{ReadError, Reader};
 use super::writer::Writer;
@@ -57,6 +56,12 @@ pub(super) fn read_actions(reader: Reader<'_>) -> Result<Vec<Action>, ReadError>
     Ok(actions)
 }
 
+/// Writes an action or instruction of 8 bytes.
+#[inline]
+fn write_short(writer: &mut impl Writer, kind: u16, body: u32) {
+    writer.u64(u64::from(kind) << 48 | 8 << 32 | u64::from(body));
+}
+
 fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
     let offset = reader.offset();
     let (kind, length) = (reader.u16()?, usize::from(reader.u16()?));
@@ -72,11 +77,7 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
         }
         action_type::GROUP => Action::Group(GroupId(body.u32()?)),
         action_type::SET_QUEUE => Action::SetQueue(body.u32()?),
-        action_type::PUSH_VLAN => {
-            let ether_type = body.u16()?;
-            body.skip(2)?;
-            Action::PushVlan(ether_type)
-        }
+        action_type::PUSH_VLAN => Action::PushVlan((body.u32()? >> 16) as u16),
         action_type::POP_VLAN => {
             body.skip(4)?;
             Action::PopVlan
@@ -128,7 +129,7 @@ fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, ReadError> {
     Ok(Bundle::new(basis, ports))
 }
 
-fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
+fn write_bundle(writer: &mut impl Writer, bundle: &Bundle) {
     writer.u32(bundle::NICIRA);
     writer.u16(bundle::SUBTYPE);
     writer.u16(bundle::HIGHEST_RANDOM_WEIGHT);
@@ -141,58 +142,41 @@ fn write_bundle(writer: &mut Writer<'_>, bundle: &Bundle) {
     bundle.ports().for_each(|port| writer.u16(port.0 as u16));
 }
 
-pub(super) fn write_actions(writer: &mut Writer<'_>, actions: &[Action]) -> Result<(), EncodeError> {
+pub(super) fn write_actions<W: Writer>(writer: &mut W, actions: &[Action]) -> Result<(), W::Error> {
     actions.iter().try_for_each(|&action| write_action(writer, action))
 }
 
-fn write_action(writer: &mut Writer<'_>, action: Action) -> Result<(), EncodeError> {
-    let start = writer.start();
-    let head = |writer: &mut Writer<'_>, kind: u16, length: u16| {
-        writer.u16(kind);
-        writer.u16(length);
-    };
+fn write_action<W: Writer>(writer: &mut W, action: Action) -> Result<(), W::Error> {
+    let start = writer.len();
     match action {
+        Action::Group(group) => write_short(writer, action_type::GROUP, group.0),
+        Action::SetQueue(queue) => write_short(writer, action_type::SET_QUEUE, queue),
+        Action::PushVlan(ether_type) => write_short(writer, action_type::PUSH_VLAN, u32::from(ether_type) << 16),
+        Action::PopVlan => write_short(writer, action_type::POP_VLAN, 0),
+        Action::DecNwTtl => write_short(writer, action_type::DEC_NW_TTL, 0),
         Action::Output { port, max_len } => {
-            head(writer, action_type::OUTPUT, 16);
-            writer.u32(port.0);
-            writer.u16(max_len);
-            writer.zeros(6);
-        }
-        Action::Group(group) => {
-            head(writer, action_type::GROUP, 8);
-            writer.u32(group.0);
-        }
-        Action::SetQueue(queue) => {
-            head(writer, action_type::SET_QUEUE, 8);
-            writer.u32(queue);
-        }
-        Action::PushVlan(ether_type) => {
-            head(writer, action_type::PUSH_VLAN, 8);
-            writer.u16(ether_type);
-            writer.zeros(2);
-        }
-        Action::PopVlan => {
-            head(writer, action_type::POP_VLAN, 8);
-            writer.zeros(4);
-        }
-        Action::DecNwTtl => {
-            head(writer, action_type::DEC_NW_TTL, 8);
-            writer.zeros(4);
+            writer.u64(u64::from(action_type::OUTPUT) << 48 | 16 << 32 | u64::from(port.0));
+            // Six bytes of padding.
+            writer.u64(u64::from(max_len) << 48);
         }
         Action::Bundle(bundle) => {
-            head(writer, action_type::EXPERIMENTER, 0);
+            writer.u32(u32::from(action_type::EXPERIMENTER) << 16);
             write_bundle(writer, &bundle);
-            writer.pad_to_8(start);
-            writer.patch_len(start, 2, "an action")?;
+            end_action(writer, start)?;
         }
         Action::SetField(field) => {
-            head(writer, action_type::SET_FIELD, 0);
+            writer.u32(u32::from(action_type::SET_FIELD) << 16);
             write_set_field(writer, field)?;
-            writer.pad_to_8(start);
-            writer.patch_len(start, 2, "an action")?;
+            end_action(writer, start)?;
         }
     }
     Ok(())
+}
+
+/// Pads an action that started at `start`, and fills in its length.
+fn end_action<W: Writer>(writer: &mut W, start: usize) -> Result<(), W::Error> {
+    writer.pad_to_8(start);
+    writer.patch_len(start, 2, "an action")
 }
 
 pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, ReadError> {
@@ -221,10 +205,7 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Read
 fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), ReadError> {
     let unknown = |error, words: String| Err(ReadError::unknown(offset, ErrorKind::BadInstruction(error), words));
     match kind {
-        instruction_type::GOTO_TABLE => {
-            found.goto = Some(TableId(body.u8()?));
-            body.skip(3)?;
-        }
+        instruction_type::GOTO_TABLE => found.goto = Some(TableId((body.u32()? >> 24) as u8)),
         instruction_type::WRITE_METADATA => {
             body.skip(4)?;
             found.metadata = Some(Masked { value: body.u64()?, mask: body.u64()? });
@@ -250,17 +231,13 @@ fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body
     body.end()
 }
 
-pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instructions) -> Result<(), EncodeError> {
+pub(super) fn write_instructions<W: Writer>(writer: &mut W, instructions: &Instructions) -> Result<(), W::Error> {
     if let Some(meter) = instructions.meter {
-        writer.u16(instruction_type::METER);
-        writer.u16(8);
-        writer.u32(meter);
+        write_short(writer, instruction_type::METER, meter);
     }
     write_list(writer, instruction_type::APPLY_ACTIONS, &instructions.apply)?;
     if instructions.clear {
-        writer.u16(instruction_type::CLEAR_ACTIONS);
-        writer.u16(8);
-        writer.zeros(4);
+        write_short(writer, instruction_type::CLEAR_ACTIONS, 0);
     }
     write_list(writer, instruction_type::WRITE_ACTIONS, &instructions.write)?;
     if let Some(Masked { value, mask }) = instructions.metadata {
@@ -271,22 +248,18 @@ pub(super) fn write_instructions(writer: &mut Writer<'_>, instructions: &Instruc
         writer.u64(mask);
     }
     if let Some(table) = instructions.goto {
-        writer.u16(instruction_type::GOTO_TABLE);
-        writer.u16(8);
-        writer.u8(table.0);
-        writer.zeros(3);
+        write_short(writer, instruction_type::GOTO_TABLE, u32::from(table.0) << 24);
     }
     Ok(())
 }
 
 /// Writes an instruction with actions; an instruction without actions has no effect and is omitted.
-fn write_list(writer: &mut Writer<'_>, kind: u16, actions: &[Action]) -> Result<(), EncodeError> {
+fn write_list<W: Writer>(writer: &mut W, kind: u16, actions: &[Action]) -> Result<(), W::Error> {
     if actions.is_empty() {
         return Ok(());
     }
-    let start = writer.start();
-    writer.u16(kind);
-    writer.zeros(6);
+    let start = writer.len();
+    writer.u64(u64::from(kind) << 48);
     write_actions(writer, actions)?;
     writer.patch_len(start, 2, "a list of actions")
 }
@@ -307,9 +280,9 @@ pub(super) fn read_buckets(reader: Reader<'_>) -> Result<Vec<Bucket>, ReadError>
     Ok(buckets)
 }
 
-pub(super) fn write_buckets(writer: &mut Writer<'_>, buckets: &[Bucket]) -> Result<(), EncodeError> {
+pub(super) fn write_buckets<W: Writer>(writer: &mut W, buckets: &[Bucket]) -> Result<(), W::Error> {
     for bucket in buckets {
-        let start = writer.start();
+        let start = writer.len();
         writer.zeros(2);
         writer.u16(bucket.weight);
         writer.u32(bucket.watch_port.0);

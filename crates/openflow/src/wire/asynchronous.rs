@@ -1,6 +1,5 @@
 //! Asynchronous messages: packet-in, flow-removed, port-status.
 
-use super::EncodeError;
 use super::oxm::{Unknown, read_match, write_match};
 use super::port::{read_port, write_port};
 use super::reader::{ReadError, Reader};
@@ -12,10 +11,8 @@ use crate::message::{FlowRemoved, Message, PacketIn, PacketInReason, PortDesc, P
 /// Reads the reason of a message. The specification has no error for unknown reasons, because only
 /// switches send these messages.
 fn read_reason<T: Copy, const N: usize>(reader: &mut Reader<'_>, reasons: [T; N]) -> Result<T, ReadError> {
-    let offset = reader.offset();
-    let reason = reader.u8()?;
     let error = ErrorKind::BadRequest(BadRequest::BadType);
-    reasons.get(usize::from(reason)).copied().ok_or_else(|| ReadError::new(offset, error, format!("reason {reason}")))
+    Reader::known(reader.offset(), reader.u8()?, &reasons, error, "reason")
 }
 
 pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError> {
@@ -29,7 +26,7 @@ pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError
     Ok(PacketIn { buffer, total_len, reason, table, cookie, match_, data: body.remainder().to_vec() })
 }
 
-pub(super) fn write_packet_in(writer: &mut Writer<'_>, packet: &PacketIn) -> Result<(), EncodeError> {
+pub(super) fn write_packet_in<W: Writer>(writer: &mut W, packet: &PacketIn) -> Result<(), W::Error> {
     writer.u32(packet.buffer.0);
     writer.u16(packet.total_len);
     writer.u8(packet.reason as u8);
@@ -65,7 +62,7 @@ pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, Rea
     })
 }
 
-pub(super) fn write_flow_removed(writer: &mut Writer<'_>, removed: &FlowRemoved) -> Result<(), EncodeError> {
+pub(super) fn write_flow_removed<W: Writer>(writer: &mut W, removed: &FlowRemoved) -> Result<(), W::Error> {
     writer.u64(removed.cookie);
     writer.u16(removed.priority);
     writer.u8(removed.reason as u8);
@@ -86,11 +83,11 @@ pub(super) fn read_port_status(mut body: Reader<'_>) -> Result<Message, ReadErro
     Ok(Message::PortStatus { reason, port })
 }
 
-pub(super) fn write_port_status(
-    writer: &mut Writer<'_>,
+pub(super) fn write_port_status<W: Writer>(
+    writer: &mut W,
     reason: PortReason,
     port: &PortDesc,
-) -> Result<(), EncodeError> {
+) -> Result<(), W::Error> {
     writer.u8(reason as u8);
     writer.zeros(7);
     write_port(writer, port)

@@ -50,7 +50,7 @@ pub(super) fn header_version(versions: u32) -> u8 {
     versions.checked_ilog2().map_or(VERSION, |highest| highest as u8)
 }
 
-pub(super) fn write_hello(writer: &mut Writer<'_>, versions: u32) {
+pub(super) fn write_hello(writer: &mut impl Writer, versions: u32) {
     writer.u16(VERSION_BITMAP);
     writer.u16(8);
     writer.u32(versions);

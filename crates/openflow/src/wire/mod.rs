@@ -19,7 +19,7 @@ mod switch_config;
 mod writer;
 
 use reader::{ReadError, ReadErrorDetails, Reader};
-use writer::{Start, Writer};
+use writer::{Length, Writer};
 
 use crate::error::{BadRequest, ErrorKind};
 use crate::ids::Xid;
@@ -35,7 +35,8 @@ pub const HEADER_LEN: usize = 8;
 pub const MAX_LEN: usize = 0xffff;
 
 /// The error of bytes that are not a message of OpenFlow 1.3.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("message {} at byte {offset}: {message} ({kind:?})", xid.0)]
 pub struct DecodeError {
     /// Position in the message, in bytes from its start.
     pub offset: usize,
@@ -58,7 +59,7 @@ impl DecodeError {
     /// `None` if that was an error message itself: otherwise two peers would exchange errors
     /// indefinitely.
     pub fn error_reply(&self, bytes: &[u8]) -> Option<Envelope> {
-        if bytes.get(1) == Some(&message_type::ERROR) {
+        if bytes.get(1) == Some(&ERROR) {
             return None;
         }
         let length = self.skip.unwrap_or(REFUSED_LEN).min(REFUSED_LEN).min(bytes.len());
@@ -67,64 +68,74 @@ impl DecodeError {
     }
 }
 
-impl core::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "message {} at byte {}: {} ({:?})", self.xid.0, self.offset, self.message, self.kind)
-    }
-}
-
-impl core::error::Error for DecodeError {}
-
 /// The error of a value that cannot be encoded: longer than 65,535 bytes, or out of the range of
 /// its field.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct EncodeError {
     /// The violated rule.
     pub message: String,
 }
 
-impl EncodeError {
-    fn new(words: String) -> EncodeError {
-        EncodeError { message: words }
-    }
+/// Declares the types of messages (`ofp_type`): the number, the message, and how its body is read.
+macro_rules! message_types {
+    (|$version:ident, $body:ident| $($number:tt: $message:pat = $read:expr,)*) => {
+        fn read_body($version: u8, kind: u8, mut $body: Reader<'_>) -> Result<Message, ReadError> {
+            match kind {
+                $($number => $read,)*
+                _ => {
+                    let error = ErrorKind::BadRequest(BadRequest::BadType);
+                    Err(ReadError::new(1, error, format!("message of type {kind}")))
+                }
+            }
+        }
+
+        /// Returns the type number of a message (`ofp_type`).
+        pub fn type_of(message: &Message) -> u8 {
+            match message {
+                $($message => $number,)*
+            }
+        }
+    };
 }
 
-impl core::fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
+const HELLO: u8 = 0;
+const ERROR: u8 = 1;
 
-impl core::error::Error for EncodeError {}
-
-mod message_type {
-    pub const HELLO: u8 = 0;
-    pub const ERROR: u8 = 1;
-    pub const ECHO_REQUEST: u8 = 2;
-    pub const ECHO_REPLY: u8 = 3;
-    pub const EXPERIMENTER: u8 = 4;
-    pub const FEATURES_REQUEST: u8 = 5;
-    pub const FEATURES_REPLY: u8 = 6;
-    pub const GET_CONFIG_REQUEST: u8 = 7;
-    pub const GET_CONFIG_REPLY: u8 = 8;
-    pub const SET_CONFIG: u8 = 9;
-    pub const PACKET_IN: u8 = 10;
-    pub const FLOW_REMOVED: u8 = 11;
-    pub const PORT_STATUS: u8 = 12;
-    pub const PACKET_OUT: u8 = 13;
-    pub const FLOW_MOD: u8 = 14;
-    pub const GROUP_MOD: u8 = 15;
-    pub const PORT_MOD: u8 = 16;
-    pub const TABLE_MOD: u8 = 17;
-    pub const MULTIPART_REQUEST: u8 = 18;
-    pub const MULTIPART_REPLY: u8 = 19;
-    pub const BARRIER_REQUEST: u8 = 20;
-    pub const BARRIER_REPLY: u8 = 21;
-    pub const ROLE_REQUEST: u8 = 24;
-    pub const ROLE_REPLY: u8 = 25;
-    pub const GET_ASYNC_REQUEST: u8 = 26;
-    pub const GET_ASYNC_REPLY: u8 = 27;
-    pub const SET_ASYNC: u8 = 28;
+message_types! { |version, body|
+    HELLO: Message::Hello { .. } = hello::read_hello(version, body).map(|versions| Message::Hello { versions }),
+    ERROR: Message::Error { .. } = {
+        let kind = ErrorKind::from_numbers(body.u16()?, body.u16()?);
+        Ok(Message::Error { kind, data: body.remainder().to_vec() })
+    },
+    2: Message::EchoRequest(_) = Ok(Message::EchoRequest(body.remainder().to_vec())),
+    3: Message::EchoReply(_) = Ok(Message::EchoReply(body.remainder().to_vec())),
+    4: Message::Experimenter { .. } = {
+        let (experimenter, kind) = (body.u32()?, body.u32()?);
+        Ok(Message::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
+    },
+    5: Message::FeaturesRequest = body.end().map(|()| Message::FeaturesRequest),
+    6: Message::FeaturesReply(_) = switch_config::read_features(body).map(Message::FeaturesReply),
+    7: Message::GetConfigRequest = body.end().map(|()| Message::GetConfigRequest),
+    8: Message::GetConfigReply(_) = switch_config::read_config(body).map(Message::GetConfigReply),
+    9: Message::SetConfig(_) = switch_config::read_config(body).map(Message::SetConfig),
+    10: Message::PacketIn(_) = asynchronous::read_packet_in(body).map(Message::PacketIn),
+    11: Message::FlowRemoved(_) = asynchronous::read_flow_removed(body).map(Message::FlowRemoved),
+    12: Message::PortStatus { .. } = asynchronous::read_port_status(body),
+    13: Message::PacketOut(_) = modify_state::read_packet_out(body).map(Message::PacketOut),
+    14: Message::FlowMod(_) = modify_state::read_flow_mod(body).map(Message::FlowMod),
+    15: Message::GroupMod(_) = modify_state::read_group_mod(body).map(Message::GroupMod),
+    16: Message::PortMod(_) = modify_state::read_port_mod(body).map(Message::PortMod),
+    17: Message::TableMod { .. } = modify_state::read_table_mod(body),
+    18: Message::MultipartRequest(_) = multipart::read_request(body).map(Message::MultipartRequest),
+    19: Message::MultipartReply { .. } = multipart::read_reply(body),
+    20: Message::BarrierRequest = body.end().map(|()| Message::BarrierRequest),
+    21: Message::BarrierReply = body.end().map(|()| Message::BarrierReply),
+    24: Message::RoleRequest(_) = switch_config::read_role(body).map(Message::RoleRequest),
+    25: Message::RoleReply(_) = switch_config::read_role(body).map(Message::RoleReply),
+    26: Message::GetAsyncRequest = body.end().map(|()| Message::GetAsyncRequest),
+    27: Message::GetAsyncReply(_) = switch_config::read_async(body).map(Message::GetAsyncReply),
+    28: Message::SetAsync(_) = switch_config::read_async(body).map(Message::SetAsync),
 }
 
 /// Decodes the first message of `bytes` and returns its length; `None` if more bytes are needed.
@@ -140,7 +151,7 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Envelope, usize)>, DecodeError> {
         let ReadErrorDetails { offset, kind, message: words, .. } = fault.details();
         DecodeError { offset, xid, kind, message: words, skip }
     };
-    let is_hello = kind == message_type::HELLO;
+    let is_hello = kind == HELLO;
     // No known version: the bytes are not OpenFlow (TLS, for instance, or HTTP), and the length is
     // meaningless.
     if !is_hello && !(1..=VERSION_MAX).contains(&version) {
@@ -166,109 +177,39 @@ fn bad_version(version: u8) -> ReadError {
     ReadError::new(0, error, format!("version {version} and not {VERSION} (OpenFlow 1.3)"))
 }
 
-fn read_body(version: u8, kind: u8, mut body: Reader<'_>) -> Result<Message, ReadError> {
-    let empty = |body: Reader<'_>, message| body.end().map(|()| message);
-    match kind {
-        message_type::HELLO => hello::read_hello(version, body).map(|versions| Message::Hello { versions }),
-        message_type::ERROR => {
-            let kind = ErrorKind::from_numbers(body.u16()?, body.u16()?);
-            Ok(Message::Error { kind, data: body.remainder().to_vec() })
-        }
-        message_type::ECHO_REQUEST => Ok(Message::EchoRequest(body.remainder().to_vec())),
-        message_type::ECHO_REPLY => Ok(Message::EchoReply(body.remainder().to_vec())),
-        message_type::EXPERIMENTER => {
-            let (experimenter, kind) = (body.u32()?, body.u32()?);
-            Ok(Message::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
-        }
-        message_type::FEATURES_REQUEST => empty(body, Message::FeaturesRequest),
-        message_type::FEATURES_REPLY => switch_config::read_features(body).map(Message::FeaturesReply),
-        message_type::GET_CONFIG_REQUEST => empty(body, Message::GetConfigRequest),
-        message_type::GET_CONFIG_REPLY => switch_config::read_config(body).map(Message::GetConfigReply),
-        message_type::SET_CONFIG => switch_config::read_config(body).map(Message::SetConfig),
-        message_type::PACKET_IN => asynchronous::read_packet_in(body).map(Message::PacketIn),
-        message_type::FLOW_REMOVED => asynchronous::read_flow_removed(body).map(Message::FlowRemoved),
-        message_type::PORT_STATUS => asynchronous::read_port_status(body),
-        message_type::PACKET_OUT => modify_state::read_packet_out(body).map(Message::PacketOut),
-        message_type::FLOW_MOD => modify_state::read_flow_mod(body).map(Message::FlowMod),
-        message_type::GROUP_MOD => modify_state::read_group_mod(body).map(Message::GroupMod),
-        message_type::PORT_MOD => modify_state::read_port_mod(body).map(Message::PortMod),
-        message_type::TABLE_MOD => modify_state::read_table_mod(body),
-        message_type::MULTIPART_REQUEST => multipart::read_request(body).map(Message::MultipartRequest),
-        message_type::MULTIPART_REPLY => multipart::read_reply(body),
-        message_type::BARRIER_REQUEST => empty(body, Message::BarrierRequest),
-        message_type::BARRIER_REPLY => empty(body, Message::BarrierReply),
-        message_type::ROLE_REQUEST => switch_config::read_role(body).map(Message::RoleRequest),
-        message_type::ROLE_REPLY => switch_config::read_role(body).map(Message::RoleReply),
-        message_type::GET_ASYNC_REQUEST => empty(body, Message::GetAsyncRequest),
-        message_type::GET_ASYNC_REPLY => switch_config::read_async(body).map(Message::GetAsyncReply),
-        message_type::SET_ASYNC => switch_config::read_async(body).map(Message::SetAsync),
-        _ => {
-            let error = ErrorKind::BadRequest(BadRequest::BadType);
-            Err(ReadError::new(1, error, format!("message of type {kind}")))
-        }
-    }
-}
-
 /// Appends a message.
 ///
 /// # Errors
 /// The message does not fit; nothing is appended then.
 pub fn encode(envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let mut writer = Writer::new(out);
-    let begin = writer.start();
-    let result = write(&mut writer, envelope);
+    let begin = out.len();
+    let result = write(out, envelope.xid, &envelope.message);
     if result.is_err() {
-        writer.undo(begin);
+        out.truncate(begin);
     }
     result
 }
 
-fn write(writer: &mut Writer<'_>, envelope: &Envelope) -> Result<(), EncodeError> {
-    let Envelope { xid, message } = envelope;
-    let start = writer.start();
+/// Returns the length of a message in bytes, header included, without encoding it; also of a
+/// message that does not fit. Simulated channels use it.
+pub fn wire_len(message: &Message) -> usize {
+    let mut length = Length(0);
+    let Ok(()) = write(&mut length, Xid(0), message);
+    length.0
+}
+
+fn write<W: Writer>(writer: &mut W, xid: Xid, message: &Message) -> Result<(), W::Error> {
+    let start = writer.len();
     writer.bytes(&[VERSION, type_of(message), 0, 0]);
     writer.u32(xid.0);
     write_body(writer, start, message)?;
     writer.patch_len(start, 2, "a message")
 }
 
-/// Returns the type number of a message (`ofp_type`).
-pub fn type_of(message: &Message) -> u8 {
-    match message {
-        Message::Hello { .. } => message_type::HELLO,
-        Message::Error { .. } => message_type::ERROR,
-        Message::EchoRequest(_) => message_type::ECHO_REQUEST,
-        Message::EchoReply(_) => message_type::ECHO_REPLY,
-        Message::Experimenter { .. } => message_type::EXPERIMENTER,
-        Message::FeaturesRequest => message_type::FEATURES_REQUEST,
-        Message::FeaturesReply(_) => message_type::FEATURES_REPLY,
-        Message::GetConfigRequest => message_type::GET_CONFIG_REQUEST,
-        Message::GetConfigReply(_) => message_type::GET_CONFIG_REPLY,
-        Message::SetConfig(_) => message_type::SET_CONFIG,
-        Message::PacketIn(_) => message_type::PACKET_IN,
-        Message::FlowRemoved(_) => message_type::FLOW_REMOVED,
-        Message::PortStatus { .. } => message_type::PORT_STATUS,
-        Message::PacketOut(_) => message_type::PACKET_OUT,
-        Message::FlowMod(_) => message_type::FLOW_MOD,
-        Message::GroupMod(_) => message_type::GROUP_MOD,
-        Message::PortMod(_) => message_type::PORT_MOD,
-        Message::TableMod { .. } => message_type::TABLE_MOD,
-        Message::MultipartRequest(_) => message_type::MULTIPART_REQUEST,
-        Message::MultipartReply { .. } => message_type::MULTIPART_REPLY,
-        Message::BarrierRequest => message_type::BARRIER_REQUEST,
-        Message::BarrierReply => message_type::BARRIER_REPLY,
-        Message::RoleRequest(_) => message_type::ROLE_REQUEST,
-        Message::RoleReply(_) => message_type::ROLE_REPLY,
-        Message::GetAsyncRequest => message_type::GET_ASYNC_REQUEST,
-        Message::GetAsyncReply(_) => message_type::GET_ASYNC_REPLY,
-        Message::SetAsync(_) => message_type::SET_ASYNC,
-    }
-}
-
-fn write_body(writer: &mut Writer<'_>, start: Start, message: &Message) -> Result<(), EncodeError> {
+fn write_body<W: Writer>(writer: &mut W, start: usize, message: &Message) -> Result<(), W::Error> {
     match message {
         Message::Hello { versions } => {
-            writer.patch_u8(start, 0, hello::header_version(*versions));
+            writer.overwrite(start, &[hello::header_version(*versions)]);
             hello::write_hello(writer, *versions);
         }
         Message::Error { kind, data } => {

@@ -1,6 +1,5 @@
 //! Messages that change the state of a switch: tables, groups, ports, packet-outs.
 
-use super::EncodeError;
 use super::actions::{read_actions, read_buckets, read_instructions, write_actions, write_buckets, write_instructions};
 use super::oxm::{Unknown, read_match, write_match};
 use super::reader::{ReadError, Reader};
@@ -46,12 +45,8 @@ pub(super) fn bits_of(flags: FlowModFlags) -> u16 {
 
 pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> {
     let (cookie, cookie_mask, table) = (body.u64()?, body.u64()?, TableId(body.u8()?));
-    let offset = body.offset();
-    let command = body.u8()?;
-    let Some(&command) = FLOW_COMMANDS.get(usize::from(command)) else {
-        let error = ErrorKind::FlowModFailed(FlowModFailed::BadCommand);
-        return Err(ReadError::new(offset, error, format!("command {command}")));
-    };
+    let bad_command = ErrorKind::FlowModFailed(FlowModFailed::BadCommand);
+    let command = Reader::known(body.offset(), body.u8()?, &FLOW_COMMANDS, bad_command, "command")?;
     let (idle_timeout_s, hard_timeout_s, priority) = (body.u16()?, body.u16()?, body.u16()?);
     let (buffer, out_port, out_group) = (BufferId(body.u32()?), PortNo(body.u32()?), GroupId(body.u32()?));
     let offset = body.offset();
@@ -66,7 +61,7 @@ pub(super) fn read_flow_mod(mut body: Reader<'_>) -> Result<FlowMod, ReadError> 
     Ok(FlowMod { command, buffer, out_port, out_group, flags: flags_of(bits), ..add })
 }
 
-pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Result<(), EncodeError> {
+pub(super) fn write_flow_mod<W: Writer>(writer: &mut W, change: &FlowMod) -> Result<(), W::Error> {
     // Written in one piece, because most messages of a busy controller are flow-mods.
     let mut fixed = [0; 40];
     fixed[..8].copy_from_slice(&change.cookie.to_be_bytes());
@@ -85,29 +80,21 @@ pub(super) fn write_flow_mod(writer: &mut Writer<'_>, change: &FlowMod) -> Resul
 }
 
 pub(super) fn read_group_kind(reader: &mut Reader<'_>) -> Result<GroupKind, ReadError> {
-    let offset = reader.offset();
-    let kind = reader.u8()?;
     let error = ErrorKind::GroupModFailed(GroupModFailed::BadType);
-    GROUP_KINDS
-        .get(usize::from(kind))
-        .copied()
-        .ok_or_else(|| ReadError::unknown(offset, error, format!("group of type {kind}")))
+    let kind = Reader::known(reader.offset(), reader.u8()?, &GROUP_KINDS, error, "group of type");
+    kind.map_err(ReadError::into_unknown)
 }
 
 pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError> {
-    let offset = body.offset();
-    let command = body.u16()?;
-    let Some(&command) = GROUP_COMMANDS.get(usize::from(command)) else {
-        let error = ErrorKind::GroupModFailed(GroupModFailed::BadCommand);
-        return Err(ReadError::new(offset, error, format!("command {command}")));
-    };
+    let bad_command = ErrorKind::GroupModFailed(GroupModFailed::BadCommand);
+    let command = Reader::known(body.offset(), body.u16()?, &GROUP_COMMANDS, bad_command, "command")?;
     let kind = read_group_kind(&mut body)?;
     body.skip(1)?;
     let group = GroupId(body.u32()?);
     Ok(GroupMod { command, kind, group, buckets: read_buckets(body)? })
 }
 
-pub(super) fn write_group_mod(writer: &mut Writer<'_>, change: &GroupMod) -> Result<(), EncodeError> {
+pub(super) fn write_group_mod<W: Writer>(writer: &mut W, change: &GroupMod) -> Result<(), W::Error> {
     writer.u16(change.command as u16);
     writer.u8(change.kind as u8);
     writer.zeros(1);
@@ -126,7 +113,7 @@ pub(super) fn read_port_mod(mut body: Reader<'_>) -> Result<PortMod, ReadError> 
     Ok(PortMod { port, hw_addr, config, mask, advertise })
 }
 
-pub(super) fn write_port_mod(writer: &mut Writer<'_>, change: &PortMod) {
+pub(super) fn write_port_mod(writer: &mut impl Writer, change: &PortMod) {
     writer.u32(change.port.0);
     writer.zeros(4);
     writer.bytes(&change.hw_addr.0);
@@ -153,18 +140,16 @@ pub(super) fn read_packet_out(mut body: Reader<'_>) -> Result<PacketOut, ReadErr
     Ok(PacketOut { buffer, in_port, actions, data: body.remainder().to_vec() })
 }
 
-pub(super) fn write_packet_out(writer: &mut Writer<'_>, packet: &PacketOut) -> Result<(), EncodeError> {
+pub(super) fn write_packet_out<W: Writer>(writer: &mut W, packet: &PacketOut) -> Result<(), W::Error> {
     writer.u32(packet.buffer.0);
     writer.u32(packet.in_port.0);
-    let head = writer.start();
+    let head = writer.len();
     writer.zeros(8);
-    let actions = writer.start();
+    let actions = writer.len();
     write_actions(writer, &packet.actions)?;
-    let length = writer.since(actions);
-    let Ok(length) = u16::try_from(length) else {
-        return Err(EncodeError::new(format!("actions of {length} bytes are longer than 65,535")));
-    };
-    writer.patch(head, 0, length);
+    let length = writer.len() - actions;
+    writer.check(length <= 0xffff, || format!("actions of {length} bytes are longer than 65,535"))?;
+    writer.overwrite(head, &(length as u16).to_be_bytes());
     writer.bytes(&packet.data);
     Ok(())
 }

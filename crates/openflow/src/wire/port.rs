@@ -1,6 +1,5 @@
 //! Port descriptions (`ofp_port`).
 
-use super::EncodeError;
 use super::reader::{ReadError, Reader};
 use super::writer::Writer;
 use crate::address::MacAddr;
@@ -55,7 +54,7 @@ fn rate_of(features: u32) -> u32 {
     RATES.iter().rev().find(|(bits, _)| features & bits != 0).map_or(0, |&(_, rate)| rate)
 }
 
-pub(super) fn write_port(writer: &mut Writer<'_>, port: &PortDesc) -> Result<(), EncodeError> {
+pub(super) fn write_port<W: Writer>(writer: &mut W, port: &PortDesc) -> Result<(), W::Error> {
     writer.u32(port.port.0);
     writer.zeros(4);
     writer.bytes(&port.hw_addr.0);

@@ -27,9 +27,7 @@ impl ReadError {
     /// Creates an error about bytes that may follow an unknown extension.
     #[cold]
     pub fn unknown(offset: usize, kind: ErrorKind, words: impl Into<String>) -> ReadError {
-        let mut fault = ReadError::new(offset, kind, words);
-        fault.0.is_unknown = true;
-        fault
+        ReadError::new(offset, kind, words).into_unknown()
     }
 
     /// Returns whether the bytes may follow an unknown extension.
@@ -171,6 +169,20 @@ impl<'a> Reader<'a> {
             string.extend(chunk.invalid().iter().map(|_| '?'));
         }
         Ok(string)
+    }
+
+    /// Returns the value with a number that was read at `offset`; `what` names it in the error.
+    #[inline]
+    pub fn known<T: Copy>(
+        offset: usize,
+        number: impl Into<u32>,
+        values: &[T],
+        error: ErrorKind,
+        what: &str,
+    ) -> Result<T, ReadError> {
+        let number = number.into();
+        let value = values.get(number as usize).copied();
+        value.ok_or_else(|| ReadError::new(offset, error, format!("{what} {number}")))
     }
 
     #[inline]

@@ -20,7 +20,7 @@ pub(super) fn read_features(mut body: Reader<'_>) -> Result<Features, ReadError>
     Ok(Features { datapath, buffers, tables, auxiliary, capabilities })
 }
 
-pub(super) fn write_features(writer: &mut Writer<'_>, features: &Features) {
+pub(super) fn write_features(writer: &mut impl Writer, features: &Features) {
     writer.u64(features.datapath.0);
     writer.u32(features.buffers);
     writer.u8(features.tables);
@@ -36,7 +36,7 @@ pub(super) fn read_config(mut body: Reader<'_>) -> Result<SwitchConfig, ReadErro
     Ok(config)
 }
 
-pub(super) fn write_config(writer: &mut Writer<'_>, config: SwitchConfig) {
+pub(super) fn write_config(writer: &mut impl Writer, config: SwitchConfig) {
     writer.u16(config.flags);
     writer.u16(config.miss_send_len);
 }
@@ -47,13 +47,12 @@ pub(super) fn read_role(mut body: Reader<'_>) -> Result<Role, ReadError> {
     body.skip(4)?;
     let generation = body.u64()?;
     body.end()?;
-    let role = usize::try_from(number).ok().and_then(|at| ROLES.get(at).copied());
     let error = ErrorKind::RoleRequestFailed(RoleRequestFailed::BadRole);
-    let role = role.ok_or_else(|| ReadError::new(offset, error, format!("role {number}")))?;
+    let role = Reader::known(offset, number, &ROLES, error, "role")?;
     Ok(Role { role, generation })
 }
 
-pub(super) fn write_role(writer: &mut Writer<'_>, role: Role) {
+pub(super) fn write_role(writer: &mut impl Writer, role: Role) {
     writer.u32(role.role as u32);
     writer.zeros(4);
     writer.u64(role.generation);
@@ -67,7 +66,7 @@ pub(super) fn read_async(mut body: Reader<'_>) -> Result<AsyncConfig, ReadError>
     Ok(config)
 }
 
-pub(super) fn write_async(writer: &mut Writer<'_>, config: &AsyncConfig) {
+pub(super) fn write_async(writer: &mut impl Writer, config: &AsyncConfig) {
     let words = config.packet_in.iter().chain(&config.port_status).chain(&config.flow_removed);
     words.for_each(|&word| writer.u32(word));
 }

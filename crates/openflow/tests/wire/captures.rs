@@ -1,11 +1,9 @@
 //! Messages that a real Open vSwitch sent (`tests/captures/README.md`).
 
-use std::path::PathBuf;
-
 use anabranch_openflow::wire::{VERSION, decode, encode};
 use anabranch_openflow::{Envelope, Message, MultipartReply, wire_len};
 
-use crate::messages_of;
+use crate::{files_in, messages_of};
 
 /// Asserts that bytes are decoded, and have the same meaning when encoded again.
 pub fn check(name: &str, bytes: &[u8]) {
@@ -19,15 +17,9 @@ pub fn check(name: &str, bytes: &[u8]) {
 
 /// The captured messages, by file name without its ending.
 fn all() -> Vec<(String, Vec<u8>)> {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
-    let mut captures: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "bin"))
-        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap()))
-        .collect();
-    captures.sort();
-    captures
+    let files = files_in("tests/captures").into_iter();
+    let captures = files.filter(|(path, _)| path.extension().is_some_and(|extension| extension == "bin"));
+    captures.map(|(path, bytes)| (path.file_stem().unwrap().to_str().unwrap().to_owned(), bytes)).collect()
 }
 
 #[test]

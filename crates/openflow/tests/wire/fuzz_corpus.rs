@@ -1,18 +1,11 @@
 //! The checks of the fuzz targets on their committed corpora.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anabranch_openflow::wire::decode;
 
-fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let mut inputs: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
-        .collect();
-    inputs.sort();
-    inputs
+fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    crate::files_in(&format!("../../fuzz/corpus/{target}"))
 }
 
 #[test]
@@ -44,7 +37,7 @@ fn decode_then_encode() {
     let inputs = corpus("decode_then_encode");
     assert!(inputs.len() >= 20, "{} inputs are too few to be the corpus", inputs.len());
     for (name, bytes) in inputs {
-        assert!(matches!(decode(&bytes), Ok(Some(_))), "{name}");
-        crate::captures::check(&name, &bytes);
+        assert!(matches!(decode(&bytes), Ok(Some(_))), "{name:?}");
+        crate::captures::check(&name.to_string_lossy(), &bytes);
     }
 }

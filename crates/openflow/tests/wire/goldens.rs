@@ -114,12 +114,9 @@ fn notifications() -> Vec<Named> {
         match_: Match { eth_dst: Some(Masked::<MacAddr>::exact(MacAddr([2, 0, 0, 0, 0, 9]))), ..Match::default() },
     };
     let port = PortDesc {
-        port: PortNo(2),
-        hw_addr: MacAddr([2, 0, 0, 0, 1, 2]),
-        name: "s1-eth2".to_owned(),
         is_admin_down: true,
         is_link_down: true,
-        speed_kbps: 10_000_000,
+        ..PortDesc::up(PortNo(2), MacAddr([2, 0, 0, 0, 1, 2]), "s1-eth2", 10_000_000)
     };
     vec![
         ("packet-in", Message::PacketIn(packet)),
@@ -166,33 +163,23 @@ fn changes() -> Vec<Named> {
         group: GroupId(6),
         buckets: vec![Bucket::watching(PortNo(1), 2), Bucket::watching(PortNo(2), 1)],
     };
-    let tagged = vec![
-        Action::PushVlan(0x8100),
-        Action::SetField(SetField::VlanVid(5)),
-        Action::SetQueue(1),
-        Action::to_controller(),
-    ];
-    let packet =
-        PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions: tagged, data: vec![0xaa; 4] };
+    let tag = [Action::PushVlan(0x8100), Action::SetField(SetField::VlanVid(5))];
+    let actions = [&tag[..], &[Action::SetQueue(1), Action::to_controller()]].concat();
+    let packet = PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data: vec![0xaa; 4] };
     let port_mod = PortMod { port: PortNo(2), hw_addr: MacAddr([2, 0, 0, 0, 1, 2]), config: 1, mask: 1, advertise: 0 };
+    let apply = |table, priority, m, action| {
+        Message::FlowMod(FlowMod::add(TableId(table), priority, m, Instructions::apply(vec![action])))
+    };
+    let delete = FlowMod::delete_strict(TableId(0), 1, Match { arp_spa: address, ..arp });
     vec![
         ("flow-mod add", Message::FlowMod(add)),
         // ovs-actions(7), struct nx_action_bundle: vendor, subtype, algorithm, fields, basis, type
         // and number of members, bits and field to load, zeros; members.
-        (
-            "flow-mod bundle",
-            Message::FlowMod(FlowMod::add(TableId(1), 5, Match::default(), Instructions::apply(vec![bundle]))),
-        ),
+        ("flow-mod bundle", apply(1, 5, Match::default(), bundle)),
         // The fields in the order of the specification, then ONF EXT-109: class, field, length, the
         // Foundation's number.
-        (
-            "flow-mod syn",
-            Message::FlowMod(FlowMod::add(TableId(0), 530, syn, Instructions::apply(vec![Action::to_controller()]))),
-        ),
-        (
-            "flow-mod delete strict",
-            Message::FlowMod(FlowMod::delete_strict(TableId(0), 1, Match { arp_spa: address, ..arp })),
-        ),
+        ("flow-mod syn", apply(0, 530, syn, Action::to_controller())),
+        ("flow-mod delete strict", Message::FlowMod(delete)),
         ("group-mod", Message::GroupMod(group)),
         ("port-mod", Message::PortMod(port_mod)),
         ("table-mod", Message::TableMod { table: TableId::ALL, config: 0 }),
@@ -259,20 +246,13 @@ fn replies() -> Vec<Named> {
         max_groups: [0xffff_ff00; 4],
         actions: [1 | 1 << 22, 1, 1, 1],
     };
-    let port_desc = PortDesc {
-        port: PortNo::LOCAL,
-        hw_addr: MacAddr([2, 0, 0, 0, 0, 1]),
-        name: "s1".to_owned(),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 0,
-    };
+    let port_desc = PortDesc::up(PortNo::LOCAL, MacAddr([2, 0, 0, 0, 0, 1]), "s1", 0);
     let tables = vec![TableStats { table: TableId(0), active: 1, lookups: 2, matched: 3 }];
+    // OFPMP_METER_FEATURES: max_meter, band types, capabilities, max_bands, max_color.
+    let meters = MultipartReply::Other { kind: 11, body: vec![0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 0] };
+    let begin = Message::MultipartReply { reply: MultipartReply::Flow(vec![flow]), has_more: true };
     vec![
-        (
-            "flow reply, more to come",
-            Message::MultipartReply { reply: MultipartReply::Flow(vec![flow]), has_more: true },
-        ),
+        ("flow reply, more to come", begin),
         ("aggregate reply", reply(MultipartReply::Aggregate { packets: 1, bytes: 2, flows: 3 })),
         ("table reply", reply(MultipartReply::Table(tables))),
         ("port reply", reply(MultipartReply::Port(vec![port]))),
@@ -280,11 +260,7 @@ fn replies() -> Vec<Named> {
         ("group-desc reply", reply(MultipartReply::GroupDesc(vec![described]))),
         ("group-features reply", reply(MultipartReply::GroupFeatures(features))),
         ("port-desc reply", reply(MultipartReply::PortDesc(vec![port_desc]))),
-        // OFPMP_METER_FEATURES: max_meter, band types, capabilities, max_bands, max_color.
-        (
-            "other reply",
-            reply(MultipartReply::Other { kind: 11, body: vec![0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 0] }),
-        ),
+        ("other reply", reply(meters)),
     ]
 }
 
@@ -322,10 +298,8 @@ fn description_has_its_strings_at_fixed_places() {
     let bytes = bytes_of(&envelope);
     assert_eq!(bytes.len(), 16 + 1056);
     assert_eq!(bytes[..16], [4, 19, 4, 48, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
-    for (at, expected) in [(16, b'm'), (270, b'm'), (271, 0), (272, b'h'), (273, 0), (528, b's'), (784, b'n')] {
-        assert_eq!(bytes[at], expected, "byte {at}");
-    }
-    for (at, expected) in [(814, b'n'), (815, 0), (816, b'd'), (817, 0), (1071, 0)] {
+    let starts = [(16, b'm'), (270, b'm'), (271, 0), (272, b'h'), (273, 0), (528, b's'), (784, b'n')];
+    for (at, expected) in starts.into_iter().chain([(814, b'n'), (815, 0), (816, b'd'), (817, 0), (1071, 0)]) {
         assert_eq!(bytes[at], expected, "byte {at}");
     }
     assert_eq!(messages_of(&bytes), [envelope]);

@@ -41,6 +41,14 @@ impl Captured {
         self.until(controller, name, |envelope| envelope.xid == Xid(xid))
     }
 
+    /// Sends a message that is refused. Returns the error.
+    fn error(&mut self, controller: &mut Controller, name: &str, message: Message) -> ErrorKind {
+        match self.ask(controller, name, message) {
+            Message::Error { kind, .. } => kind,
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
     fn ask_multipart(&mut self, controller: &mut Controller, name: &str, request: MultipartRequest) -> MultipartReply {
         match self.ask(controller, name, Message::MultipartRequest(request)) {
             Message::MultipartReply { reply, .. } => reply,
@@ -209,9 +217,8 @@ fn handshake(captured: &mut Captured, controller: &mut Controller) {
     let role = Role { role: ControllerRole::Master, generation: 3 };
     assert_eq!(captured.ask(controller, "role_reply", Message::RoleRequest(role)), Message::RoleReply(role));
     let stale = Message::RoleRequest(Role { role: ControllerRole::Master, generation: 2 });
-    let error = captured.ask(controller, "error_stale", stale);
-    let stale = ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale);
-    assert!(matches!(error, Message::Error { kind, .. } if kind == stale), "{error:?}");
+    let error = captured.error(controller, "error_stale", stale);
+    assert_eq!(error, ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale));
     let wanted = AsyncConfig { packet_in: [7, 0], port_status: [7, 0], flow_removed: [15, 0] };
     controller.send(2, Message::SetAsync(wanted));
     let told = captured.ask(controller, "get_async_reply", Message::GetAsyncRequest);
@@ -230,14 +237,12 @@ fn change(captured: &mut Captured, controller: &mut Controller) {
     let answer = captured.until(controller, "barrier_reply", |envelope| (10..=12).contains(&envelope.xid.0));
     assert_eq!(answer, Message::BarrierReply);
     let [group, _] = groups();
-    let error = captured.ask(controller, "error_group_exists", Message::GroupMod(group));
-    let exists = ErrorKind::GroupModFailed(GroupModFailed::GroupExists);
-    assert!(matches!(error, Message::Error { kind, .. } if kind == exists), "{error:?}");
+    let error = captured.error(controller, "error_group_exists", Message::GroupMod(group));
+    assert_eq!(error, ErrorKind::GroupModFailed(GroupModFailed::GroupExists));
     let nowhere = Instructions::apply(vec![Action::Group(GroupId(99))]);
     let nowhere = FlowMod::add(TableId(0), 1, Match::default(), nowhere);
-    let error = captured.ask(controller, "error_bad_out_group", Message::FlowMod(nowhere));
-    let bad_group = ErrorKind::BadAction(BadAction::BadOutGroup);
-    assert!(matches!(error, Message::Error { kind, .. } if kind == bad_group), "{error:?}");
+    let error = captured.error(controller, "error_bad_out_group", Message::FlowMod(nowhere));
+    assert_eq!(error, ErrorKind::BadAction(BadAction::BadOutGroup));
 }
 
 fn read_back(captured: &mut Captured, controller: &mut Controller) {
@@ -365,9 +370,8 @@ fn foreign(captured: &mut Captured, controller: &mut Controller, switch: &Switch
         assert!(matches!(&reply, MultipartReply::Other { kind: 1, body } if body.len() > 48), "{reply:?}");
     }
     let unknown = Message::Experimenter { experimenter: 0x00ab_cdef, kind: 1, data: vec![0; 8] };
-    let error = captured.ask(controller, "error_bad_experimenter", unknown);
-    let bad = ErrorKind::BadRequest(BadRequest::BadExperimenter);
-    assert!(matches!(error, Message::Error { kind, .. } if kind == bad), "{error:?}");
+    let error = captured.error(controller, "error_bad_experimenter", unknown);
+    assert_eq!(error, ErrorKind::BadRequest(BadRequest::BadExperimenter));
     // Nicira's role request (10): 1 is "master" there.
     let role = Message::Experimenter { experimenter: 0x2320, kind: 10, data: vec![0, 0, 0, 1] };
     let answer = captured.ask(controller, "experimenter", role);

@@ -4,6 +4,7 @@ mod captures;
 mod damage;
 mod fuzz_corpus;
 mod goldens;
+mod lengths;
 mod live;
 mod open_vswitch;
 mod refusals;
@@ -12,8 +13,19 @@ mod switch;
 mod unencodable;
 mod values;
 
+use std::path::{Path, PathBuf};
+
 use anabranch_openflow::Envelope;
 use anabranch_openflow::wire::{decode, encode};
+
+/// Returns the files of a directory of this crate with their contents, by path.
+fn files_in(directory: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
+    let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    files.sort();
+    files
+}
 
 fn bytes_from_hex(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();

@@ -82,9 +82,8 @@ fn bodies_too_short_and_too_long() {
     check(&message(9, "0000 0080 00"), 12, bad_len);
     check(&message(1, "0001"), 10, bad_len);
     check(&message(24, "00000002 00000000 00000000"), 16, bad_len);
-    check(&message(24, "00000004 00000000 0000000000000000"), 8, {
-        ErrorKind::RoleRequestFailed(RoleRequestFailed::BadRole)
-    });
+    let bad_role = ErrorKind::RoleRequestFailed(RoleRequestFailed::BadRole);
+    check(&message(24, "00000004 00000000 0000000000000000"), 8, bad_role);
     // Multipart: trailing bytes, several parts of a request.
     check(&message(18, "0000 0000 00000000 00"), 16, bad_len);
     check(&message(18, "000c 0001 00000000"), 10, ErrorKind::BadRequest(BadRequest::MultipartBufferOverflow));
@@ -218,6 +217,11 @@ fn instructions() {
 /// Actions are in an instruction after a match of 8 bytes and start at byte 64.
 #[test]
 fn actions() {
+    let check_list = |actions: &str, offset, error| {
+        let length = 8 + bytes_from_hex(actions).len();
+        let instruction = format!("0001 0004 00000000 0004 {length:04x} 00000000 {actions}");
+        check(&flow_mod(&instruction), offset, ErrorKind::BadAction(error));
+    };
     for (actions, offset, error) in [
         ("0000 0008 00000001", 72, BadAction::BadLen),
         ("0000 0018 00000001 0000 000000000000 0000000000000000", 80, BadAction::BadLen),
@@ -227,30 +231,6 @@ fn actions() {
         // Copy TTL outwards; one of an experimenter.
         ("000b 0008 00000000", 64, BadAction::BadType),
         ("ffff 0010 00002320 0000 000000000000", 64, BadAction::BadExperimenter),
-        // Bundles: cut; another hash; loaded into a field; without members; the port 0; fewer
-        // members than it says.
-        ("ffff 0018 00002320 000c 0001 0003 004d 00000002 0001 0000", 64, BadAction::BadExperimenter),
-        (
-            "ffff 0028 00002320 000c 0001 0002 004d 00000002 0001 0000 00000000 00000000 0001 000000000000",
-            64,
-            BadAction::BadExperimenter,
-        ),
-        (
-            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0001 0010 00010002 00000000 0001 000000000000",
-            64,
-            BadAction::BadExperimenter,
-        ),
-        ("ffff 0020 00002320 000c 0001 0003 004d 00000002 0000 0000 00000000 00000000", 64, BadAction::BadExperimenter),
-        (
-            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0002 0000 00000000 00000000 0001 000000000000",
-            64,
-            BadAction::BadExperimenter,
-        ),
-        (
-            "ffff 0028 00002320 000c 0001 0003 004d 00000002 0005 0000 00000000 00000000 0001 0001 0001 0001",
-            64,
-            BadAction::BadExperimenter,
-        ),
         // The input port, IPv6 and a register cannot be set; a mask; lengths; values.
         ("0019 0010 80000004 00000001 00000000", 68, BadAction::BadSetType),
         ("0019 0010 00010004 00000001 00000000", 68, BadAction::BadSetType),
@@ -262,10 +242,19 @@ fn actions() {
         // Eight bytes more than the field needs.
         ("0019 0018 80000606 020000000001 0000 0000000000000000", 80, BadAction::BadLen),
     ] {
-        let length = 8 + bytes_from_hex(actions).len();
-        let instruction = format!("0001 0004 00000000 0004 {length:04x} 00000000 {actions}");
-        let message = flow_mod(&instruction);
-        check(&message, offset, ErrorKind::BadAction(error));
+        check_list(actions, offset, error);
+    }
+    // Bundles: cut; another hash; loaded into a field; without members; the port 0; fewer members
+    // than it says.
+    for bundle in [
+        "0018 00002320 000c 0001 0003 004d 00000002 0001 0000",
+        "0028 00002320 000c 0001 0002 004d 00000002 0001 0000 00000000 00000000 0001 000000000000",
+        "0028 00002320 000c 0001 0003 004d 00000002 0001 0010 00010002 00000000 0001 000000000000",
+        "0020 00002320 000c 0001 0003 004d 00000002 0000 0000 00000000 00000000",
+        "0028 00002320 000c 0001 0003 004d 00000002 0002 0000 00000000 00000000 0001 000000000000",
+        "0028 00002320 000c 0001 0003 004d 00000002 0005 0000 00000000 00000000 0001 0001 0001 0001",
+    ] {
+        check_list(&format!("ffff {bundle}"), 64, BadAction::BadExperimenter);
     }
     // The list of a packet-out that is longer than the message.
     let packet_out = message(13, "ffffffff fffffffd 0010 000000000000 0000 0008");

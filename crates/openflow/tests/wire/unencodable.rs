@@ -23,10 +23,7 @@ fn reply(reply: MultipartReply, has_more: bool) -> Envelope {
 
 #[test]
 fn too_long_messages_leave_nothing_behind() {
-    let rule = |actions: usize| {
-        let apply = vec![Action::output(PortNo(1)); actions];
-        Instructions::apply(apply)
-    };
+    let rule = |actions: usize| Instructions::apply(vec![Action::output(PortNo(1)); actions]);
     let add = FlowMod::add(TableId(0), 1, Match::default(), rule(5000));
     let mut long_entry = entries(2);
     long_entry[1].instructions = rule(5000);
@@ -74,26 +71,15 @@ fn values_out_of_range_are_refused() {
         Match { ip_ecn: Some(4), ..Match::default() },
         Match { metadata: Some(outside), ..Match::default() },
     ];
-    let rule = |m| Message::FlowMod(FlowMod::add(TableId(0), 1, m, Instructions::default()));
-    let set = |field| {
-        let instructions = Instructions::apply(vec![Action::SetField(field)]);
-        Message::FlowMod(FlowMod::add(TableId(0), 1, Match::default(), instructions))
-    };
+    let rule = |m, actions| Message::FlowMod(FlowMod::add(TableId(0), 1, m, Instructions::apply(actions)));
+    let set = |field| rule(Match::default(), vec![Action::SetField(field)]);
     let fields = [SetField::VlanVid(4096), SetField::VlanPcp(8), SetField::IpDscp(64), SetField::IpEcn(4)];
-    let port = |name: &str| PortDesc {
-        port: PortNo(1),
-        hw_addr: MacAddr::default(),
-        name: name.to_owned(),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 0,
-    };
-    let ports = [port("sixteen bytes ab"), port("a\0b")];
+    let ports = ["sixteen bytes ab", "a\0b"].map(|name| PortDesc::up(PortNo(1), MacAddr::default(), name, 0));
     let old = FlowStats { duration_ns: u64::MAX, ..entries(1).remove(0) };
     let old = Message::MultipartReply { reply: MultipartReply::Flow(vec![old]), has_more: false };
     let messages = matches
         .into_iter()
-        .map(rule)
+        .map(|m| rule(m, Vec::new()))
         .chain(fields.into_iter().map(set))
         .chain(ports.into_iter().map(|port| Message::PortStatus { reason: PortReason::Add, port }))
         .chain([old]);

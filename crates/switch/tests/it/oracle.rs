@@ -183,16 +183,14 @@ impl Model {
         let (packets, bytes) = old.map_or((0, 0), |old| (old.packets, old.bytes));
         self.0.push(FlowStats {
             table: flow_mod.table,
-            duration_ns: 0,
             priority: flow_mod.priority,
-            idle_timeout_s: 0,
-            hard_timeout_s: 0,
             flags: flow_mod.flags,
             cookie: flow_mod.cookie,
             packets,
             bytes,
             match_: flow_mod.match_,
             instructions: flow_mod.instructions.clone(),
+            ..FlowStats::default()
         });
         self.0.sort_by_key(|entry| (entry.table, Reverse(entry.priority), entry.match_));
         Ok(())

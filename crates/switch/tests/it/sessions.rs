@@ -4,6 +4,7 @@ use crate::common::{Bench, C, config, tcp, to};
 use anabranch_switch::{Output, Switch};
 use net::Time;
 use openflow::frame::build;
+use openflow::testing::one_of_each;
 use openflow::*;
 
 const OTHER: ConnectionId = ConnectionId(2);
@@ -14,71 +15,6 @@ fn role(role: ControllerRole, generation: u64) -> Message {
 
 fn error(kind: ErrorKind) -> Message {
     Message::Error { kind, data: Vec::new() }
-}
-
-/// Returns one message of every kind that a controller may send on an open connection.
-fn one_of_each() -> Vec<Message> {
-    let hw_addr = crate::common::port_desc(1).hw_addr;
-    let async_config = AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
-    let packet_in = PacketIn {
-        buffer: BufferId::NO_BUFFER,
-        total_len: 0,
-        reason: PacketInReason::Action,
-        table: TableId(0),
-        cookie: 0,
-        match_: Match::default(),
-        data: vec![],
-    };
-    let flow_removed = FlowRemoved {
-        cookie: 0,
-        priority: 0,
-        reason: RemovedReason::Delete,
-        table: TableId(0),
-        duration_ns: 0,
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        packets: 0,
-        bytes: 0,
-        match_: Match::default(),
-    };
-    let features = Features { datapath: DatapathId(1), buffers: 0, tables: 1, auxiliary: 0, capabilities: 0 };
-    let switch_config = SwitchConfig { flags: 0, miss_send_len: 128 };
-    let a_role = Role { role: ControllerRole::NoChange, generation: 0 };
-    let data = build(&tcp(1, 2, 9), 0);
-    vec![
-        Message::Hello { versions: 16 },
-        Message::Error { kind: ErrorKind::Other { kind: 99, code: 0 }, data: vec![] },
-        Message::EchoRequest(vec![1]),
-        Message::EchoReply(vec![1]),
-        Message::FeaturesRequest,
-        Message::FeaturesReply(features),
-        Message::GetConfigRequest,
-        Message::GetConfigReply(switch_config),
-        Message::SetConfig(switch_config),
-        Message::PacketIn(packet_in),
-        Message::FlowRemoved(flow_removed),
-        Message::PortStatus { reason: PortReason::Add, port: crate::common::port_desc(1) },
-        Message::PacketOut(PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo(1), actions: vec![], data }),
-        Message::FlowMod(FlowMod::add(TableId(0), 1, to(2), Instructions::default())),
-        Message::GroupMod(GroupMod {
-            command: GroupModCommand::Delete,
-            kind: GroupKind::All,
-            group: GroupId::ALL,
-            buckets: vec![],
-        }),
-        Message::PortMod(PortMod { port: PortNo(1), hw_addr, config: 0, mask: 0, advertise: 0 }),
-        Message::TableMod { table: TableId(0), config: 0 },
-        Message::MultipartRequest(MultipartRequest::Desc),
-        Message::MultipartReply { reply: MultipartReply::Table(vec![]), has_more: false },
-        Message::BarrierRequest,
-        Message::BarrierReply,
-        Message::RoleRequest(a_role),
-        Message::RoleReply(a_role),
-        Message::GetAsyncRequest,
-        Message::GetAsyncReply(async_config),
-        Message::SetAsync(async_config),
-        Message::Experimenter { experimenter: 1, kind: 1, data: vec![] },
-    ]
 }
 
 /// The expected effect of a message. The match fails to compile when a kind is added.

@@ -2,16 +2,15 @@
 
 use std::num::NonZeroUsize;
 
-use crate::common::{Bench, config, out, tcp, to};
+use crate::common::{Bench, config, group, out, tcp, to};
 use anabranch_switch::{Config, Output, Switch};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;
 
 fn flows(bench: &mut Bench) -> Vec<FlowStats> {
-    let answers = bench.ask(Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));
-    match &answers[..] {
-        [Message::MultipartReply { reply: MultipartReply::Flow(flows), has_more: false }] => flows.clone(),
+    match bench.statistics(MultipartRequest::Flow(FlowSelection::all())) {
+        MultipartReply::Flow(flows) => flows,
         other => panic!("{other:?}"),
     }
 }
@@ -26,8 +25,7 @@ fn send(bench: &mut Bench, at_ms: u64, dst: u8) {
 fn everything_a_packet_uses_counts_it() {
     let mut bench = Bench::new(config());
     let buckets = vec![Bucket::watching(PortNo(2), 1), Bucket::watching(PortNo(3), 0)];
-    let add = GroupMod { command: GroupModCommand::Add, kind: GroupKind::Select, group: GroupId(1), buckets };
-    bench.tell(Message::GroupMod(add.clone()));
+    bench.tell(group(GroupModCommand::Add, GroupKind::Select, 1, buckets.clone()));
     let by_group = Instructions { write: vec![Action::Group(GroupId(1))], ..Instructions::default() };
     bench.add(0, 1, to(2), Instructions { goto: Some(TableId(1)), ..Instructions::default() });
     bench.add(1, 1, Match::default(), by_group);
@@ -37,20 +35,16 @@ fn everything_a_packet_uses_counts_it() {
     }
     let counted: Vec<(u8, u64, u64)> = flows(&mut bench).iter().map(|f| (f.table.0, f.packets, f.bytes)).collect();
     assert_eq!(counted, [(0, 2, 2000), (0, 1, 1000), (1, 2, 2000)]);
-    let ask = |bench: &mut Bench, request| match &bench.ask(Message::MultipartRequest(request))[..] {
-        [Message::MultipartReply { reply, has_more: false }] => reply.clone(),
-        other => panic!("{other:?}"),
-    };
-    let aggregate =
-        ask(&mut bench, MultipartRequest::Aggregate(FlowSelection { table: TableId(0), ..FlowSelection::all() }));
+    let first_table = FlowSelection { table: TableId(0), ..FlowSelection::all() };
+    let aggregate = bench.statistics(MultipartRequest::Aggregate(first_table));
     assert_eq!(aggregate, MultipartReply::Aggregate { packets: 3, bytes: 3000, flows: 2 });
-    let MultipartReply::Table(tables) = ask(&mut bench, MultipartRequest::Table) else { panic!() };
+    let MultipartReply::Table(tables) = bench.statistics(MultipartRequest::Table) else { panic!() };
     let tables: Vec<_> = tables.iter().map(|t| (t.active, t.lookups, t.matched)).collect();
     assert_eq!(tables, [(2, 4, 3), (1, 2, 2), (0, 0, 0)]);
-    let MultipartReply::Port(ports) = ask(&mut bench, MultipartRequest::Port(PortNo::ANY)) else { panic!() };
+    let MultipartReply::Port(ports) = bench.statistics(MultipartRequest::Port(PortNo::ANY)) else { panic!() };
     let ports: Vec<_> = ports.iter().map(|p| (p.rx_packets, p.rx_bytes, p.tx_packets, p.tx_bytes)).collect();
     assert_eq!(ports, [(4, 4000, 0, 0), (0, 0, 2, 2000), (0, 0, 0, 0), (0, 0, 1, 1000)]);
-    let MultipartReply::Group(groups) = ask(&mut bench, MultipartRequest::Group(GroupId::ALL)) else { panic!() };
+    let MultipartReply::Group(groups) = bench.statistics(MultipartRequest::Group(GroupId::ALL)) else { panic!() };
     let expected = GroupStats {
         group: GroupId(1),
         references: 1,
@@ -60,14 +54,11 @@ fn everything_a_packet_uses_counts_it() {
         buckets: vec![(2, 2000), (0, 0)],
     };
     assert_eq!(groups, std::slice::from_ref(&expected));
-    bench.tell(Message::GroupMod(GroupMod { command: GroupModCommand::Modify, ..add }));
-    let MultipartReply::Group(groups) = ask(&mut bench, MultipartRequest::Group(GroupId(1))) else { panic!() };
-    assert_eq!(
-        groups,
-        [GroupStats { buckets: vec![(0, 0); 2], ..expected }],
-        "bucket counters restart, group counters continue"
-    );
-    assert_eq!(ask(&mut bench, MultipartRequest::Group(GroupId(9))), MultipartReply::Group(vec![]));
+    bench.tell(group(GroupModCommand::Modify, GroupKind::Select, 1, buckets));
+    let MultipartReply::Group(groups) = bench.statistics(MultipartRequest::Group(GroupId(1))) else { panic!() };
+    let expected = GroupStats { buckets: vec![(0, 0); 2], ..expected };
+    assert_eq!(groups, [expected], "bucket counters restart, group counters continue");
+    assert_eq!(bench.statistics(MultipartRequest::Group(GroupId(9))), MultipartReply::Group(vec![]));
 }
 
 #[test]
@@ -149,20 +140,16 @@ fn entries_expire_when_unused_or_when_their_time_is_over() {
 #[test]
 fn entries_of_deleted_groups_go_with_them() {
     let mut bench = Bench::new(config());
-    let group_mod = |command, group| {
-        let buckets = if command == GroupModCommand::Add { vec![Bucket::watching(PortNo(2), 1)] } else { vec![] };
-        Message::GroupMod(GroupMod { command, kind: GroupKind::Select, group, buckets })
-    };
     let flags = FlowModFlags { send_flow_removed: true, ..FlowModFlags::default() };
-    for group in [GroupId(1), GroupId(2)] {
-        bench.tell(group_mod(GroupModCommand::Add, group));
-        let through = Instructions::apply(vec![Action::Group(group)]);
-        let add = FlowMod::add(TableId(0), 1, to(group.0 as u8), through);
+    for id in [1, 2] {
+        bench.tell(group(GroupModCommand::Add, GroupKind::Select, id, vec![Bucket::watching(PortNo(2), 1)]));
+        let through = Instructions::apply(vec![Action::Group(GroupId(id))]);
+        let add = FlowMod::add(TableId(0), 1, to(id as u8), through);
         bench.tell(Message::FlowMod(FlowMod { flags, ..add }));
     }
     bench.add(0, 1, to(9), out(2));
-    for group in [GroupId(1), GroupId::ALL] {
-        bench.handle(crate::common::C, Xid(3), group_mod(GroupModCommand::Delete, group));
+    for GroupId(id) in [GroupId(1), GroupId::ALL] {
+        bench.handle(crate::common::C, Xid(3), group(GroupModCommand::Delete, GroupKind::Select, id, vec![]));
         assert_eq!(removed(&mut bench), [(RemovedReason::GroupDelete, 0, 0)]);
     }
     assert_eq!((bench.switch.entries().len(), bench.switch.groups().len()), (1, 0));
@@ -175,18 +162,14 @@ fn long_answers_come_in_parts() {
         (0..count).for_each(|dst| bench.add(1, 1, to(dst), out(2)));
         let parts = bench.ask(Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));
         let last = parts.len() - 1;
-        let sizes: Vec<usize> = parts
-            .iter()
-            .enumerate()
-            .map(|(ix, part)| match part {
-                Message::MultipartReply { reply: MultipartReply::Flow(flows), has_more } => {
-                    assert_eq!(*has_more, ix < last);
-                    flows.len()
-                }
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        assert_eq!(sizes, expected);
+        let size = |(ix, part): (usize, &Message)| match part {
+            Message::MultipartReply { reply: MultipartReply::Flow(flows), has_more } => {
+                assert_eq!(*has_more, ix < last);
+                flows.len()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(parts.iter().enumerate().map(size).collect::<Vec<_>>(), expected);
     }
     let parts = bench.ask(Message::MultipartRequest(MultipartRequest::PortDesc));
     assert_eq!(parts.len(), 2, "four ports");
@@ -231,8 +214,7 @@ fn what_cannot_be_parsed_or_comes_from_a_dead_port_is_dropped_and_counted() {
     bench.switch.receive(bench.now, PortNo(77), &frame);
     assert_eq!(bench.drain(), []);
     for (port, dropped) in [(1, 1), (3, 1), (4, 0)] {
-        let answer = bench.ask(Message::MultipartRequest(MultipartRequest::Port(PortNo(port))));
-        let [Message::MultipartReply { reply: MultipartReply::Port(ports), .. }] = &answer[..] else { panic!() };
+        let MultipartReply::Port(ports) = bench.statistics(MultipartRequest::Port(PortNo(port))) else { panic!() };
         assert_eq!((ports[0].rx_packets, ports[0].rx_dropped), (0, dropped));
     }
     bench.switch.receive(bench.now, PortNo(1), &frame);

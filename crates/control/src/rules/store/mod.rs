@@ -33,6 +33,24 @@ pub(crate) struct RuleKey {
     pub(crate) match_: Match,
 }
 
+impl RuleKey {
+    pub(crate) fn new(table: TableId, priority: u16, match_: Match) -> RuleKey {
+        RuleKey { table, priority: Reverse(priority), match_ }
+    }
+}
+
+impl From<&FlowStats> for RuleKey {
+    fn from(rule: &FlowStats) -> RuleKey {
+        RuleKey::new(rule.table, rule.priority, rule.match_)
+    }
+}
+
+impl From<&FlowRemoved> for RuleKey {
+    fn from(rule: &FlowRemoved) -> RuleKey {
+        RuleKey::new(rule.table, rule.priority, rule.match_)
+    }
+}
+
 /// A desired rule; its group, if any, by content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct DesiredRule {
@@ -59,7 +77,7 @@ impl DesiredRule {
 
     /// Returns whether a rule on a switch is exactly this one, switch-owned.
     pub(crate) fn is_switch_owned(&self, key: &RuleKey, rule: &FlowStats) -> bool {
-        (rule.table, rule.priority, rule.match_) == (key.table, key.priority.0, key.match_)
+        RuleKey::from(rule) == *key
             && (rule.cookie, rule.idle_timeout_s) == (self.cookie, self.idle_timeout_s)
             && (rule.hard_timeout_s, rule.flags, &rule.instructions) == (0, send_flow_removed(), &self.instructions)
     }
@@ -112,7 +130,9 @@ pub(crate) struct Installer {
     pub(crate) dirty: BTreeSet<RuleKey>,
     /// Rejected desired rules; retried after a deletion.
     pub(crate) refused: BTreeSet<RuleKey>,
-    foreign: BTreeSet<RuleKey>,
+    /// Matches and priorities that foreign rules occupy. The foreign rules stay and the desired
+    /// ones are not installed.
+    pub(crate) foreign: BTreeSet<RuleKey>,
     pub(crate) groups: BTreeMap<GroupId, Arc<[Bucket]>>,
     by_buckets: BTreeMap<Arc<[Bucket]>, GroupId>,
     uses: BTreeMap<GroupId, u32>,
@@ -125,7 +145,7 @@ pub(crate) struct Installer {
     foreign_groups: BTreeSet<GroupId>,
     pub(crate) sent: BTreeMap<Xid, Sent>,
     /// Unanswered barriers, with the version they confirm and the time they were sent.
-    barriers: VecDeque<(Xid, u64, Time)>,
+    pub(crate) barriers: VecDeque<(Xid, u64, Time)>,
     /// Number of the latest change of the desired state.
     version: u64,
     confirmed: u64,
@@ -137,7 +157,7 @@ pub(crate) struct Installer {
     /// Whether the table read-back lacked desired rules and nothing has been confirmed since.
     was_empty: bool,
     /// How the switch distributes flows over next hops.
-    hashing_method: HashingMethod,
+    pub(crate) hashing_method: HashingMethod,
     /// Whether the switch can match TCP control bits.
     pub(crate) takes_tcp_flags: bool,
     /// Desired buckets of rules with a group, in case the hashing method changes.
@@ -183,9 +203,6 @@ impl Installer {
             self.set(key, Some(DesiredRule { cookie, idle_timeout_s, instructions, group: Some(buckets) }));
         }
     }
-    pub(crate) fn hashing_method(&self) -> HashingMethod {
-        self.hashing_method
-    }
 
     /// Returns the number whose confirmation covers the whole desired state.
     pub(crate) fn ticket(&self) -> u64 {
@@ -213,12 +230,6 @@ impl Installer {
     pub(crate) fn is_idle(&self) -> bool {
         self.sent.is_empty() && self.barriers.is_empty()
     }
-    pub(crate) fn barriers_out(&self) -> usize {
-        self.barriers.len()
-    }
-    pub(crate) fn has_refused(&self, key: &RuleKey) -> bool {
-        self.refused.contains(key)
-    }
     pub(crate) fn is_blocked(&self, rule: &Rule) -> bool {
         rule.group.is_some_and(|group| self.refused_groups.contains(&group))
     }
@@ -233,16 +244,13 @@ impl Installer {
         let wanted = self.desired.iter().filter_map(standing);
         let entry = |(key, rule): (&RuleKey, &Rule)| FlowStats {
             table: key.table,
-            duration_ns: 0,
             priority: key.priority.0,
             idle_timeout_s: rule.idle_timeout_s,
-            hard_timeout_s: 0,
             flags: rule.flags,
             cookie: rule.cookie,
-            packets: 0,
-            bytes: 0,
             match_: key.match_,
             instructions: rule.instructions.clone(),
+            ..FlowStats::default()
         };
         wanted.map(entry).collect()
     }
@@ -296,7 +304,7 @@ impl Installer {
             self.renumber(group);
         }
         for stats in rules {
-            let key = RuleKey { table: stats.table, priority: Reverse(stats.priority), match_: stats.match_ };
+            let key = RuleKey::from(stats);
             if stats.cookie >> 48 != u64::from(self.owner) {
                 self.foreign.insert(key);
                 continue;
@@ -369,7 +377,7 @@ impl Installer {
     }
 
     pub(crate) fn removed(&mut self, removed: &FlowRemoved) {
-        let key = RuleKey { table: removed.table, priority: Reverse(removed.priority), match_: removed.match_ };
+        let key = RuleKey::from(removed);
         if removed.cookie >> 48 == u64::from(self.owner) && self.installed.contains_key(&key) {
             self.put_installed(key, None);
             self.mark(key);
@@ -464,16 +472,6 @@ impl Installer {
                 Some(Refusal { key: None, group: Some(group), message })
             }
         }
-    }
-
-    /// Returns whether a foreign rule occupies this match and priority. The foreign rule stays and
-    /// the desired rule is not installed.
-    pub(crate) fn is_foreign(&self, key: &RuleKey) -> bool {
-        self.foreign.contains(key)
-    }
-
-    pub(crate) fn has_foreign(&self) -> bool {
-        !self.foreign.is_empty()
     }
 
     pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Rule>) {

@@ -1,26 +1,17 @@
 //! Tests of the session: every state with every kind of message.
 
 use super::*;
-use openflow::{
-    AsyncConfig, BufferId, DatapathId, FlowMod, FlowRemoved, GroupMod, Instructions, Match, PacketIn, PacketOut,
-    PortMod, Role, TableId,
-};
+use openflow::FlowRemoved;
+use openflow::testing::one_of_each;
 
 const STATES: [State; 6] = [State::Hello, State::Features, State::Ports, State::Groups, State::Rules, State::Ready];
 
 fn features(auxiliary: u8) -> Message {
-    let datapath = DatapathId(7);
+    let datapath = openflow::DatapathId(7);
     Message::FeaturesReply(Features { datapath, buffers: 0, tables: 4, auxiliary, capabilities: 0 })
 }
 fn port(is_link_down: bool) -> PortDesc {
-    PortDesc {
-        port: PortNo(1),
-        hw_addr: openflow::MacAddr::default(),
-        name: "p1".into(),
-        is_admin_down: false,
-        is_link_down,
-        speed_kbps: 0,
-    }
+    PortDesc { is_link_down, ..PortDesc::up(PortNo(1), openflow::MacAddr::default(), "p1", 0) }
 }
 fn reply(reply: MultipartReply, has_more: bool) -> Message {
     Message::MultipartReply { reply, has_more }
@@ -48,91 +39,6 @@ fn session(state: State) -> (Session, Xid) {
     (session, awaited)
 }
 
-/// Returns a message of every kind, and two where the reaction depends on the content.
-fn kinds() -> Vec<(&'static str, Message)> {
-    let (mut kinds, answers) = (messages_of_controllers(), messages_of_switches());
-    kinds.extend(answers);
-    kinds
-}
-
-fn messages_of_switches() -> Vec<(&'static str, Message)> {
-    let kind = ErrorKind::BadRequest(BadRequest::BadType);
-    let packet_in = PacketIn {
-        buffer: BufferId::NO_BUFFER,
-        total_len: 0,
-        reason: openflow::PacketInReason::Action,
-        table: TableId(0),
-        cookie: 0,
-        match_: Match::default(),
-        data: Vec::new(),
-    };
-    vec![
-        ("hello", Message::Hello { versions: VERSION_1_3 }),
-        ("hello, other version", Message::Hello { versions: 0b10 }),
-        ("error", Message::Error { kind, data: Vec::new() }),
-        ("echo reply", Message::EchoReply(vec![1])),
-        ("features", features(0)),
-        ("features, auxiliary", features(1)),
-        ("config", Message::GetConfigReply(CONFIG)),
-        ("packet in", Message::PacketIn(packet_in)),
-        ("flow removed", flow_removed(openflow::RemovedReason::Delete, 0, 0)),
-        ("port status", Message::PortStatus { reason: PortReason::Modify, port: port(true) }),
-        ("ports", reply(MultipartReply::PortDesc(vec![port(false)]), false)),
-        ("some ports", reply(MultipartReply::PortDesc(vec![port(false)]), true)),
-        ("rules", reply(MultipartReply::Flow(Vec::new()), false)),
-        ("groups", reply(MultipartReply::GroupDesc(Vec::new()), false)),
-        ("barrier", Message::BarrierReply),
-        ("role", Message::RoleReply(ROLE)),
-        ("async", Message::GetAsyncReply(ASYNC)),
-    ]
-}
-
-fn messages_of_controllers() -> Vec<(&'static str, Message)> {
-    let (table, actions, data) = (TableId(0), Vec::new(), Vec::new());
-    let packet_out = PacketOut { buffer: BufferId::NO_BUFFER, in_port: PortNo::CONTROLLER, actions, data };
-    let (command, kind) = (openflow::GroupModCommand::Add, openflow::GroupKind::Select);
-    let group_mod = GroupMod { command, kind, group: openflow::GroupId(1), buckets: Vec::new() };
-    let hw_addr = openflow::MacAddr::default();
-    let port_mod = PortMod { port: PortNo(1), hw_addr, config: 0, mask: 0, advertise: 0 };
-    let flow_mod = FlowMod::add(table, 0, Match::default(), Instructions::default());
-    vec![
-        ("echo request", Message::EchoRequest(vec![1])),
-        ("features request", Message::FeaturesRequest),
-        ("get config", Message::GetConfigRequest),
-        ("set config", Message::SetConfig(CONFIG)),
-        ("packet out", Message::PacketOut(packet_out)),
-        ("flow mod", Message::FlowMod(flow_mod)),
-        ("group mod", Message::GroupMod(group_mod)),
-        ("port mod", Message::PortMod(port_mod)),
-        ("table mod", Message::TableMod { table, config: 0 }),
-        ("multipart request", Message::MultipartRequest(MultipartRequest::Table)),
-        ("barrier request", Message::BarrierRequest),
-        ("role request", Message::RoleRequest(ROLE)),
-        ("get async", Message::GetAsyncRequest),
-        ("set async", Message::SetAsync(ASYNC)),
-        ("experimenter", Message::Experimenter { experimenter: 1, kind: 1, data: Vec::new() }),
-    ]
-}
-
-const ROLE: Role = Role { role: openflow::ControllerRole::Master, generation: 0 };
-const CONFIG: SwitchConfig = SwitchConfig { flags: 0, miss_send_len: 0 };
-const ASYNC: AsyncConfig = AsyncConfig { packet_in: [0; 2], port_status: [0; 2], flow_removed: [0; 2] };
-
-fn flow_removed(reason: openflow::RemovedReason, priority: u16, idle_timeout_s: u16) -> Message {
-    Message::FlowRemoved(FlowRemoved {
-        cookie: 0,
-        priority,
-        reason,
-        table: TableId(0),
-        duration_ns: 0,
-        idle_timeout_s,
-        hard_timeout_s: 0,
-        packets: 0,
-        bytes: 0,
-        match_: Match::default(),
-    })
-}
-
 /// Returns the letter of a reaction: `.` nothing, `>` next request, `a` reply, `R` ready, `x`
 /// close, `p` pass on.
 fn letter(reaction: &SessionAction) -> char {
@@ -146,66 +52,74 @@ fn letter(reaction: &SessionAction) -> char {
     }
 }
 
-/// Every (state, message) in the order hello, features, ports, groups, rules, ready, with the
-/// expected transaction number.
+/// Returns messages of every kind, more than one where the reaction depends on the content, with
+/// the expected reactions in the order hello, features, ports, groups, rules, ready.
+fn reactions() -> Vec<(Message, &'static str)> {
+    let of_kinds = [
+        ("Hello", ">....."),
+        ("Error", "xxxxxp"),
+        ("EchoRequest", "xaaaaa"),
+        ("EchoReply", "x....."),
+        ("FeaturesRequest", "xaaaaa"),
+        ("FeaturesReply", "x>...."),
+        ("GetConfigRequest", "xaaaaa"),
+        ("GetConfigReply", "x....."),
+        ("SetConfig", "xaaaaa"),
+        ("PacketIn", "x....p"),
+        ("FlowRemoved", "x....p"),
+        ("PortStatus", "x....p"),
+        ("PacketOut", "xaaaaa"),
+        ("FlowMod", "xaaaaa"),
+        ("GroupMod", "xaaaaa"),
+        ("PortMod", "xaaaaa"),
+        ("TableMod", "xaaaaa"),
+        ("MultipartRequest", "xaaaaa"),
+        ("MultipartReply", "x....p"),
+        ("BarrierRequest", "xaaaaa"),
+        ("BarrierReply", "x....p"),
+        ("RoleRequest", "xaaaaa"),
+        ("RoleReply", "x....."),
+        ("GetAsyncRequest", "xaaaaa"),
+        ("GetAsyncReply", "x....."),
+        ("SetAsync", "xaaaaa"),
+        ("Experimenter", "xaaaaa"),
+    ];
+    let messages = one_of_each();
+    assert_eq!(messages.len(), of_kinds.len());
+    let named = |(message, (name, letters))| {
+        assert!(format!("{message:?}").starts_with(name), "{name}: {message:?}");
+        (message, letters)
+    };
+    let more = [
+        (Message::Hello { versions: 0b10 }, "x....."),
+        (features(1), "xx...."),
+        (reply(MultipartReply::PortDesc(vec![port(false)]), false), "x.>..p"),
+        (reply(MultipartReply::PortDesc(vec![port(false)]), true), "x....p"),
+        (reply(MultipartReply::Flow(Vec::new()), false), "x...Rp"),
+        (reply(MultipartReply::GroupDesc(Vec::new()), false), "x..>.p"),
+    ];
+    messages.into_iter().zip(of_kinds).map(named).chain(more).collect()
+}
+
+/// The messages have the expected transaction number.
 #[test]
 fn every_message_is_decided_in_every_state() {
-    let expected = [
-        ("hello", ">....."),
-        ("hello, other version", "x....."),
-        ("error", "xxxxxp"),
-        ("echo request", "xaaaaa"),
-        ("echo reply", "x....."),
-        ("features request", "xaaaaa"),
-        ("features", "x>...."),
-        ("features, auxiliary", "xx...."),
-        ("get config", "xaaaaa"),
-        ("config", "x....."),
-        ("set config", "xaaaaa"),
-        ("packet in", "x....p"),
-        ("flow removed", "x....p"),
-        ("port status", "x....p"),
-        ("packet out", "xaaaaa"),
-        ("flow mod", "xaaaaa"),
-        ("group mod", "xaaaaa"),
-        ("port mod", "xaaaaa"),
-        ("table mod", "xaaaaa"),
-        ("multipart request", "xaaaaa"),
-        ("ports", "x.>..p"),
-        ("some ports", "x....p"),
-        ("rules", "x...Rp"),
-        ("groups", "x..>.p"),
-        ("barrier request", "xaaaaa"),
-        ("barrier", "x....p"),
-        ("role request", "xaaaaa"),
-        ("role", "x....."),
-        ("get async", "xaaaaa"),
-        ("async", "x....."),
-        ("set async", "xaaaaa"),
-        ("experimenter", "xaaaaa"),
-    ];
-    let kinds = kinds();
-    assert_eq!(kinds.len(), expected.len());
-    for (name, letters) in expected {
-        let (_, message) = kinds.iter().find(|(kind, _)| *kind == name).expect(name);
-        let got: String = STATES
-            .iter()
-            .map(|state| {
-                let (mut session, awaited) = session(*state);
-                letter(&session.receive(Time::ZERO, awaited, message))
-            })
-            .collect();
-        assert_eq!(got, letters, "{name}");
+    for (message, letters) in reactions() {
+        let reaction = |state: &State| {
+            let (mut session, awaited) = session(*state);
+            letter(&session.receive(Time::ZERO, awaited, &message))
+        };
+        assert_eq!(STATES.iter().map(reaction).collect::<String>(), letters, "{message:?}");
     }
 }
 
 #[test]
 fn replies_to_other_requests_do_not_advance_the_handshake() {
     for state in &STATES[1..5] {
-        for (name, message) in kinds() {
+        for (message, _) in reactions() {
             let (mut session, awaited) = session(*state);
             session.receive(Time::ZERO, Xid(awaited.0 + 100), &message);
-            assert_eq!(session.state, *state, "{name}");
+            assert_eq!(session.state, *state, "{message:?}");
         }
     }
 }
@@ -217,7 +131,14 @@ fn rules_removed_during_the_read_back_are_dropped() {
     let (mut session, awaited) = session(State::Rules);
     let rule = |priority: u16| FlowStats { priority, idle_timeout_s: 5, ..FlowStats::default() };
     session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(vec![rule(1), rule(2)]), true));
-    session.receive(Time::ZERO, Xid(0), &flow_removed(openflow::RemovedReason::IdleTimeout, 2, 5));
+    let removed = one_of_each().into_iter().find_map(|message| match message {
+        Message::FlowRemoved(removed) => {
+            let reason = openflow::RemovedReason::IdleTimeout;
+            Some(FlowRemoved { reason, priority: 2, idle_timeout_s: 5, ..removed })
+        }
+        _ => None,
+    });
+    session.receive(Time::ZERO, Xid(0), &Message::FlowRemoved(removed.expect("one of each")));
     let ready = session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(vec![rule(3)]), false));
     assert_eq!(ready, SessionAction::Ready);
     let kept: Vec<u16> = session.rules.iter().map(|rule| rule.priority).collect();

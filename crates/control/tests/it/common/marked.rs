@@ -38,9 +38,7 @@ pub fn frame_with(macs: [MacAddr; 2], tuple: &FiveTuple, (flags, seq): (u8, u32)
 
 /// Returns a packet of an established TCP connection.
 pub fn later(macs: [MacAddr; 2], tuple: &FiveTuple, number: u32) -> Vec<u8> {
-    let (addresses, ports) = ([tuple.src, tuple.dst], [tuple.src_port, tuple.dst_port]);
-    let payload = [&MARK[..], &number.to_be_bytes()].concat();
-    tcp(macs, addresses, ports, &Segment { flags: flags::ACK, seq: 9, ack: 4, window: 1000, payload: &payload })
+    frame_with(macs, tuple, (flags::ACK, 9), number)
 }
 
 pub fn number(bytes: &[u8]) -> Option<u32> {

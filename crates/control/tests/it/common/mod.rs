@@ -1,8 +1,7 @@
 //! A small deterministic network: a controller, real `switch::Native` objects, and links and
 //! channels with delay.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
-
+mod arp;
 pub mod marked;
 mod replies;
 mod scripted;
@@ -11,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+pub use arp::is_arp;
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::frame::flags;
 use openflow::{
-    ConnectionId, DatapathId, Description, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo,
-    ToController, Xid, frame,
+    ConnectionId, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo, ToController, Xid, frame,
 };
 use replies::serve;
-pub use scripted::{Script, Scripted, SplitPaths, node};
+pub use scripted::{Script, Scripted};
 use switch::Switch;
 pub use switch::testing::{fat_tree, udp};
 use switch::testing::{packet, switches};
@@ -72,6 +71,13 @@ pub struct TestNetwork {
     next_connection: u32,
 }
 
+impl Packet {
+    /// Returns the datapath ids of the switches it visited.
+    pub fn path(&self) -> Vec<u64> {
+        self.visited.iter().map(|node| address::datapath_of(*node)).collect()
+    }
+}
+
 pub fn needs(flows: FlowSource, counters: bool) -> CentralNeeds {
     CentralNeeds { flows, counters, period: Some(Time::from_ms(50)) }
 }
@@ -107,11 +113,11 @@ impl TestNetwork {
         limits: (u32, u32),
     ) -> TestNetwork {
         config.seed = 7;
-        let switches = switches(&topology).map(|node| (node, make_switch(&topology, node, limits))).collect();
-        TestNetwork {
+        let switch = |node| (node, Switch::new(switch::testing::config(&topology, node)));
+        let mut network = TestNetwork {
             now: Time::ZERO,
             controller: Controller::new(config, balancer),
-            switches,
+            switches: switches(&topology).map(switch).collect(),
             script: Arc::default(),
             events: Vec::new(),
             packets: Vec::new(),
@@ -128,7 +134,9 @@ impl TestNetwork {
             next: 0,
             next_connection: 1,
             topology,
-        }
+        };
+        network.replace_switches(|config| (config.max_entries, config.max_groups) = limits);
+        network
     }
 
     /// Returns a settled network with all hosts configured and all switches connected.
@@ -141,12 +149,26 @@ impl TestNetwork {
     pub fn up_with_extensions(topology: Topology, needs: CentralNeeds) -> TestNetwork {
         let config = Config { uses_extensions: true, ..config_for(&topology) };
         let mut network = TestNetwork::new(topology, config, needs, AMPLE);
-        for (node, switch) in &mut network.switches {
-            let config = switch::testing::config(&network.topology, *node);
-            let description = Description { manufacturer: "Nicira, Inc.".into(), ..Description::default() };
-            *switch = Switch::new(switch::Config { supports_tcp_flags: true, description, ..config });
-        }
+        network.replace_switches(|config| {
+            config.supports_tcp_flags = true;
+            config.description.manufacturer = "Nicira, Inc.".into();
+        });
         network.connected()
+    }
+
+    /// Returns a fat-tree, not connected yet, with this configuration and all hosts configured.
+    pub fn fat_tree(config: Config, needs: CentralNeeds) -> TestNetwork {
+        let hosts = KnownHost::all_of(&fat_tree());
+        TestNetwork::new(fat_tree(), Config { hosts, ..config }, needs, AMPLE)
+    }
+
+    /// Replaces the switches, which must be disconnected, by others without rules.
+    pub fn replace_switches(&mut self, edit: impl Fn(&mut switch::Config)) {
+        for (node, switch) in &mut self.switches {
+            let mut config = switch::testing::config(&self.topology, *node);
+            edit(&mut config);
+            *switch = Switch::new(config);
+        }
     }
 
     /// Connects all switches and waits until the controller is settled.
@@ -174,12 +196,7 @@ impl TestNetwork {
 
     /// Replaces a switch by one without rules, which must be disconnected.
     pub fn lose_power(&mut self, node: NodeIx) {
-        self.switches.insert(node, make_switch(&self.topology, node, AMPLE));
-    }
-
-    pub fn switch_of(&self, datapath: u64) -> &Switch {
-        let found = self.switches.values().find(|switch| switch.datapath() == DatapathId(datapath));
-        found.expect("a switch of that number")
+        self.switches.insert(node, Switch::new(switch::testing::config(&self.topology, node)));
     }
 
     pub fn connect_all(&mut self) {
@@ -273,6 +290,12 @@ impl TestNetwork {
         self.run(Time::from_ms(5));
         self.packets[packet as usize].delivered.map(|(host, _)| host)
     }
+    /// Sends a packet and runs for 5 ms. Returns the switches it visited.
+    pub fn route_of(&mut self, tuple: FiveTuple) -> Vec<NodeIx> {
+        let packet = self.send(tuple);
+        self.run(Time::from_ms(5));
+        self.packets[packet as usize].visited.clone()
+    }
     /// Sends a packet, whose bytes may contain its number in `packets`. Returns this number.
     pub fn transmit_packet(&mut self, from: HostIx, bytes: impl FnOnce(u32) -> Vec<u8>) -> u32 {
         let number = self.packets.len() as u32;
@@ -282,13 +305,6 @@ impl TestNetwork {
     }
     pub fn transmit(&mut self, from: HostIx, bytes: Vec<u8>, packet: Option<u32>) {
         self.travel(self.uplink(from.0), bytes, packet);
-    }
-    /// Sends a gratuitous ARP request for these addresses from the port of a host.
-    pub fn announce_at(&mut self, at: u32, mac: MacAddr, ip: Ipv4Addr) {
-        self.transmit(HostIx(at), frame::arp_request(mac, ip, ip), None);
-    }
-    pub fn announce(&mut self, host: u32) {
-        self.announce_at(host, mac(host), ip(host));
     }
     /// Passes a message to a switch that the controller did not send.
     pub fn inject(&mut self, node: NodeIx, message: Message) {
@@ -365,7 +381,8 @@ impl TestNetwork {
         let limit = self.now + Time::from_s(30);
         loop {
             self.run(Time::from_ms(1));
-            if self.controller.is_settled() && !self.is_busy() {
+            let is_busy = self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }));
+            if self.controller.is_settled() && !is_busy {
                 break;
             }
             assert!(self.now < limit, "the controller does not settle");
@@ -374,9 +391,6 @@ impl TestNetwork {
     pub fn run_and_settle(&mut self, time: Time) {
         self.run(time);
         self.settle();
-    }
-    fn is_busy(&self) -> bool {
-        self.queue.values().any(|event| !matches!(event, TestEvent::Frame { packet: Some(_), .. }))
     }
 
     fn execute(&mut self, event: TestEvent) {
@@ -583,8 +597,4 @@ impl TestNetwork {
         let checked = sent.into_iter().map(|(tuple, dst, number)| (tuple, dst, packet(number)));
         checked.filter(|(_, dst, packet)| !is_right(*dst, packet)).map(|(tuple, _, packet)| (tuple, packet)).collect()
     }
-}
-
-pub fn make_switch(topology: &Topology, node: NodeIx, (max_entries, max_groups): (u32, u32)) -> Switch {
-    Switch::new(switch::Config { max_entries, max_groups, ..switch::testing::config(topology, node) })
 }

@@ -10,7 +10,7 @@ use balance::central::{
 use net::{Bandwidth, FiveTuple, LinkIx, NodeIx, NodeKind, Topology};
 
 /// Paths by datapath ids, with their weights.
-pub type SplitPaths = Vec<(Vec<u64>, u16)>;
+type SplitPaths = Vec<(Vec<u64>, u16)>;
 
 /// Decisions of the test's balancer, and what it has received.
 #[derive(Default)]
@@ -93,7 +93,7 @@ fn equal_cost(view: &NetworkView<'_>) -> DefaultRoutes {
     DefaultRoutes::Hops(Arc::new(table))
 }
 
-pub fn node(topology: &Topology, datapath: u64) -> Option<NodeIx> {
+fn node(topology: &Topology, datapath: u64) -> Option<NodeIx> {
     let name = format!("{datapath:016x}");
     topology.nodes().iter().position(|node| node.name == name).map(|ix| NodeIx(ix as u32))
 }

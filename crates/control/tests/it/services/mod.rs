@@ -1,11 +1,9 @@
 //! Virtual services on a fat-tree: shared by their tests.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
-use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, marked};
+use crate::common::{TestNetwork, config_for, fat_tree, marked};
 pub use crate::common::{ip, mac, quiet};
 use anabranch_control::Config;
 use anabranch_control::vip::{
@@ -132,8 +130,8 @@ pub fn received_frames(network: &TestNetwork, host: u32) -> Vec<Vec<u8>> {
 
 pub fn checked(check: Check, pages: BTreeMap<HostIx, u16>) -> TestNetwork {
     let checker = Some(Checker { ipv4: Ipv4Addr::new(10, 250, 0, 250), mac: MacAddr([6, 1, 1, 1, 1, 1]) });
-    let config = Config { health_check_address: checker, ..config_for(&fat_tree()) };
-    let mut network = TestNetwork::new(fat_tree(), config, quiet(), AMPLE);
+    let config = Config { health_check_address: checker, ..Config::default() };
+    let mut network = TestNetwork::fat_tree(config, quiet());
     network.pages = pages;
     let mut services = one(all_protocols());
     let (interval, timeout) = (Time::from_s(1), Time::from_ms(300));
@@ -209,10 +207,6 @@ pub fn assert_client_is_followed(network: &mut TestNetwork, port: u16) -> Option
     assert_eq!(answer.delivered.map(|(host, _)| host.0), Some(10));
     assert_eq!(answer.arrived.map(|headers| headers.ipv4_src), Some(VIP));
     packet.delivered.map(|(host, _)| host.0)
-}
-pub fn arp_replies(network: &TestNetwork) -> usize {
-    let is_reply = |bytes: &[u8]| frame::parse(bytes).is_ok_and(|headers| headers.arp_op == 2);
-    network.to_hosts.iter().filter(|(_, bytes)| is_reply(bytes)).count()
 }
 /// Returns the flags, sequence and acknowledgement number of the only frame a host received.
 pub fn only_segment(network: &TestNetwork, host: u32) -> (u8, u32, u32) {

@@ -36,9 +36,7 @@ pub(in crate::wire) fn read_reply(mut body: Reader<'_>) -> Result<Message, ReadE
 fn read_reply_body(kind: u16, mut body: Reader<'_>) -> Result<MultipartReply, ReadError> {
     let reply = match kind {
         multipart_type::DESC => MultipartReply::Desc(read_description(&mut body)?),
-        multipart_type::FLOW => {
-            MultipartReply::Flow(read_all(&mut body, |body| read_record(body, FLOW_STATS_LEN, read_flow_stats))?)
-        }
+        multipart_type::FLOW => MultipartReply::Flow(read_records(&mut body, FLOW_STATS_LEN, read_flow_stats)?),
         multipart_type::AGGREGATE => {
             let (packets, bytes, flows) = (body.u64()?, body.u64()?, body.u32()?);
             body.skip(4)?;
@@ -46,12 +44,9 @@ fn read_reply_body(kind: u16, mut body: Reader<'_>) -> Result<MultipartReply, Re
         }
         multipart_type::TABLE => MultipartReply::Table(read_all(&mut body, read_table_stats)?),
         multipart_type::PORT => MultipartReply::Port(read_all(&mut body, read_port_stats)?),
-        multipart_type::GROUP => {
-            MultipartReply::Group(read_all(&mut body, |body| read_record(body, GROUP_STATS_LEN, read_group_stats))?)
-        }
+        multipart_type::GROUP => MultipartReply::Group(read_records(&mut body, GROUP_STATS_LEN, read_group_stats)?),
         multipart_type::GROUP_DESC => {
-            let read = |body: &mut Reader<'_>| read_record(body, GROUP_DESC_LEN, read_group_description);
-            MultipartReply::GroupDesc(read_all(&mut body, read)?)
+            MultipartReply::GroupDesc(read_records(&mut body, GROUP_DESC_LEN, read_group_description)?)
         }
         multipart_type::GROUP_FEATURES => MultipartReply::GroupFeatures(read_group_features(&mut body)?),
         multipart_type::PORT_DESC => MultipartReply::PortDesc(read_all(&mut body, read_port)?),
@@ -72,19 +67,21 @@ fn read_all<T>(
     Ok(records)
 }
 
-/// Reads a record that starts with its length, which must be at least `minimum_len`. Any error
-/// inside the record counts as an [unknown extension](ReadError::is_unknown): the length gives the
+/// Reads records that start with their length, which must be at least `minimum_len`. Any error
+/// inside a record counts as an [unknown extension](ReadError::is_unknown): the length gives the
 /// end of the record, so the reply around it can be kept.
-fn read_record<'a, T>(
-    body: &mut Reader<'a>,
+fn read_records<T>(
+    body: &mut Reader<'_>,
     minimum_len: usize,
-    read: impl FnOnce(Reader<'a>) -> Result<T, ReadError>,
-) -> Result<T, ReadError> {
-    let length = usize::from(body.u16()?);
-    if length < minimum_len {
-        return Err(body.bad_len(format!("record of {length} bytes and not {minimum_len} or more")));
-    }
-    read(body.part(length - 2)?).map_err(ReadError::into_unknown)
+    read: impl Fn(Reader<'_>) -> Result<T, ReadError>,
+) -> Result<Vec<T>, ReadError> {
+    read_all(body, |body| {
+        let length = usize::from(body.u16()?);
+        if length < minimum_len {
+            return Err(body.bad_len(format!("record of {length} bytes and not {minimum_len} or more")));
+        }
+        read(body.part(length - 2)?).map_err(ReadError::into_unknown)
+    })
 }
 
 fn read_description(body: &mut Reader<'_>) -> Result<Description, ReadError> {

@@ -4,7 +4,6 @@ use super::{MORE, multipart_type};
 use crate::error::{BadRequest, ErrorKind};
 use crate::ids::{GroupId, PortNo, TableId};
 use crate::multipart::{FlowSelection, MultipartRequest};
-use crate::wire::EncodeError;
 use crate::wire::oxm::{Unknown, read_match, write_match};
 use crate::wire::reader::{ReadError, Reader};
 use crate::wire::writer::Writer;
@@ -53,7 +52,7 @@ fn read_selection(body: &mut Reader<'_>) -> Result<FlowSelection, ReadError> {
     Ok(FlowSelection { table, out_port, out_group, cookie, cookie_mask, match_ })
 }
 
-pub(in crate::wire) fn write_request(writer: &mut Writer<'_>, request: &MultipartRequest) -> Result<(), EncodeError> {
+pub(in crate::wire) fn write_request<W: Writer>(writer: &mut W, request: &MultipartRequest) -> Result<(), W::Error> {
     let kind = match request {
         MultipartRequest::Desc => multipart_type::DESC,
         MultipartRequest::Flow(_) => multipart_type::FLOW,

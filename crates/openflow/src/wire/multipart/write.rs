@@ -2,49 +2,41 @@
 
 use super::{MORE, multipart_type};
 use crate::multipart::{Description, FlowStats, GroupDescription, GroupStats, MultipartReply, PortStats, TableStats};
-use crate::wire::EncodeError;
 use crate::wire::actions::{write_buckets, write_instructions};
 use crate::wire::modify_state::bits_of;
 use crate::wire::oxm::write_match;
 use crate::wire::port::write_port;
 use crate::wire::writer::Writer;
 
-/// Writes a list of records.
-fn records<T>(
-    writer: &mut Writer<'_>,
-    records: &[T],
-    write: impl Fn(&mut Writer<'_>, &T) -> Result<(), EncodeError>,
-) -> Result<(), EncodeError> {
-    records.iter().try_for_each(|record| write(writer, record))
-}
-
-pub(in crate::wire) fn write_reply(
-    writer: &mut Writer<'_>,
+pub(in crate::wire) fn write_reply<W: Writer>(
+    writer: &mut W,
     reply: &MultipartReply,
     has_more: bool,
-) -> Result<(), EncodeError> {
+) -> Result<(), W::Error> {
     writer.u16(reply_type(reply));
     writer.u16(if has_more { MORE } else { 0 });
     writer.zeros(4);
     match reply {
         MultipartReply::Desc(description) => write_description(writer, description)?,
-        MultipartReply::Flow(entries) => records(writer, entries, write_flow_stats)?,
+        MultipartReply::Flow(entries) => entries.iter().try_for_each(|record| write_flow_stats(writer, record))?,
         MultipartReply::Aggregate { packets, bytes, flows } => {
             writer.u64(*packets);
             writer.u64(*bytes);
             writer.u32(*flows);
             writer.zeros(4);
         }
-        MultipartReply::Table(tables) => records(writer, tables, write_table_stats)?,
-        MultipartReply::Port(ports) => records(writer, ports, write_port_stats)?,
-        MultipartReply::Group(groups) => records(writer, groups, write_group_stats)?,
-        MultipartReply::GroupDesc(groups) => records(writer, groups, write_group_description)?,
+        MultipartReply::Table(tables) => tables.iter().try_for_each(|record| write_table_stats(writer, record))?,
+        MultipartReply::Port(ports) => ports.iter().try_for_each(|record| write_port_stats(writer, record))?,
+        MultipartReply::Group(groups) => groups.iter().try_for_each(|record| write_group_stats(writer, record))?,
+        MultipartReply::GroupDesc(groups) => {
+            groups.iter().try_for_each(|record| write_group_description(writer, record))?
+        }
         MultipartReply::GroupFeatures(features) => {
             writer.u32(features.types);
             writer.u32(features.capabilities);
             features.max_groups.iter().chain(&features.actions).for_each(|&word| writer.u32(word));
         }
-        MultipartReply::PortDesc(ports) => records(writer, ports, write_port)?,
+        MultipartReply::PortDesc(ports) => ports.iter().try_for_each(|record| write_port(writer, record))?,
         MultipartReply::Other { body, .. } => writer.bytes(body),
     }
     Ok(())
@@ -65,7 +57,7 @@ fn reply_type(reply: &MultipartReply) -> u16 {
     }
 }
 
-fn write_description(writer: &mut Writer<'_>, description: &Description) -> Result<(), EncodeError> {
+fn write_description<W: Writer>(writer: &mut W, description: &Description) -> Result<(), W::Error> {
     writer.string(&description.manufacturer, 256, "manufacturer")?;
     writer.string(&description.hardware, 256, "hardware")?;
     writer.string(&description.software, 256, "software")?;
@@ -73,8 +65,8 @@ fn write_description(writer: &mut Writer<'_>, description: &Description) -> Resu
     writer.string(&description.datapath, 256, "datapath")
 }
 
-fn write_flow_stats(writer: &mut Writer<'_>, entry: &FlowStats) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_flow_stats<W: Writer>(writer: &mut W, entry: &FlowStats) -> Result<(), W::Error> {
+    let start = writer.len();
     writer.zeros(2);
     writer.u8(entry.table.0);
     writer.zeros(1);
@@ -92,7 +84,7 @@ fn write_flow_stats(writer: &mut Writer<'_>, entry: &FlowStats) -> Result<(), En
     writer.patch_len(start, 0, "an entry")
 }
 
-fn write_table_stats(writer: &mut Writer<'_>, table: &TableStats) -> Result<(), EncodeError> {
+fn write_table_stats<W: Writer>(writer: &mut W, table: &TableStats) -> Result<(), W::Error> {
     writer.u8(table.table.0);
     writer.zeros(3);
     writer.u32(table.active);
@@ -101,7 +93,7 @@ fn write_table_stats(writer: &mut Writer<'_>, table: &TableStats) -> Result<(), 
     Ok(())
 }
 
-fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), EncodeError> {
+fn write_port_stats<W: Writer>(writer: &mut W, port: &PortStats) -> Result<(), W::Error> {
     writer.u32(port.port.0);
     writer.zeros(4);
     for counter in [port.rx_packets, port.tx_packets, port.rx_bytes, port.tx_bytes, port.rx_dropped, port.tx_dropped] {
@@ -112,8 +104,8 @@ fn write_port_stats(writer: &mut Writer<'_>, port: &PortStats) -> Result<(), Enc
     writer.duration_ns(port.duration_ns)
 }
 
-fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_group_stats<W: Writer>(writer: &mut W, group: &GroupStats) -> Result<(), W::Error> {
+    let start = writer.len();
     writer.zeros(4);
     writer.u32(group.group.0);
     writer.u32(group.references);
@@ -128,8 +120,8 @@ fn write_group_stats(writer: &mut Writer<'_>, group: &GroupStats) -> Result<(), 
     writer.patch_len(start, 0, "statistics of a group")
 }
 
-fn write_group_description(writer: &mut Writer<'_>, group: &GroupDescription) -> Result<(), EncodeError> {
-    let start = writer.start();
+fn write_group_description<W: Writer>(writer: &mut W, group: &GroupDescription) -> Result<(), W::Error> {
+    let start = writer.len();
     writer.zeros(2);
     writer.u8(group.kind as u8);
     writer.zeros(1);

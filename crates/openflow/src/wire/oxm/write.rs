@@ -5,7 +5,6 @@ use core::net::Ipv4Addr;
 use super::{BASIC, EXPERIMENTER, FOUNDATION, OXM, TCP_FLAGS, VID_PRESENT, number};
 use crate::action::SetField;
 use crate::matching::{Masked, Match, VlanMatch};
-use crate::wire::EncodeError;
 use crate::wire::writer::Writer;
 
 /// Returns the header of a field; its payload has up to 255 bytes.
@@ -14,26 +13,25 @@ fn header(number: u8, has_mask: bool, payload: usize) -> u32 {
 }
 
 #[inline]
-fn write_field<const N: usize>(writer: &mut Writer<'_>, number: u8, value: [u8; N]) {
+fn write_field<const N: usize>(writer: &mut impl Writer, number: u8, value: [u8; N]) {
     writer.u32(header(number, false, N));
     writer.bytes(&value);
 }
 
 /// Writes a field whose mask is omitted if it is all ones.
 #[inline]
-fn write_masked<const N: usize>(
-    writer: &mut Writer<'_>,
+fn write_masked<W: Writer, const N: usize>(
+    writer: &mut W,
     number: u8,
     value: [u8; N],
     mask: [u8; N],
-) -> Result<(), EncodeError> {
+) -> Result<(), W::Error> {
     if mask == [0xff; N] {
         write_field(writer, number, value);
         return Ok(());
     }
-    if (0..N).any(|at| value[at] & !mask[at] != 0) {
-        return Err(EncodeError::new(format!("match field {number} has bits that its mask leaves out")));
-    }
+    let is_inside = (0..N).all(|at| value[at] & !mask[at] == 0);
+    writer.check(is_inside, || format!("match field {number} has bits that its mask leaves out"))?;
     writer.u32(header(number, true, 2 * N));
     writer.bytes(&value);
     writer.bytes(&mask);
@@ -41,37 +39,33 @@ fn write_masked<const N: usize>(
 }
 
 /// Writes a field of less than eight bits.
-fn write_small(writer: &mut Writer<'_>, number: u8, value: u8, max: u8) -> Result<(), EncodeError> {
-    if value > max {
-        return Err(EncodeError::new(format!("field {number} is {value}, above {max}")));
-    }
+fn write_small<W: Writer>(writer: &mut W, number: u8, value: u8, max: u8) -> Result<(), W::Error> {
+    writer.check(value <= max, || format!("field {number} is {value}, above {max}"))?;
     write_field(writer, number, [value]);
     Ok(())
 }
 
-fn vid(id: u16) -> Result<[u8; 2], EncodeError> {
-    if id >= VID_PRESENT {
-        return Err(EncodeError::new(format!("VLAN id {id} is above 4095")));
-    }
-    Ok((VID_PRESENT | id).to_be_bytes())
+fn write_vid<W: Writer>(writer: &mut W, id: u16) -> Result<(), W::Error> {
+    writer.check(id < VID_PRESENT, || format!("VLAN id {id} is above 4095"))?;
+    write_field(writer, number::VLAN_VID, (VID_PRESENT | id).to_be_bytes());
+    Ok(())
 }
 
-fn write_vlan(writer: &mut Writer<'_>, vlan: VlanMatch) -> Result<(), EncodeError> {
+fn write_vlan<W: Writer>(writer: &mut W, vlan: VlanMatch) -> Result<(), W::Error> {
     let present = VID_PRESENT.to_be_bytes();
     match vlan {
         VlanMatch::Untagged => write_field(writer, number::VLAN_VID, [0, 0]),
         VlanMatch::Tagged => write_masked(writer, number::VLAN_VID, present, present)?,
-        VlanMatch::Id(id) => write_field(writer, number::VLAN_VID, vid(id)?),
+        VlanMatch::Id(id) => write_vid(writer, id)?,
     }
     Ok(())
 }
 
 /// Writes `ofp_match` with its padding. Fields are in the order of their numbers, so that
 /// prerequisites come first.
-pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result<(), EncodeError> {
-    let start = writer.start();
-    writer.u16(OXM);
-    writer.u16(0);
+pub(in crate::wire) fn write_match<W: Writer>(writer: &mut W, m: &Match) -> Result<(), W::Error> {
+    let start = writer.len();
+    writer.u32(u32::from(OXM) << 16);
     if let Some(port) = m.in_port {
         write_field(writer, number::IN_PORT, port.0.to_be_bytes());
     }
@@ -117,7 +111,7 @@ pub(in crate::wire) fn write_match(writer: &mut Writer<'_>, m: &Match) -> Result
     Ok(())
 }
 
-fn write_u16s(writer: &mut Writer<'_>, fields: &[(u8, Option<u16>)]) {
+fn write_u16s(writer: &mut impl Writer, fields: &[(u8, Option<u16>)]) {
     for &(number, value) in fields {
         if let Some(value) = value {
             write_field(writer, number, value.to_be_bytes());
@@ -125,7 +119,7 @@ fn write_u16s(writer: &mut Writer<'_>, fields: &[(u8, Option<u16>)]) {
     }
 }
 
-fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), EncodeError> {
+fn write_ipv4s<W: Writer>(writer: &mut W, fields: &[(u8, Option<Masked<Ipv4Addr>>)]) -> Result<(), W::Error> {
     for &(number, address) in fields {
         if let Some(Masked { value, mask }) = address {
             write_masked(writer, number, value.octets(), mask.octets())?;
@@ -135,12 +129,10 @@ fn write_ipv4s(writer: &mut Writer<'_>, fields: &[(u8, Option<Masked<Ipv4Addr>>)
 }
 
 /// Writes the Foundation's field; its mask is omitted if it is all twelve bits.
-fn write_tcp_flags(writer: &mut Writer<'_>, flags: Masked<u16>) -> Result<(), EncodeError> {
+fn write_tcp_flags<W: Writer>(writer: &mut W, flags: Masked<u16>) -> Result<(), W::Error> {
     let Masked { value, mask } = flags;
-    if (value | mask) & !TCP_FLAGS != 0 || value & !mask != 0 {
-        let words = format!("control bits of TCP {value:#06x} with mask {mask:#06x}");
-        return Err(EncodeError::new(words));
-    }
+    let is_valid = (value | mask) & !TCP_FLAGS == 0 && value & !mask == 0;
+    writer.check(is_valid, || format!("control bits of TCP {value:#06x} with mask {mask:#06x}"))?;
     let has_mask = mask != TCP_FLAGS;
     let payload = 4 + 2 * (1 + usize::from(has_mask));
     let number = number::TCP_FLAGS & !number::OF_FOUNDATION;
@@ -153,11 +145,11 @@ fn write_tcp_flags(writer: &mut Writer<'_>, flags: Masked<u16>) -> Result<(), En
     Ok(())
 }
 
-pub(in crate::wire) fn write_set_field(writer: &mut Writer<'_>, field: SetField) -> Result<(), EncodeError> {
+pub(in crate::wire) fn write_set_field<W: Writer>(writer: &mut W, field: SetField) -> Result<(), W::Error> {
     match field {
         SetField::EthDst(address) => write_field(writer, number::ETH_DST, address.0),
         SetField::EthSrc(address) => write_field(writer, number::ETH_SRC, address.0),
-        SetField::VlanVid(id) => write_field(writer, number::VLAN_VID, vid(id)?),
+        SetField::VlanVid(id) => write_vid(writer, id)?,
         SetField::VlanPcp(value) => write_small(writer, number::VLAN_PCP, value, 7)?,
         SetField::IpDscp(value) => write_small(writer, number::IP_DSCP, value, 63)?,
         SetField::IpEcn(value) => write_small(writer, number::IP_ECN, value, 3)?,

@@ -52,25 +52,18 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn flow_removed()(entry in flow_stats(), reason in removed_reason()) -> FlowRemoved {
+    fn flow_removed()(
+        (table, duration_ns, match_) in (table(), duration(), match_()),
+        (priority, idle_timeout_s, hard_timeout_s) in any::<(u16, u16, u16)>(),
+        (cookie, packets, bytes) in any::<(u64, u64, u64)>(),
+        reason in one_of(&[
+            RemovedReason::IdleTimeout, RemovedReason::HardTimeout, RemovedReason::Delete, RemovedReason::GroupDelete,
+        ]),
+    ) -> FlowRemoved {
         FlowRemoved {
-            cookie: entry.cookie,
-            priority: entry.priority,
-            reason,
-            table: entry.table,
-            duration_ns: entry.duration_ns,
-            idle_timeout_s: entry.idle_timeout_s,
-            hard_timeout_s: entry.hard_timeout_s,
-            packets: entry.packets,
-            bytes: entry.bytes,
-            match_: entry.match_,
+            cookie, priority, reason, table, duration_ns, idle_timeout_s, hard_timeout_s, packets, bytes, match_,
         }
     }
-}
-
-fn removed_reason() -> impl Strategy<Value = RemovedReason> {
-    use RemovedReason::{Delete, GroupDelete, HardTimeout, IdleTimeout};
-    one_of(&[IdleTimeout, HardTimeout, Delete, GroupDelete])
 }
 
 fn flow_mod_command() -> impl Strategy<Value = FlowModCommand> {
@@ -205,14 +198,10 @@ fn reply() -> impl Strategy<Value = MultipartReply> {
     ]
 }
 
-fn controller_role() -> impl Strategy<Value = ControllerRole> {
-    one_of(&[ControllerRole::NoChange, ControllerRole::Equal, ControllerRole::Master, ControllerRole::Slave])
-}
-
-prop_compose! {
-    fn role()(role in controller_role(), generation in any::<u64>()) -> Role {
-        Role { role, generation }
-    }
+fn role() -> impl Strategy<Value = Role> {
+    let role =
+        one_of(&[ControllerRole::NoChange, ControllerRole::Equal, ControllerRole::Master, ControllerRole::Slave]);
+    (role, any::<u64>()).prop_map(|(role, generation)| Role { role, generation })
 }
 
 prop_compose! {

@@ -9,20 +9,14 @@ use net::Time;
 use openflow::headers::{ether, protocol};
 use openflow::{
     Action, Bucket, ConnectionId, DatapathId, Description, Envelope, FlowMod, GroupId, GroupKind, GroupMod,
-    GroupModCommand, Headers, Instructions, MacAddr, Masked, Match, Message, PortDesc, PortNo, TableId, Xid,
+    GroupModCommand, Headers, Instructions, MacAddr, Masked, Match, Message, MultipartReply, MultipartRequest,
+    PortDesc, PortNo, TableId, Xid,
 };
 
 pub const C: ConnectionId = ConnectionId(1);
 
 pub fn port_desc(port: u32) -> PortDesc {
-    PortDesc {
-        port: PortNo(port),
-        hw_addr: MacAddr([2, 0, 0, 0, 0, port as u8]),
-        name: format!("eth{port}"),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 1_000_000,
-    }
+    PortDesc::up(PortNo(port), MacAddr([2, 0, 0, 0, 0, port as u8]), format!("eth{port}"), 1_000_000)
 }
 
 /// Returns a configuration: 4 ports, 3 tables of 8 entries, 4 groups, 2 buffers.
@@ -101,6 +95,14 @@ impl Bench {
     pub fn tell(&mut self, message: Message) {
         let answers = self.ask(message.clone());
         assert_eq!(answers, [], "{message:?}");
+    }
+
+    /// Returns the reply to a statistics request, which must have one part.
+    pub fn statistics(&mut self, request: MultipartRequest) -> MultipartReply {
+        match &self.ask(Message::MultipartRequest(request))[..] {
+            [Message::MultipartReply { reply, has_more: false }] => reply.clone(),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub fn messages(&mut self) -> Vec<(ConnectionId, Message)> {
