@@ -212,7 +212,7 @@ impl DrivenBalancer {
             self.placements.release(flow);
         }
     }
-    /// Lets a period elapse.
+    /// Runs the decision at the end of a period.
     pub fn period(&mut self) {
         self.decide(DecisionTrigger::PeriodElapsed);
     }

@@ -108,9 +108,9 @@ pub struct ServerNeeds {
 }
 
 impl ServerNeeds {
-    /// Needs nothing.
+    /// Needs nothing but the pool, the request and the topology.
     pub const NONE: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
-    /// Needs agents on members.
+    /// Needs agents on members, and nothing else.
     pub const REPORTS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
 
     /// Returns the union of both needs.

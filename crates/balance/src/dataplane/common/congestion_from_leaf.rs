@@ -85,11 +85,11 @@ impl CongestionFromLeaf {
 }
 
 /// Utilisations of paths as CONGA exchanges them: this edge returns those that packets from other
-/// edges met, and stores those of its own paths that far edges return (To-Leaf).
+/// edges met, and stores those of paths from here that far edges return (To-Leaf).
 pub struct Utilisations {
     age_ps: u64,
     index: PathIndex,
-    /// The last utilisation returned for each own path, and its time.
+    /// The last utilisation returned for each path from here, and its time.
     returned: Vec<u8>,
     returned_ps: Vec<u64>,
     relay: CongestionFromLeaf,
@@ -108,7 +108,7 @@ impl Utilisations {
         }
     }
 
-    /// Returns the utilisations of the own paths to `to`, by path.
+    /// Returns the utilisations of the paths from here to `to`, by path.
     #[inline]
     pub fn of(&self, now: Time, to: ClassIx) -> impl Fn(u16) -> u8 {
         let range = self.index.range(to);

@@ -27,7 +27,7 @@ pub(super) struct Flow {
     tail_time: u32,
     /// Time of the release, if packets are held.
     flush_at: Time,
-    /// Earliest pending timer.
+    /// Time of the earliest pending timer, if there is one.
     armed: Option<Time>,
     epoch: Epoch,
     /// Whether the TAIL came or its wait timed out: phase-1 packets pass.

@@ -120,8 +120,8 @@ proptest! {
                 "sl-ps" => (paths::delay(&network.topology, path).as_ps(), path.len(), member),
                 _ => (u64::MAX - width(network, path).as_bps(), path.len(), member),
             };
-            let best = (1..SWITCHES as u32).flat_map(|host| all_to(network, host).into_iter().map(move |path| (host, path)));
-            let best = best.map(|(host, path)| score(&path, host)).min();
+            let to = |host| all_to(network, host).into_iter().map(move |path| (host, path));
+            let best = (1..SWITCHES as u32).flat_map(to).map(|(host, path)| score(&path, host)).min();
             prop_assert_eq!(choice.map(|choice| score(&choice.path.unwrap(), choice.member.0)), best);
         }
     }
