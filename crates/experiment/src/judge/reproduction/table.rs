@@ -1,6 +1,6 @@
 //! The table of numbers as text, CSV and Markdown.
 
-use super::result::{Measured, NumberResult, PointResult, Reproduction};
+use super::result::{DocumentResult, EntryResult, Measured, NumberResult, PointResult, Reproduction};
 use super::{BoundOf, Number, Verdict};
 use crate::claims::Comparison;
 use crate::claims::sentence::{significant, spread, text, unit};
@@ -107,45 +107,41 @@ pub(super) fn bound_text(number: &Number, bound: Option<f64>) -> String {
     format!("{}{whose}", text(number.claim.metric, bound, 4))
 }
 
-pub fn csv(reproduction: &Reproduction) -> String {
-    let mut out = "document,id,question,number,printed,printed_value,kind,metric,measured,measured_mean,measured_ci95,band,bound,verdict,reason,verdict_of_id,run\n".to_owned();
-    for document in &reproduction.documents {
-        for entry in &document.entries {
-            for number in &entry.numbers {
-                let only = match number.points.as_slice() {
-                    [PointResult { measured: Some(measured), .. }] => Some(measured),
-                    _ => None,
-                };
-                let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-                let fields = [
-                    document.document.clone(),
-                    entry.id.clone(),
-                    entry.question.clone(),
-                    number.what.clone(),
-                    number.printed.clone(),
-                    real(number.value),
-                    number.kind.clone(),
-                    number.metric.clone(),
-                    number.measured.clone(),
-                    real(only.map(|measured| measured.mean)),
-                    real(only.map(|measured| measured.ci95)),
-                    number.band.clone(),
-                    number.bound.clone(),
-                    number.verdict.map_or("", Verdict::as_str).to_owned(),
-                    number.reason.clone().unwrap_or_default(),
-                    entry.verdict.as_str().to_owned(),
-                    number.run.clone(),
-                ];
-                out += &fields.map(|field| quoted(&field)).join(",");
-                out.push('\n');
-            }
-        }
-    }
-    out
-}
+const HEADER: &str = "document,id,question,number,printed,printed_value,kind,metric,measured,measured_mean,\
+                      measured_ci95,band,bound,verdict,reason,verdict_of_id,run";
 
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
+pub fn csv(reproduction: &Reproduction) -> String {
+    let entries =
+        reproduction.documents.iter().flat_map(|document| document.entries.iter().map(move |entry| (document, entry)));
+    let numbers =
+        entries.flat_map(|(document, entry)| entry.numbers.iter().map(move |number| (document, entry, number)));
+    let record = |(document, entry, number): (&DocumentResult, &EntryResult, &NumberResult)| {
+        let only = match number.points.as_slice() {
+            [PointResult { measured: Some(measured), .. }] => Some(measured),
+            _ => None,
+        };
+        let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        [
+            document.document.clone(),
+            entry.id.clone(),
+            entry.question.clone(),
+            number.what.clone(),
+            number.printed.clone(),
+            real(number.value),
+            number.kind.clone(),
+            number.metric.clone(),
+            number.measured.clone(),
+            real(only.map(|measured| measured.mean)),
+            real(only.map(|measured| measured.ci95)),
+            number.band.clone(),
+            number.bound.clone(),
+            number.verdict.map_or("", Verdict::as_str).to_owned(),
+            number.reason.clone().unwrap_or_default(),
+            entry.verdict.as_str().to_owned(),
+            number.run.clone(),
+        ]
+    };
+    crate::results::csv::text(HEADER, numbers.map(record))
 }
 
 pub fn markdown(reproduction: &Reproduction) -> String {
