@@ -41,7 +41,7 @@ impl<'a> SpecText<'a> {
 /// A parameter of a registered name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// The key in texts.
+    /// The key before `=` in texts.
     pub name: &'static str,
     /// The value of an omitted parameter, words that describe it, or `required`.
     pub default: &'static str,
@@ -66,7 +66,7 @@ pub struct SpecError(pub String);
 pub struct Spec<'a> {
     /// The kind, for messages: `topology`.
     what: &'static str,
-    /// The registered name.
+    /// The registered name, which the text begins with.
     pub name: &'a str,
     values: BTreeMap<&'a str, &'a str>,
     params: &'static [Param],
@@ -118,7 +118,7 @@ impl<'a> Spec<'a> {
         SpecError(format!("there is no {} called `{}`; {hint}", self.what, self.name))
     }
 
-    /// Returns a value.
+    /// Returns the value of a declared parameter: the given one, or the default.
     pub fn get<T: Value>(&self, key: &str) -> Result<T, SpecError> {
         let param = self.params.iter().find(|param| param.name == key).expect("only declared parameters are read");
         let given = self.values.get(key).copied();

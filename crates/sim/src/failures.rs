@@ -47,7 +47,7 @@ pub enum FailureKind {
     ControllerDown,
 }
 
-/// What a failure does. The engine knows effects and no kinds.
+/// An effect of a failure. The engine knows effects and no kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Effect {
     /// One direction of a cable loses everything. Routing detects it.

@@ -127,7 +127,7 @@ pub struct Plan {
     pub seed: u64,
     pub wiring: Wiring,
     pub balancer: String,
-    /// The controller's configuration apart from what every instance has of its own.
+    /// The controller's configuration, except for settings that differ between its instances.
     pub control: control::Config,
     /// Whether hosts are configured; otherwise they are learned.
     pub knows_hosts: bool,

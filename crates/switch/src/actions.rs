@@ -35,7 +35,7 @@ impl ActionSet {
                 let is_its = |slot: &&mut Option<SetField>| {
                     slot.is_none_or(|other| discriminant(&other) == discriminant(&field))
                 };
-                *self.fields.iter_mut().find(is_its).expect("there is room for a field of each kind") = Some(field);
+                *self.fields.iter_mut().find(is_its).expect("every kind of field has a slot") = Some(field);
             }
             Action::PushVlan(tag) => self.push_vlan = Some(tag),
             Action::PopVlan => self.pops_vlan = true,

@@ -26,7 +26,7 @@ pub struct TrafficSpec {
     pub until: Option<Time>,
 }
 
-/// What a user should know of a list of flows that was made.
+/// A property of the generated flows that users should know.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// More is offered than the reference can carry, so queues grow as long as flows arrive.

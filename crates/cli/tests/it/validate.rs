@@ -46,7 +46,7 @@ fn agreeing_platforms_are_compared_in_table_and_json() {
     }
     let json = printed_json(folder.path(), "testbed validate sim real --json");
     assert_eq!((json["rows"].as_array().unwrap().len(), &json["rows"][0]["seeds"]), (8, &2.into()), "{json}");
-    assert_eq!((&json["rows"][0]["balancer"], &json["rows"][0]["verdict"]), (&"spt".into(), &"agrees".into()));
+    assert_eq!((&json["rows"][0]["balancer"], &json["rows"][0]["verdict"]), (&"spt".into(), &"holds".into()));
     assert!((json["rows"][0]["first"]["mean"].as_f64().unwrap() - 2.0).abs() < 0.05, "{json}");
 }
 

@@ -97,7 +97,7 @@ impl PendingArpReplies {
     }
 }
 
-/// Targets of recent requests.
+/// Targets of recent ARP requests, to suppress repetitions.
 type RecentTargets = Expiring<Ipv4Addr, ASKED_MAX>;
 
 #[derive(Debug, Default)]

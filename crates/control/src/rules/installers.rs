@@ -11,7 +11,7 @@ use crate::rules::store::{DesiredRule, Installer, RuleKey};
 /// A change of a rule on a switch; `None` deletes it.
 pub(crate) type Change = (NodeIx, RuleKey, Option<DesiredRule>);
 
-/// Rules of several switches.
+/// Rules of several switches that are replaced as a whole.
 pub(crate) type RuleSet = BTreeMap<(NodeIx, RuleKey), DesiredRule>;
 
 #[derive(Debug)]

@@ -91,7 +91,7 @@ fn flapping_port_is_damped() {
 pub struct Peer {
     pub controller: Controller,
     pub connection: ConnectionId,
-    /// The latest message.
+    /// The latest message that the peer has received.
     pub request: Option<(Xid, Message)>,
     pub is_closed: bool,
     pub events: Vec<Event>,

@@ -288,7 +288,6 @@ fn comparison(
     })
 }
 
-/// Reads a finite number.
 pub(crate) fn real(section: &Section<'_>, key: &str) -> Result<Option<f64>, FileError> {
     match section.get(key).map(|value| number(value).filter(|number| number.is_finite())) {
         Some(None) => Err(section.error(key, "must be a number")),

@@ -9,9 +9,9 @@ use config::section::Section;
 /// How a kind of failure is written. Everything else about it is in `sim::failures`.
 struct KindInFile {
     name: &'static str,
-    /// The required share.
+    /// The key of its required share, from 0 to 1.
     amount: Option<&'static str>,
-    /// Further keys.
+    /// Keys that this kind has in addition.
     optional: &'static [&'static str],
     /// The failure of a link, of a switch, or without a target.
     link: Option<fn(LinkIx, &Details) -> FailureKind>,
@@ -61,7 +61,7 @@ const KINDS: [KindInFile; 8] = [
     KindInFile { name: "controller-down", alone: Some(FailureKind::ControllerDown), ..UNNAMED },
 ];
 
-/// Names of all kinds.
+/// Names of all kinds, in the order of [`KINDS`].
 pub(super) const NAMES: [&str; KINDS.len()] = {
     let mut names = [""; KINDS.len()];
     let mut at = 0;

@@ -19,7 +19,7 @@ family! {
     FatTree: "fat-tree",
     title: "Fat-tree of k-port switches in three tiers",
     source: "Al-Fares, Loukissas, Vahdat: A Scalable, Commodity Data Center Network Architecture, SIGCOMM 2008",
-    /// At least 2.
+    /// Ports of a switch: even, and at least 2.
     k: u32 = ("4", "ports per switch; even"),
     hosts_per_edge: Option<u32> = ("k/2", "hosts per edge switch"),
     host_rate: Bandwidth = ("10Gbps", "rate of host links"),

@@ -9,7 +9,7 @@ family! {
     FlattenedButterfly: "flattened-butterfly",
     title: "Flattened butterfly (k-ary n-flat): routers fully connected along each of n-1 dimensions",
     source: "Kim, Dally, Abts: Flattened Butterfly, ISCA 2007",
-    /// At least 2.
+    /// Routers of a dimension: at least 2.
     k: u32 = ("8", "routers per dimension and hosts per router"),
     n: u32 = ("2", "dimensions plus one; at least 2"),
     host_rate: Bandwidth = ("10Gbps", "rate of host links"),

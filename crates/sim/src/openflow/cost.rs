@@ -10,7 +10,8 @@ const SECOND: u64 = 1_000_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    /// What is counted here. Of the counters of switches: of those that have lost their power.
+    /// The counts so far. Counters of switches are those of switches that have lost their power; the others are added
+    /// at the end.
     pub(super) record: PlaneRecord,
     /// Current second, and the flow-table changes in it.
     second: u64,

@@ -47,7 +47,7 @@ pub(super) struct FlowState {
     pub(super) headers: DirectionHeaders,
     /// Rewritten headers, by the upper half of tags less 1.
     rewritten: [Vec<Headers>; 2],
-    /// Whether switches rewrite headers.
+    /// Whether the flow goes to a virtual address, so that switches rewrite its headers.
     pub(super) is_virtual: bool,
     decisions: [Decisions; 2],
     /// Payload sent for the first time, and the total payload.

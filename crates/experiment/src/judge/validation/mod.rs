@@ -59,7 +59,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the verdict in words.
+    /// Returns the verdict and whether a difference is explained, as text.
     pub const fn verdict_text(&self) -> &'static str {
         match (self.verdict, &self.reason) {
             (Judgement::Holds, _) => "agrees",

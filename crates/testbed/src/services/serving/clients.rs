@@ -27,7 +27,7 @@ const STACK: usize = 256 << 10;
 
 const PIECE: usize = 64 << 10;
 
-/// What the requests of a class ask for, and where.
+/// The service and content that the requests of a class ask for.
 #[derive(Clone, Debug)]
 struct Target {
     kind: ServerKind,
