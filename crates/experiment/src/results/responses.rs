@@ -23,7 +23,7 @@ pub struct ClassPoint {
     pub seeds: u32,
     /// Started, completed, failed and running requests, over all seeds.
     pub counts: [u64; 4],
-    /// Response times in the order of the columns, us.
+    /// Mean, 10th percentile, median, 90th and 99th percentile of response times, us.
     pub times_us: [Stat; 5],
     pub download_bytes_per_s: Stat,
     pub shares: Vec<(String, f64)>,
