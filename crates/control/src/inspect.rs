@@ -1,12 +1,17 @@
 //! Read-only copies of the controller's state, for display.
 
-use balance::central::{FlowId, FlowInfo, HopTable, Path};
+use balance::central::{FlowId, FlowInfo, HopTable, Path, Placements};
 use core::net::Ipv4Addr;
-use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time};
-use openflow::{ConnectionId, DatapathId, Features, PortDesc, PortNo};
+use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, Time, Topology};
+use openflow::{ConnectionId, DatapathId, Features, FlowStats, GroupDescription, PortDesc, PortNo};
 
-use crate::rules::store::Installer;
-use crate::{Controller, KnownHost};
+use crate::channels::Channels;
+use crate::observer::Observer;
+use crate::planner::Planner;
+use crate::updater::Updater;
+use crate::updater::store::Installer;
+use crate::vip::{ServiceStatus, VipService};
+use crate::{Config, KnownHost};
 
 /// A switch that has been ready at least once.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,7 +39,7 @@ pub struct SwitchInfo {
 /// A directed link between switches that was found at some time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LinkInfo {
-    /// Its number in the current [`Controller::topology`].
+    /// Its number in the current [`Inspection::topology`].
     pub link: LinkIx,
     /// Sending end: switch and port.
     pub from: (DatapathId, PortNo),
@@ -65,16 +70,28 @@ pub struct FlowDetail {
     pub path: Option<Path>,
 }
 
-impl Controller {
-    pub fn now(&self) -> Time {
+/// The state of a controller, for display and for tests.
+#[derive(Clone, Copy)]
+pub struct Inspection<'a> {
+    pub(crate) now: Time,
+    pub(crate) config: &'a Config,
+    pub(crate) channels: &'a Channels,
+    pub(crate) observer: &'a Observer,
+    pub(crate) planner: &'a Planner,
+    pub(crate) updater: &'a Updater,
+    pub(crate) vips: &'a VipService,
+}
+
+impl<'a> Inspection<'a> {
+    pub fn now(self) -> Time {
         self.now
     }
 
     /// Returns every switch that has been ready at least once, by number.
-    pub fn switches(&self) -> impl Iterator<Item = SwitchInfo> {
-        self.status.iter().map(|(datapath, status)| {
-            let connection = self.connections.get(datapath).copied();
-            let session = self.session_of(*datapath);
+    pub fn switches(self) -> impl Iterator<Item = SwitchInfo> + use<'a> {
+        self.observer.status.iter().map(move |(datapath, status)| {
+            let connection = self.channels.connection_of(*datapath);
+            let session = self.channels.session_of(*datapath);
             let installer = self.installer_of(*datapath);
             SwitchInfo {
                 datapath: *datapath,
@@ -82,7 +99,13 @@ impl Controller {
                 since: status.since,
                 features: session.and_then(|session| session.features),
                 rtt: session.and_then(|session| session.rtt),
-                ports: self.ports.of.get(datapath).into_iter().flat_map(|ports| ports.values().cloned()).collect(),
+                ports: self
+                    .observer
+                    .ports
+                    .get(datapath)
+                    .into_iter()
+                    .flat_map(|ports| ports.values().cloned())
+                    .collect(),
                 rules_wanted: installer.map_or(0, |installer| installer.desired.len()),
                 groups_wanted: installer.map_or(0, |installer| installer.groups.len()),
                 rules_refused: installer.map_or(0, |installer| installer.refused.len()),
@@ -93,54 +116,111 @@ impl Controller {
     }
 
     /// Returns every directed link between switches that was ever found, by its ends.
-    pub fn links(&self) -> impl Iterator<Item = LinkInfo> {
-        let mut links: Vec<_> = self.network.switch_links().into_iter().collect();
+    pub fn links(self) -> impl Iterator<Item = LinkInfo> + use<'a> {
+        let mut links: Vec<_> = self.observer.network.switch_links().into_iter().collect();
         links.sort_unstable_by_key(|(_, ends)| *ends);
         links.into_iter().map(|(link, (from, to))| LinkInfo {
             link,
             from,
             to,
-            is_alive: self.network.is_alive(link),
+            is_alive: self.observer.network.is_alive(link),
             capacity: self.config.capacity(from),
-            latency: self.discovery.latency(from, to),
-            load: self.load.get(link.ix()).filter(|_| self.needs.counters).and_then(|load| load.rate),
+            latency: self.observer.discovery.latency(from, to),
+            load: self.observer.load.get(link.ix()).filter(|_| self.observer.needs.counters).and_then(|load| load.rate),
         })
     }
 
-    pub fn hosts(&self) -> impl Iterator<Item = HostInfo> {
-        self.network.current_hosts().map(|(host, facts)| HostInfo {
+    pub fn hosts(self) -> impl Iterator<Item = HostInfo> + use<'a> {
+        self.observer.network.current_hosts().map(|(host, facts)| HostInfo {
             host,
             known: facts.known,
-            is_alive: self.network.is_alive(facts.uplink),
+            is_alive: self.observer.network.is_alive(facts.uplink),
         })
     }
 
-    pub fn flows(&self) -> impl Iterator<Item = FlowDetail> {
-        let table = &self.flows.table;
-        table.iter().map(|(flow, facts)| {
-            let path = self.placements().pin_of(flow).map(|pin| pin.path.clone());
+    pub fn flows(self) -> impl Iterator<Item = FlowDetail> + use<'a> {
+        let table = &self.observer.flows.table;
+        table.iter().map(move |(flow, facts)| {
+            let path = self.planner.placements.pin_of(flow).map(|pin| pin.path.clone());
             FlowDetail { flow, facts: *facts, path }
         })
     }
 
     /// Returns the balancer's default next hops by switch and destination switch; `None` before its
     /// first decision.
-    pub fn hops(&self) -> Option<&HopTable> {
-        self.placements().default_routes().map(|balance::central::DefaultRoutes::Hops(table)| &**table)
+    pub fn hops(self) -> Option<&'a HopTable> {
+        self.planner.placements.default_routes().map(|balance::central::DefaultRoutes::Hops(table)| &**table)
     }
 
-    pub fn datapath_of(&self, node: NodeIx) -> Option<DatapathId> {
-        self.network.datapath_of(node)
+    pub fn datapath_of(self, node: NodeIx) -> Option<DatapathId> {
+        self.observer.network.datapath_of(node)
     }
     /// Returns the sending port of a link that leaves a switch.
-    pub fn port_of(&self, link: LinkIx) -> Option<PortNo> {
-        self.network.port_of(link)
+    pub fn port_of(self, link: LinkIx) -> Option<PortNo> {
+        self.observer.network.port_of(link)
     }
-    pub fn find_host(&self, address: Ipv4Addr) -> Option<KnownHost> {
-        Some(self.network.host_at(address)?.known)
+    pub fn find_host(self, address: Ipv4Addr) -> Option<KnownHost> {
+        Some(self.observer.network.host_at(address)?.known)
     }
     /// Returns the number of connections of switches, ready or in the handshake.
-    pub fn session_count(&self) -> usize {
-        self.sessions.len()
+    pub fn session_count(self) -> usize {
+        self.channels.sessions.len()
+    }
+
+    /// Returns the topology of everything ever seen. Links that are gone are dead in
+    /// [`Inspection::alive`].
+    pub fn topology(self) -> &'a Topology {
+        &self.observer.network.topology
+    }
+    pub fn alive(self) -> &'a [bool] {
+        self.observer.network.alive()
+    }
+    pub fn placements(self) -> &'a Placements {
+        &self.planner.placements
+    }
+    /// Returns the rules of a settled switch in the order of `Native::entries`, with counters zero.
+    /// If the switch rejected a rule, the rule it should replace is listed instead, if there is
+    /// one.
+    pub fn desired_entries(self, datapath: DatapathId) -> Vec<FlowStats> {
+        self.installer_of(datapath).map_or_else(Vec::new, Installer::entries)
+    }
+    pub fn desired_groups(self, datapath: DatapathId) -> Vec<GroupDescription> {
+        self.installer_of(datapath).map_or_else(Vec::new, Installer::group_entries)
+    }
+    fn installer_of(self, datapath: DatapathId) -> Option<&'a Installer> {
+        self.updater.switches.get(&self.observer.network.node_of(datapath)?)
+    }
+    /// Returns the connection of a switch, or `None` if it is disconnected.
+    pub fn connection_of(self, datapath: DatapathId) -> Option<ConnectionId> {
+        self.channels.connection_of(datapath)
+    }
+
+    /// Returns whether a rule counts a flow known by its first packet, exactly as this controller
+    /// writes it. Such rules are owned by the switch: they are not among
+    /// [`Inspection::desired_entries`].
+    pub fn is_counting_rule(self, datapath: DatapathId, rule: &FlowStats) -> bool {
+        self.observer.is_counting_rule(self.config, datapath, rule)
+    }
+    /// Returns the running flows known by their first packet, with the switch that counts them.
+    pub fn counted_flows(self) -> impl Iterator<Item = (FiveTuple, DatapathId)> + use<'a> {
+        self.observer.counted_flows()
+    }
+
+    /// Returns the status of all virtual services, by number. Byte counts are those of polls and of
+    /// removed rules.
+    pub fn services(self) -> Vec<ServiceStatus> {
+        self.vips.services()
+    }
+    /// Returns whether a rule is one of a connection to a virtual service, exactly as this
+    /// controller writes it. Such rules are owned by the switch: they are not among
+    /// [`Inspection::desired_entries`].
+    pub fn is_connection_rule(self, rule: &FlowStats) -> bool {
+        self.vips.is_connection_rule(self.updater.compiler, rule)
+    }
+    /// Returns the connections with rules, with the switch that has them and the member.
+    pub fn virtual_connections(
+        self,
+    ) -> impl Iterator<Item = (FiveTuple, DatapathId, crate::vip::ServiceId, crate::vip::MemberId)> + use<'a> {
+        self.vips.virtual_connections()
     }
 }

@@ -14,16 +14,14 @@
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
+mod channels;
 mod controller;
-mod flows;
-mod hosts;
+mod facts;
 mod inspect;
 mod limits;
-mod network;
-mod planning;
-mod rules;
-mod switches;
-mod timing;
+mod observer;
+mod planner;
+mod updater;
 pub mod vip;
 
 use std::collections::BTreeMap;
@@ -34,7 +32,10 @@ use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
 use openflow::{DatapathId, FromController, MacAddr, PortNo};
 
 pub use controller::Controller;
-pub use inspect::{FlowDetail, HostInfo, LinkInfo, SwitchInfo};
+pub use inspect::{FlowDetail, HostInfo, Inspection, LinkInfo, SwitchInfo};
+
+/// A port of a switch.
+pub(crate) type SwitchPort = (DatapathId, PortNo);
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -159,7 +160,7 @@ pub struct KnownHost {
 
 impl KnownHost {
     /// Returns the switch and port it is attached to.
-    pub(crate) fn end(&self) -> network::SwitchPort {
+    pub(crate) fn end(&self) -> SwitchPort {
         (self.datapath, self.port)
     }
 

@@ -235,7 +235,7 @@ impl Engine {
     fn event(&mut self, event: Event) {
         match &event {
             Event::SwitchUp(datapath) => {
-                let connection = self.controller.connection_of(*datapath);
+                let connection = self.controller.inspect().connection_of(*datapath);
                 if let Some(peer) = connection.and_then(|connection| self.peers.get(&connection)) {
                     self.hub.finished(peer, *datapath);
                     tracing::info!(connection = peer.id.0, peer = %peer.address, datapath = %dpid(*datapath), "switch is up");
@@ -321,11 +321,11 @@ impl Engine {
     pub(crate) fn note_metrics(&self) {
         let metrics = &self.metrics;
         metrics.copy_control(&self.controller.tally());
-        let switches = self.controller.switches().filter(|switch| switch.connection.is_some());
+        let switches = self.controller.inspect().switches().filter(|switch| switch.connection.is_some());
         metrics.switches.set(switches.count() as i64);
-        metrics.hosts.set(self.controller.hosts().count() as i64);
-        metrics.links.set(self.controller.links().filter(|link| link.is_alive).count() as i64);
-        metrics.flows.set(self.controller.flows().count() as i64);
+        metrics.hosts.set(self.controller.inspect().hosts().count() as i64);
+        metrics.links.set(self.controller.inspect().links().filter(|link| link.is_alive).count() as i64);
+        metrics.flows.set(self.controller.inspect().flows().count() as i64);
         metrics.handshaking.set(self.hub.handshaking() as i64);
         metrics.runtime_tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
     }

@@ -83,7 +83,8 @@ pub(crate) async fn persist_loop(handle: Handle, file: PathBuf, mut stop: onesho
             news = next(&mut events) => if !news { return },
         }
         tokio::time::sleep(BATCH_TIME).await;
-        let hosts = handle.ask(|engine| engine.controller.hosts().map(|host| host.known).collect::<Vec<_>>()).await;
+        let hosts =
+            handle.ask(|engine| engine.controller.inspect().hosts().map(|host| host.known).collect::<Vec<_>>()).await;
         let Ok(hosts) = hosts else { return };
         if let Err(error) = write(&file, &hosts) {
             tracing::error!(file = %file.display(), "cannot store learned hosts: {error}");

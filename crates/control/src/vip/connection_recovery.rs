@@ -11,63 +11,74 @@ use super::first_packets::member_port;
 use super::pool_state::MemberEntry;
 use super::rules::{ConnectionEndpoints, Owner, ParsedRule, member_in, written_mac};
 use super::spec::Member;
-use crate::controller::Controller;
-use crate::planning::compile::{PURPOSE_MASK, Purpose};
+use super::{Parts, VipService};
+use crate::updater::compile::{Compiler, PURPOSE_MASK, Purpose};
 
-impl Controller {
+impl VipService {
     /// Handles the table read-back of a switch: removes the rules of connections from it, since the
     /// switch owns them. Correct rules are recovered, others are deleted, and connections whose
     /// rules are missing have closed. Returns the recovered connections, and whether they lack the
-    /// return rule; [`Controller::repair_connections`] must be called when the rest of the
+    /// return rule; [`VipService::repair_connections`] must be called when the rest of the
     /// read-back is known.
     pub(crate) fn recover_connections(
         &mut self,
+        on: &mut Parts<'_>,
         connection: ConnectionId,
         datapath: DatapathId,
         rules: &mut Vec<FlowStats>,
     ) -> Vec<(FiveTuple, bool)> {
-        let cookie = self.compiler.cookie(Purpose::Connect);
+        let cookie = on.updater.compiler.cookie(Purpose::Connect);
         let found: Vec<FlowStats> = rules.extract_if(.., |rule| rule.cookie & PURPOSE_MASK == cookie).collect();
         let (mut to_member, mut to_client) = (BTreeSet::new(), BTreeSet::new());
         // Rules for packets from clients first: the others refer to them.
         let is_to_client = |rule: &&FlowStats| {
-            self.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.is_to_client)
+            on.updater.compiler.connection_of(rule.cookie, &(*rule).into()).is_some_and(|found| found.is_to_client)
         };
         let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
         for rule in to_members.into_iter().chain(to_clients) {
-            match self.recover_rule(datapath, rule) {
+            match self.recover_rule(on, datapath, rule) {
                 Some((tuple, is_to_client)) => {
                     let known = if is_to_client { &mut to_client } else { &mut to_member };
                     known.insert(tuple);
                 }
-                None => self.delete_rule(connection, &rule.into(), rule.cookie),
+                None => self.delete_rule(on, connection, &rule.into(), rule.cookie),
             }
         }
-        let here = self.vips.connections.select(|known| known.edge == datapath && known.has_rules());
+        let here = self.connections.select(|known| known.edge == datapath && known.has_rules());
         let (installed, gone): (Vec<FiveTuple>, Vec<FiveTuple>) =
             here.into_iter().partition(|tuple| to_member.contains(tuple));
-        gone.iter().for_each(|tuple| self.vips.connections.set_stage(tuple, ConnectionState::Closed(self.now)));
+        gone.iter().for_each(|tuple| self.connections.set_stage(tuple, ConnectionState::Closed(on.cx.now)));
         installed.into_iter().map(|tuple| (tuple, !to_client.contains(&tuple))).collect()
     }
 
     /// Sends the missing rules of connections found on a switch.
-    pub(crate) fn repair_connections(&mut self, connection: ConnectionId, found: Vec<(FiveTuple, bool)>) {
+    pub(crate) fn repair_connections(
+        &mut self,
+        on: &mut Parts<'_>,
+        connection: ConnectionId,
+        found: Vec<(FiveTuple, bool)>,
+    ) {
         for (tuple, lacks_back) in found {
             if lacks_back {
-                self.send_return_rule(connection, &tuple);
+                self.send_return_rule(on, connection, &tuple);
             }
-            self.update_interface(&tuple);
+            self.update_interface(on, &tuple);
         }
     }
 
     /// Recovers a rule, if it is correct. Returns its connection, and whether it leads to the client.
-    fn recover_rule(&mut self, datapath: DatapathId, rule: &FlowStats) -> Option<(FiveTuple, bool)> {
-        let (found, ends) = self.read_rule(rule)?;
-        if !self.compiler.is_rule_of(rule, &ends, found.is_to_client) {
+    fn recover_rule(
+        &mut self,
+        on: &mut Parts<'_>,
+        datapath: DatapathId,
+        rule: &FlowStats,
+    ) -> Option<(FiveTuple, bool)> {
+        let (found, ends) = self.read_rule(on.updater.compiler, rule)?;
+        if !on.updater.compiler.is_rule_of(rule, &ends, found.is_to_client) {
             return None;
         }
-        let (tuple, owner, now) = (ends.tuple, ends.owner, self.now);
-        let known = self.vips.connections.get(&tuple).copied();
+        let (tuple, owner, now) = (ends.tuple, ends.owner, on.cx.now);
+        let known = self.connections.get(&tuple).copied();
         let is_elsewhere = |known: Connection| known.has_rules() && (known.edge, known.owner) != (datapath, owner);
         if known.is_some_and(is_elsewhere)
             || matches!(known.map(|known| known.stage), Some(ConnectionState::MemberFailed(_)))
@@ -75,29 +86,27 @@ impl Controller {
             return None;
         }
         if !found.is_to_client && known.is_none_or(|known| !known.has_rules()) {
-            if !self.vips.connections.make_room(now)
-                || self.vips.connections.is_translated_taken(&ends.translated(), &tuple)
-            {
+            if !self.connections.make_room(now) || self.connections.is_translated_taken(&ends.translated(), &tuple) {
                 return None;
             }
             self.add_removed_member(ends.owner, ends.member, ends.member_port);
             let mac = written_mac(&rule.instructions).unwrap_or_default();
             let connection = Connection::new(owner, ends.translated(), datapath, mac, now, ConnectionState::Installed);
-            self.vips.connections.begin(tuple, connection);
-            self.report_placed(&tuple, &connection);
+            self.connections.begin(tuple, connection);
+            self.report_placed(on, &tuple, &connection);
         }
         if let Some(mac) = written_mac(&rule.instructions) {
-            self.vips.connections.edit(&tuple, |connection| connection.mac = mac);
+            self.connections.edit(&tuple, |connection| connection.mac = mac);
         }
-        self.vips.connections.counted(&tuple, found.is_to_client, rule.bytes);
+        self.connections.counted(&tuple, found.is_to_client, rule.bytes);
         Some((tuple, found.is_to_client))
     }
 
     /// Returns the connection that a rule describes, if its service exists and its member exists or
     /// existed. The rule alone determines the connection.
-    pub(super) fn read_rule(&self, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
-        let found = self.compiler.connection_of(rule.cookie, &rule.into())?;
-        let service = self.vips.services.get(&found.owner.service)?;
+    pub(super) fn read_rule(&self, compiler: Compiler, rule: &FlowStats) -> Option<(ParsedRule, ConnectionEndpoints)> {
+        let found = compiler.connection_of(rule.cookie, &rule.into())?;
+        let service = self.services.get(&found.owner.service)?;
         let tuple = match found.is_to_client {
             false => found.tuple,
             true => FiveTuple { dst: service.address, dst_port: service.port, ..found.tuple.reverse() },
@@ -112,7 +121,7 @@ impl Controller {
             }
             true => (found.tuple.src, found.tuple.src_port),
         };
-        let current = self.vips.member(found.owner).filter(|facts| !facts.is_removed);
+        let current = self.member(found.owner).filter(|facts| !facts.is_removed);
         let is_other =
             current.is_some_and(|facts| (facts.spec.address, member_port(facts.spec.port, service)) != (member, port));
         let ends = self.ends_of(tuple, found.owner, member, port).filter(|_| !is_other)?;
@@ -120,8 +129,8 @@ impl Controller {
     }
 
     pub(super) fn add_removed_member(&mut self, Owner { service, member }: Owner, address: Ipv4Addr, port: u16) {
-        let Some(service) = self.vips.services.get(&service) else { return };
-        let Some(pool) = self.vips.pools.get_mut(&service.pool) else { return };
+        let Some(service) = self.services.get(&service) else { return };
+        let Some(pool) = self.pools.get_mut(&service.pool) else { return };
         let port = service.protocol.has_ports().then_some(port);
         let spec = Member { id: member, address, port, weight: 0, is_enabled: false };
         let facts = MemberEntry { is_removed: true, ..MemberEntry::new(spec) };
@@ -129,27 +138,32 @@ impl Controller {
     }
 
     /// Handles the removal of a rule. Returns whether it was one of a connection.
-    pub(crate) fn connection_removed(&mut self, datapath: DatapathId, removed: &FlowRemoved) -> bool {
-        let Some(found) = self.compiler.connection_of(removed.cookie, &removed.into()) else { return false };
-        let Some((tuple, known)) = self.vips.connections.of_rule(datapath, &found) else {
-            let connections = &mut self.vips.connections;
+    pub(crate) fn connection_removed(
+        &mut self,
+        on: &mut Parts<'_>,
+        datapath: DatapathId,
+        removed: &FlowRemoved,
+    ) -> bool {
+        let Some(found) = on.updater.compiler.connection_of(removed.cookie, &removed.into()) else { return false };
+        let Some((tuple, known)) = self.connections.of_rule(datapath, &found) else {
+            let connections = &mut self.connections;
             connections.stray_gone(datapath, found.tuple, found.owner, found.is_to_client, removed.bytes);
             return true;
         };
-        self.vips.connections.counter_gone(&tuple, found.is_to_client, removed.bytes);
-        if self.is_of_before(&known, removed) {
+        self.connections.counter_gone(&tuple, found.is_to_client, removed.bytes);
+        if self.is_of_before(on, &known, removed) {
             return true;
         }
         match (known.has_rules(), found.is_to_client) {
             (true, false) => {
-                let now = self.now;
-                self.vips.connections.set_stage(&tuple, ConnectionState::Closed(now));
-                self.vips.forget_removed_members();
+                let now = on.cx.now;
+                self.connections.set_stage(&tuple, ConnectionState::Closed(now));
+                self.forget_removed_members();
             }
             // The client still sends, and may receive replies.
             (true, true) => {
-                if let Some(connection) = self.connections.get(&datapath).copied() {
-                    self.send_return_rule(connection, &tuple);
+                if let Some(connection) = on.cx.channels.connection_of(datapath) {
+                    self.send_return_rule(on, connection, &tuple);
                 }
             }
             (false, _) => {}
@@ -159,9 +173,9 @@ impl Controller {
 
     /// Returns whether a removed rule is older than the rules sent last: these follow it, or
     /// replaced it.
-    fn is_of_before(&self, known: &Connection, removed: &FlowRemoved) -> bool {
+    fn is_of_before(&self, on: &Parts<'_>, known: &Connection, removed: &FlowRemoved) -> bool {
         let idle_timeout = Time::from_s(u64::from(removed.idle_timeout_s));
-        let is_too_soon = self.now < known.sent.saturating_add(idle_timeout);
+        let is_too_soon = on.cx.now < known.sent.saturating_add(idle_timeout);
         let is_ours = known.barrier.is_some(); // Not recovered from a switch: recovered ones may expire at any time.
         is_ours
             && (known.stage == ConnectionState::Installing
@@ -169,16 +183,16 @@ impl Controller {
     }
 
     /// Sends the return rule of a connection again.
-    fn send_return_rule(&mut self, connection: ConnectionId, tuple: &FiveTuple) {
-        let Some(known) = self.vips.connections.get(tuple).copied() else { return };
+    fn send_return_rule(&mut self, on: &mut Parts<'_>, connection: ConnectionId, tuple: &FiveTuple) {
+        let Some(known) = self.connections.get(tuple).copied() else { return };
         let Some(ends) = self.ends_of_known(tuple, &known) else { return };
-        let to_client = self.compiler.to_client(&ends);
-        if self.is_any_occupied(known.edge, std::slice::from_ref(&to_client)) {
+        let to_client = on.updater.compiler.to_client(&ends);
+        if on.is_any_occupied(known.edge, std::slice::from_ref(&to_client)) {
             // Packets of the client could not be answered: reject them instead.
-            self.delete_rules_of(tuple, &known);
-            self.vips.connections.remove(tuple);
-            return self.report_occupied(known.edge, known.owner.service);
+            self.delete_rules_of(on, tuple, &known);
+            self.connections.remove(tuple);
+            return self.report_occupied(on, known.edge, known.owner.service);
         }
-        self.send_rule(connection, tuple, to_client);
+        self.send_rule(on, connection, tuple, to_client);
     }
 }

@@ -12,8 +12,8 @@ use openflow::{Headers, MacAddr};
 
 use super::spec::{Check, MemberId, Monitor, PoolId, Refusal};
 use super::status::MemberState;
-use crate::controller::Controller;
-use crate::network::SwitchPort;
+use super::{Parts, VipService};
+use crate::SwitchPort;
 
 /// First source port of checks, and the number of ports used in turn.
 const FIRST_PORT: u16 = 20_000;
@@ -100,12 +100,12 @@ struct Target {
     port: u16,
 }
 
-impl Controller {
+impl VipService {
     /// Ends checks that timed out, and begins those that are due.
-    pub(crate) fn run_checks(&mut self) {
-        let now = self.now;
+    pub(crate) fn run_checks(&mut self, on: &mut Parts<'_>) {
+        let now = on.cx.now;
         let due = |watch: &Watch| watch.next_due().is_none_or(|at| at <= now);
-        let pools = self.vips.pools.iter().filter(|(_, pool)| pool.spec.monitor.is_some());
+        let pools = self.pools.iter().filter(|(_, pool)| pool.spec.monitor.is_some());
         let members =
             pools.flat_map(|(id, pool)| pool.members.iter().map(move |(member, facts)| (*id, *member, facts)));
         let members: Vec<(PoolId, MemberId)> = members
@@ -114,43 +114,43 @@ impl Controller {
             .collect();
         for (pool, member) in members {
             let Some(monitor) = self.monitor_of(pool) else { continue };
-            self.end_late(pool, member, &monitor);
-            self.begin_check(pool, member, &monitor);
+            self.end_late(on, pool, member, &monitor);
+            self.begin_check(on, pool, member, &monitor);
         }
     }
 
     fn monitor_of(&self, pool: PoolId) -> Option<Monitor> {
-        self.vips.pools.get(&pool)?.spec.monitor.clone()
+        self.pools.get(&pool)?.spec.monitor.clone()
     }
     fn watch(&mut self, pool: PoolId, member: MemberId) -> Option<&mut Watch> {
-        Some(&mut self.vips.pools.get_mut(&pool)?.members.get_mut(&member)?.watch)
+        Some(&mut self.pools.get_mut(&pool)?.members.get_mut(&member)?.watch)
     }
 
-    fn end_late(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor) {
-        let now = self.now;
+    fn end_late(&mut self, on: &mut Parts<'_>, pool: PoolId, member: MemberId, monitor: &Monitor) {
+        let now = on.cx.now;
         let late = self.watch(pool, member).and_then(|watch| watch.run).filter(|run| run.until <= now);
         if let Some(run) = late {
             if run.step != Step::Echo
-                && let Some(target) = self.target_of(pool, member, monitor)
+                && let Some(target) = self.target_of(on, pool, member, monitor)
             {
                 let seq = run.isn().wrapping_add(1);
-                self.say(&target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+                self.say(on, &target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
             }
-            self.end_check(pool, member, monitor, Some(Failure::NoAnswer));
+            self.end_check(on, pool, member, monitor, Some(Failure::NoAnswer));
         }
     }
 
-    fn begin_check(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor) {
-        let now = self.now;
-        let Some(target) = self.target_of(pool, member, monitor) else {
+    fn begin_check(&mut self, on: &mut Parts<'_>, pool: PoolId, member: MemberId, monitor: &Monitor) {
+        let now = on.cx.now;
+        let Some(target) = self.target_of(on, pool, member, monitor) else {
             // Its dead port shows that it cannot serve. It is checked again when that changes.
             if let Some(watch) = self.watch(pool, member) {
                 watch.next = Some(now.saturating_add(monitor.interval));
             }
             return;
         };
-        self.vips.next_check = self.vips.next_check.wrapping_add(1);
-        let number = self.vips.next_check;
+        self.next_check = self.next_check.wrapping_add(1);
+        let number = self.next_check;
         let until = now.saturating_add(monitor.timeout);
         let step = if monitor.check == Check::Icmp { Step::Echo } else { Step::Syn };
         let run = Run { number, until, step };
@@ -160,56 +160,63 @@ impl Controller {
         }
         match step {
             Step::Echo => {
-                let (Some(checker), (id, seq)) = (self.config.health_check_address, run.echo()) else { return };
+                let (Some(checker), (id, seq)) = (on.cx.config.health_check_address, run.echo()) else { return };
                 let macs = [checker.mac, target.mac];
                 let addresses = [checker.ipv4, target.address];
-                self.packet_out(target.at, icmp_echo(macs, addresses, Echo { is_reply: false, id, seq }));
+                on.cx.channels.packet_out(target.at, icmp_echo(macs, addresses, Echo { is_reply: false, id, seq }));
             }
             _ => {
                 let syn = Segment { flags: flags::SYN, seq: run.isn(), ack: 0, window: WINDOW, payload: &[] };
-                self.say(&target, run, &syn);
+                self.say(on, &target, run, &syn);
             }
         }
     }
 
-    fn target_of(&self, pool: PoolId, member: MemberId, monitor: &Monitor) -> Option<Target> {
-        let spec = self.vips.pools.get(&pool)?.members.get(&member)?.spec;
-        let host = self.network.host_at(spec.address)?;
-        let service_port = self.vips.services.values().find(|service| service.pool == pool).map(|service| service.port);
+    fn target_of(&self, on: &Parts<'_>, pool: PoolId, member: MemberId, monitor: &Monitor) -> Option<Target> {
+        let spec = self.pools.get(&pool)?.members.get(&member)?.spec;
+        let host = on.observer.network.host_at(spec.address)?;
+        let service_port = self.services.values().find(|service| service.pool == pool).map(|service| service.port);
         let port = monitor.port.or(spec.port).or(service_port).unwrap_or(0);
         let known = host.known;
-        let is_alive = self.network.is_alive(host.uplink);
+        let is_alive = on.observer.network.is_alive(host.uplink);
         let (address, mac, at) = (spec.address, known.mac, known.end());
         is_alive.then_some(Target { pool, member, address, mac, at, port })
     }
 
-    fn say(&mut self, target: &Target, run: Run, segment: &Segment<'_>) {
-        let Some(checker) = self.config.health_check_address else { return };
+    fn say(&mut self, on: &mut Parts<'_>, target: &Target, run: Run, segment: &Segment<'_>) {
+        let Some(checker) = on.cx.config.health_check_address else { return };
         let (macs, addresses) = ([checker.mac, target.mac], [checker.ipv4, target.address]);
-        self.packet_out(target.at, tcp(macs, addresses, [run.port(), target.port], segment));
+        on.cx.channels.packet_out(target.at, tcp(macs, addresses, [run.port(), target.port], segment));
     }
 
-    fn end_check(&mut self, pool: PoolId, member: MemberId, monitor: &Monitor, failure: Option<Failure>) {
-        let now = self.now;
+    fn end_check(
+        &mut self,
+        on: &mut Parts<'_>,
+        pool: PoolId,
+        member: MemberId,
+        monitor: &Monitor,
+        failure: Option<Failure>,
+    ) {
+        let now = on.cx.now;
         let has_changed = self.watch(pool, member).is_some_and(|watch| watch.note(now, monitor, failure));
-        self.vips.is_new |= has_changed;
+        self.is_new |= has_changed;
     }
 
     /// Handles a packet to the health-check address: a reply to a current or former check.
-    pub(super) fn on_check_reply(&mut self, at: SwitchPort, headers: &Headers, data: &[u8]) {
-        if self.on_report(at, headers, data) {
+    pub(super) fn on_check_reply(&mut self, on: &mut Parts<'_>, at: SwitchPort, headers: &Headers, data: &[u8]) {
+        if self.on_report(on, at, headers, data) {
             return;
         }
         let Some((pool, member, run)) = self.find_run(headers, data) else {
-            return self.refuse(at, data, Refusal::Reset);
+            return self.refuse(on, at, data, Refusal::Reset);
         };
         let Some(monitor) = self.monitor_of(pool) else { return };
         if run.step == Step::Echo {
-            return self.end_check(pool, member, &monitor, None);
+            return self.end_check(on, pool, member, &monitor, None);
         }
-        let Some(target) = self.target_of(pool, member, &monitor) else { return };
+        let Some(target) = self.target_of(on, pool, member, &monitor) else { return };
         if let Ok(Some(segment)) = segment(data) {
-            self.on_segment(&target, run, &monitor, &segment);
+            self.on_segment(on, &target, run, &monitor, &segment);
         }
     }
 
@@ -221,7 +228,7 @@ impl Controller {
             (Step::Syn | Step::Request(_), protocol::TCP) => headers.l4_dst == run.port(),
             _ => false,
         };
-        self.vips.pools.iter().find_map(|(pool, now)| {
+        self.pools.iter().find_map(|(pool, now)| {
             now.members.iter().find_map(|(member, facts)| {
                 let run = facts.watch.run.filter(|run| facts.spec.address == headers.ipv4_src && answers(run))?;
                 Some((*pool, *member, run))
@@ -229,53 +236,53 @@ impl Controller {
         })
     }
 
-    fn on_segment(&mut self, target: &Target, run: Run, monitor: &Monitor, got: &Segment<'_>) {
+    fn on_segment(&mut self, on: &mut Parts<'_>, target: &Target, run: Run, monitor: &Monitor, got: &Segment<'_>) {
         let seq = run.isn().wrapping_add(1);
         let is_answer = got.has(flags::ACK) && (run.step != Step::Syn || got.ack == seq);
         if got.has(flags::RST) {
             if is_answer {
-                self.end_check(target.pool, target.member, monitor, Some(Failure::Refused));
+                self.end_check(on, target.pool, target.member, monitor, Some(Failure::Refused));
             }
             return;
         }
         match (run.step, &monitor.check) {
             (Step::Syn, check) if is_answer && got.has(flags::SYN) => match check {
-                Check::Http { path, .. } => self.request(target, run, got, path),
+                Check::Http { path, .. } => self.request(on, target, run, got, path),
                 _ => {
-                    self.say(target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
-                    self.end_check(target.pool, target.member, monitor, None);
+                    self.say(on, target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+                    self.end_check(on, target.pool, target.member, monitor, None);
                 }
             },
             (Step::Request(first), Check::Http { path, statuses }) if got.seq == first && !got.payload.is_empty() => {
                 let seq = seq.wrapping_add(request_line(path, target.address).len() as u32);
-                self.say(target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
+                self.say(on, target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
                 let failure = match status(got.payload) {
                     Some(status) if statuses.0 <= status && status <= statuses.1 => None,
                     Some(status) => Some(Failure::Status(status)),
                     None => Some(Failure::NotHttp),
                 };
-                self.end_check(target.pool, target.member, monitor, failure);
+                self.end_check(on, target.pool, target.member, monitor, failure);
             }
             _ => {}
         }
     }
 
     /// Acknowledges an established connection and sends the request.
-    fn request(&mut self, target: &Target, run: Run, got: &Segment<'_>, path: &str) {
+    fn request(&mut self, on: &mut Parts<'_>, target: &Target, run: Run, got: &Segment<'_>, path: &str) {
         let (seq, ack) = (run.isn().wrapping_add(1), got.seq.wrapping_add(1));
         let asked = request_line(path, target.address);
         let (flags, payload) = (flags::ACK | flags::PSH, asked.as_bytes());
-        self.say(target, run, &Segment { flags, seq, ack, window: WINDOW, payload });
+        self.say(on, target, run, &Segment { flags, seq, ack, window: WINDOW, payload });
         if let Some(watch) = self.watch(target.pool, target.member) {
             watch.run = Some(Run { step: Step::Request(ack), ..run });
         }
     }
 
-    pub(super) fn next_check(&self) -> Option<Time> {
-        let pools = self.vips.pools.values().filter(|pool| pool.spec.monitor.is_some());
+    pub(super) fn next_check(&self, now: Time) -> Option<Time> {
+        let pools = self.pools.values().filter(|pool| pool.spec.monitor.is_some());
         let members = pools.flat_map(|pool| pool.members.values()).filter(|facts| !facts.is_removed);
         // A member that has never been checked is due when its host is known.
-        members.map(|facts| facts.watch.next_due().unwrap_or(self.now)).min()
+        members.map(|facts| facts.watch.next_due().unwrap_or(now)).min()
     }
 }
 

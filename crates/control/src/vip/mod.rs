@@ -42,7 +42,7 @@ mod wildcard_spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use balance::central::{LinkLoad, NetworkView, Path};
+use balance::central::{LinkLoad, NetworkView};
 use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
 use net::{FiveTuple, Time};
@@ -55,7 +55,6 @@ pub use health::Failure;
 use pending_first_packets::PendingFirstPackets;
 use pool_state::{MemberEntry, PoolState};
 pub use reports::REPORT_PORT;
-pub(crate) use rule_install::PendingInstalls;
 use rules::{MEMBER_MASK, Owner, SERVICE_MASK};
 pub use spec::{
     Check, Established, MEMBER_MAX, Member, MemberId, Monitor, Pool, PoolId, Protocol, Refusal, Service, ServiceId,
@@ -67,12 +66,14 @@ pub use wildcard_spec::{BUCKETS, Rules};
 pub use status::{MemberState, MemberStatus, ServiceStatus};
 
 use crate::Config;
-use crate::controller::Controller;
-use crate::flows::Flows;
+use crate::SwitchPort;
 use crate::limits::RateLimiter;
-use crate::network::Network;
-use crate::planning::compile::Entry;
-use crate::rules::installers::RuleSet;
+use crate::observer::{Cx, Observer};
+use crate::planner::Planner;
+use crate::updater::RuleSet;
+use crate::updater::Updater;
+use crate::updater::compile::Entry;
+use crate::updater::store::Installer;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,17 +84,33 @@ pub struct Checker {
     pub mac: MacAddr,
 }
 
+/// The parts below, which virtual services are a client of.
+pub(crate) struct Parts<'a> {
+    pub(crate) cx: Cx<'a>,
+    pub(crate) observer: &'a mut Observer,
+    pub(crate) planner: &'a mut Planner,
+    pub(crate) updater: &'a mut Updater,
+}
+
+impl Parts<'_> {
+    fn installer_of(&self, datapath: DatapathId) -> Option<&Installer> {
+        self.updater.switches.get(&self.observer.network.node_of(datapath)?)
+    }
+    /// Returns whether foreign rules occupy the match and priority of any of these rules.
+    fn is_any_occupied(&self, datapath: DatapathId, entries: &[Entry]) -> bool {
+        self.updater.is_any_occupied(self.observer.network.node_of(datapath), entries)
+    }
+}
+
 /// Configuration and state of virtual services.
 #[derive(Default)]
-pub(crate) struct Vips {
+pub(crate) struct VipService {
     wanted: Services,
     services: BTreeMap<ServiceId, Service>,
     pools: BTreeMap<PoolId, PoolState>,
     by_place: BTreeMap<(Ipv4Addr, u8, u16), ServiceId>,
     macs: BTreeMap<Ipv4Addr, MacAddr>,
     connections: Connections,
-    /// Paths of connections whose balancer picked one, by translated tuple.
-    pinned: BTreeMap<FiveTuple, Path>,
     /// Addresses of hosts that have left their switches.
     moved: Vec<Ipv4Addr>,
     /// Continuing connections whose paths must be picked again.
@@ -119,26 +136,19 @@ pub(crate) struct Vips {
     is_new: bool,
 }
 
-impl Vips {
-    pub(crate) fn new(config: &Config) -> Vips {
+impl VipService {
+    pub(crate) fn new(config: &Config) -> VipService {
         let checker = config.health_check_address;
-        Vips {
+        VipService {
             macs: checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
             connections: Connections::new(config.connections_max, config.connection_retention),
             seed: config.seed,
             checker,
             is_new: checker.is_some(),
-            ..Vips::default()
+            ..VipService::default()
         }
     }
 
-    pub(crate) fn mac_of(&self, address: Ipv4Addr) -> Option<MacAddr> {
-        self.macs.get(&address).copied()
-    }
-    /// Returns whether a flow is one direction of a connection whose balancer picked its path.
-    pub(crate) fn is_pinned(&self, tuple: &FiveTuple) -> bool {
-        !self.pinned.is_empty() && (self.pinned.contains_key(tuple) || self.pinned.contains_key(&tuple.reverse()))
-    }
     pub(crate) fn is_virtual(&self, address: Ipv4Addr) -> bool {
         self.macs.contains_key(&address)
     }
@@ -205,9 +215,16 @@ impl Vips {
     }
 }
 
-fn view_of<'a>(now: Time, network: &'a Network, flows: &'a Flows, load: &'a [LinkLoad]) -> NetworkView<'a> {
+/// Returns the network as server balancers receive it, with loads if any balancer needs them.
+fn view_of(now: Time, observer: &Observer) -> NetworkView<'_> {
+    let load: &[LinkLoad] = if observer.wants_ports() { &observer.load } else { &[] };
+    NetworkView { load, ..view_without_load(now, observer) }
+}
+
+fn view_without_load(now: Time, observer: &Observer) -> NetworkView<'_> {
+    let network = &observer.network;
     let (topology, alive, routes) = (&network.topology, network.alive(), &network.routes);
-    NetworkView { now, topology, alive, routes, load, flows: &flows.table }
+    NetworkView { now, topology, alive, routes, load: &[], flows: &observer.flows.table }
 }
 
 /// Consequences of a new configuration for connections.
@@ -219,108 +236,154 @@ struct Changes {
     others: Vec<Owner>,
 }
 
-impl Controller {
-    /// Replaces the virtual services. Unchanged ones are left alone, and removed members keep their
-    /// connections. Connections of removed services, and of members whose number belongs to another
-    /// server now, are closed. After a restart it must be called before switches connect, so that
-    /// connections continue.
+impl VipService {
+    /// Returns whether a configuration differs from the current one.
     ///
     /// # Errors
     ///
-    /// [`ServicesError`] names the first invalid setting; nothing has changed then.
-    pub fn set_services(&mut self, now: Time, wanted: Services) -> Result<(), ServicesError> {
-        wanted.check(self.config.health_check_address.map(|checker| checker.ipv4))?;
-        if wanted == self.vips.wanted {
-            return Ok(());
-        }
-        self.wake(now);
-        let had_ports = self.wants_ports();
-        let changes = self.vips.set(wanted);
-        self.update_needs(had_ports);
+    /// [`ServicesError`] names the first invalid setting.
+    pub(crate) fn check(&self, config: &Config, wanted: &Services) -> Result<bool, ServicesError> {
+        wanted.check(config.health_check_address.map(|checker| checker.ipv4))?;
+        Ok(*wanted != self.wanted)
+    }
+
+    /// Makes virtual addresses and required measurements known to the observer.
+    pub(crate) fn publish(&self, observer: &mut Observer) {
+        observer.virtual_macs.clone_from(&self.macs);
+        (observer.server_needs, observer.has_services) = (self.needs, !self.services.is_empty());
+    }
+
+    /// Replaces the virtual services by a configuration that was checked.
+    pub(crate) fn set_services(&mut self, on: &mut Parts<'_>, wanted: Services) {
+        let had_ports = on.observer.wants_ports();
+        let changes = self.set(wanted);
+        self.publish(on.observer);
+        on.observer.update_needs(&on.cx, had_ports);
         for service in changes.gone {
-            self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
-            self.vips.connections.forget(|owner| owner.service == service);
-            self.vips.wildcards.forget(service);
-            self.vips.unavailable.retain(|(other, _), _| *other != service);
-            self.vips.reported.retain(|(other, _), _| *other != service);
+            self.delete_connections(on, Owner { service, member: MemberId(0) }, SERVICE_MASK);
+            self.connections.forget(|owner| owner.service == service);
+            self.wildcards.forget(service);
+            self.unavailable.retain(|(other, _), _| *other != service);
+            self.reported.retain(|(other, _), _| *other != service);
         }
         for owner in changes.others {
-            self.delete_connections(owner, MEMBER_MASK);
-            self.vips.connections.forget(|other| *other == owner);
+            self.delete_connections(on, owner, MEMBER_MASK);
+            self.connections.forget(|other| *other == owner);
         }
-        changes.rewritten.into_iter().for_each(|service| self.rewrite_connections(service));
-        Ok(())
+        changes.rewritten.into_iter().for_each(|service| self.rewrite_connections(on, service));
     }
 
     /// Rewrites the rules of a service's connections. The next packets of its clients go to the
     /// controller, unless slot rules are below: then the rules of connections are replaced at once.
-    fn rewrite_connections(&mut self, service: ServiceId) {
-        let living = self.vips.connections.select(|other| other.owner.service == service && other.has_rules());
-        if self.vips.wildcards.of.contains_key(&service) {
+    fn rewrite_connections(&mut self, on: &mut Parts<'_>, service: ServiceId) {
+        let living = self.connections.select(|other| other.owner.service == service && other.has_rules());
+        if self.wildcards.of.contains_key(&service) {
             for tuple in living {
-                let known = self.vips.connections.get(&tuple).copied();
+                let known = self.connections.get(&tuple).copied();
                 let ends = known.and_then(|known| Some((known, self.ends_of_known(&tuple, &known)?)));
                 if let Some((known, ends)) = ends {
-                    self.send_rules(known.edge, &ends, known.mac);
+                    self.send_rules(on, known.edge, &ends, known.mac);
                 }
             }
             return;
         }
-        self.delete_connections(Owner { service, member: MemberId(0) }, SERVICE_MASK);
-        let (now, connections) = (self.now, &mut self.vips.connections);
+        self.delete_connections(on, Owner { service, member: MemberId(0) }, SERVICE_MASK);
+        let (now, connections) = (on.cx.now, &mut self.connections);
         living.iter().for_each(|tuple| connections.set_stage(tuple, ConnectionState::Closed(now)));
     }
 
     /// Deletes the rules of all connections of a service or member, on every switch.
-    fn delete_connections(&mut self, owner: Owner, mask: u64) {
-        self.delete_rules(|_| true, Match::default(), self.compiler.connection_cookie(owner) & mask, mask);
+    fn delete_connections(&mut self, on: &mut Parts<'_>, owner: Owner, mask: u64) {
+        on.cx.channels.delete_rules(
+            |_| true,
+            Match::default(),
+            on.updater.compiler.connection_cookie(owner) & mask,
+            mask,
+        );
     }
 
     /// Updates rules of virtual addresses and states of members after changes of ports, hosts,
     /// links or services.
-    pub(crate) fn update_services(&mut self, has_changed: bool) {
-        let is_new = std::mem::take(&mut self.vips.is_new);
-        if self.vips.is_idle() {
+    pub(crate) fn update(&mut self, on: &mut Parts<'_>, has_changed: bool) {
+        let is_new = std::mem::take(&mut self.is_new);
+        if self.is_idle() {
             // As in `update_client_slots`: a time left over from removed services would be due on
             // every call.
-            self.vips.wildcards.next = None;
+            self.wildcards.next = None;
             return;
         }
         if !(is_new || has_changed) {
             return;
         }
-        self.write_addresses();
-        self.update_members();
-        self.update_client_slots();
-        self.drop_dead_paths();
-        self.update_moved_hosts();
-        self.update_connection_paths();
-        self.vips.forget_removed_members();
-        self.retry_pending();
-        let is_anyone_unknown = self.unknown_members().next().is_some();
-        self.vips.next_seek = is_anyone_unknown.then(|| self.vips.next_seek.unwrap_or(self.now));
+        self.write_addresses(on);
+        self.update_members(on);
+        self.update_client_slots(on);
+        self.drop_dead_paths(on);
+        self.update_moved_hosts(on);
+        self.update_connection_paths(on);
+        self.forget_removed_members();
+        self.retry_pending(on);
+        let is_anyone_unknown = self.unknown_members(on).next().is_some();
+        self.next_seek = is_anyone_unknown.then(|| self.next_seek.unwrap_or(on.cx.now));
     }
 
-    fn write_addresses(&mut self) {
-        let nodes = self.ports.edges().filter_map(|datapath| self.network.node_of(datapath));
+    fn write_addresses(&mut self, on: &mut Parts<'_>) {
+        let nodes = on.planner.port_rules.edges().filter_map(|datapath| on.observer.network.node_of(datapath));
         let mut wanted = RuleSet::new();
         for node in nodes {
             let mut add = |(key, rule): Entry| drop(wanted.insert((node, key), rule));
-            self.vips.macs.keys().for_each(|address| add(self.compiler.virtual_address(*address)));
-            if self.fabric.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
-                let services = self.vips.services.values().filter(|service| {
+            self.macs.keys().for_each(|address| add(on.updater.compiler.virtual_address(*address)));
+            if on.updater.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
+                let services = self.services.values().filter(|service| {
                     // With proactive rules, connections must not involve the controller.
                     service.protocol == Protocol::Tcp && service.buckets().is_none()
                 });
-                services.for_each(|to| add(self.compiler.opening(to.mac(), to.address, to.port)));
+                services.for_each(|to| add(on.updater.compiler.opening(to.mac(), to.address, to.port)));
             }
         }
-        self.fabric.replace(&mut self.vips.address_rules, wanted);
+        on.updater.replace(&mut self.address_rules, wanted);
     }
 
-    pub(crate) fn next_of_services(&self) -> Option<Time> {
-        let held = self.vips.held.iter().map(|held| held.until);
-        let timers = [self.vips.next_seek, self.vips.waiting.next_due(), self.vips.wildcards.next, self.next_check()];
+    /// Returns when [`VipService::run_timers`] must be called.
+    pub(crate) fn poll_timeout(&self, now: Time) -> Option<Time> {
+        let held = self.held.iter().map(|held| held.until);
+        let timers = [self.next_seek, self.waiting.next_due(), self.wildcards.next, self.next_check(now)];
         held.chain(timers.into_iter().flatten()).min()
     }
+    pub(crate) fn run_timers(&mut self, on: &mut Parts<'_>) {
+        self.probe_unknown_members(on);
+        self.run_checks(on);
+    }
+
+    /// Returns whether rules lead from a host at `at` to another one and back. A virtual address
+    /// needs no rules if first packets are kept until rules lead to the member; otherwise it needs
+    /// the return rules.
+    pub(crate) fn are_connected(&self, on: &mut Parts<'_>, at: SwitchPort, asker: Ipv4Addr, target: Ipv4Addr) -> bool {
+        let is_ready = self.is_virtual_ready(on, at, asker, target);
+        is_ready.unwrap_or_else(|| on.planner.are_connected(&on.observer.network, on.updater, at, asker, target))
+    }
+
+    /// Returns whether a host may use a virtual address; `None` if the address is not virtual.
+    fn is_virtual_ready(&self, on: &Parts<'_>, at: SwitchPort, asker: Ipv4Addr, target: Ipv4Addr) -> Option<bool> {
+        self.is_virtual(target).then(|| {
+            let edge = on.observer.network.host_at(asker).map(|host| host.edge);
+            let near = on.observer.network.node_of(at.0).filter(|near| edge == Some(*near));
+            near.is_some_and(|near| self.are_replies_translated(on, asker, target, near))
+        })
+    }
+
+    /// Sends the ARP replies whose rules are installed now.
+    pub(crate) fn release_arp_replies(&self, on: &mut Parts<'_>) {
+        for held in on.planner.take_arp_replies() {
+            let is_due = held.until <= on.cx.now;
+            if is_due || self.are_connected(on, held.reply.to, held.reply.requester, held.reply.target) {
+                on.cx.channels.packet_out(held.reply.to, held.reply.frame);
+            } else {
+                on.planner.keep_arp_reply(held);
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,8 @@ use net::{FiveTuple, Time};
 use super::pool_state::{MemberEntry, PoolState};
 use super::spec::{PoolId, Refusal};
 use super::status::MemberState;
-use crate::controller::Controller;
-use crate::network::SwitchPort;
+use super::{Parts, VipService};
+use crate::SwitchPort;
 
 /// Time from its definition within which a member that was never up may come up: a little more than
 /// switches wait between two connection attempts.
@@ -68,14 +68,21 @@ impl PoolState {
     }
 }
 
-impl Controller {
+impl VipService {
     /// Queues a first packet without a member if one may come up soon. Returns whether it is
     /// queued.
-    pub(super) fn waits(&mut self, at: SwitchPort, tuple: FiveTuple, pool: PoolId, data: &[u8]) -> bool {
-        let Some(pool) = self.vips.pools.get(&pool) else { return false };
-        let Some(until) = pool.awaited_until(tuple.src).filter(|until| *until > self.now) else { return false };
+    pub(super) fn waits(
+        &mut self,
+        on: &mut Parts<'_>,
+        at: SwitchPort,
+        tuple: FiveTuple,
+        pool: PoolId,
+        data: &[u8],
+    ) -> bool {
+        let Some(pool) = self.pools.get(&pool) else { return false };
+        let Some(until) = pool.awaited_until(tuple.src).filter(|until| *until > on.cx.now) else { return false };
         let refusal = pool.spec.refusal;
-        let waiting = &mut self.vips.waiting.0;
+        let waiting = &mut self.waiting.0;
         if waiting.len() >= WAITING_MAX && !waiting.contains_key(&tuple) {
             return false;
         }
@@ -84,24 +91,24 @@ impl Controller {
     }
 
     /// Retries waiting packets after a change of members or of the network.
-    pub(super) fn retry_pending(&mut self) {
-        for packet in std::mem::take(&mut self.vips.waiting.0).into_values() {
+    pub(super) fn retry_pending(&mut self, on: &mut Parts<'_>) {
+        for packet in std::mem::take(&mut self.waiting.0).into_values() {
             if let Ok(headers) = openflow::frame::parse(&packet.data) {
-                self.virtual_packet(packet.at, &headers, &packet.data);
+                self.virtual_packet(on, packet.at, &headers, &packet.data);
             }
         }
     }
 
     /// Rejects the packets whose wait has timed out.
-    pub(super) fn reject_expired(&mut self) {
-        if self.vips.waiting.next_due().is_none_or(|due| due > self.now) {
+    pub(super) fn reject_expired(&mut self, on: &mut Parts<'_>) {
+        if self.waiting.next_due().is_none_or(|due| due > on.cx.now) {
             return;
         }
-        let now = self.now;
-        let late = self.vips.waiting.0.extract_if(.., |_, packet| packet.until <= now);
+        let now = on.cx.now;
+        let late = self.waiting.0.extract_if(.., |_, packet| packet.until <= now);
         let late: Vec<Packet> = late.map(|(_, packet)| packet).collect();
         for packet in late {
-            self.refuse(packet.at, &packet.data, packet.refusal);
+            self.refuse(on, packet.at, &packet.data, packet.refusal);
         }
     }
 }

@@ -8,34 +8,33 @@ use net::Time;
 use openflow::Headers;
 use openflow::headers::protocol;
 
-use crate::controller::Controller;
-use crate::network::SwitchPort;
+use super::{Parts, VipService};
+use crate::SwitchPort;
 
 /// UDP port of reports (F1).
 pub const REPORT_PORT: u16 = 9876;
 /// Age at which statistics no longer count: three of F1's intervals.
 pub(super) const STALE_AFTER: Time = Time::from_s(15);
 
-impl Controller {
+impl VipService {
     /// Handles a report of an agent about its server. Returns whether the server is a member of any
     /// pool. It counts for 15 s.
-    pub fn handle_member_report(&mut self, now: Time, address: Ipv4Addr, facts: ServerStats) -> bool {
-        self.wake(now);
-        let facts = ServerStats { at: Some(self.now), ..facts };
-        let pools = self.vips.pools.values_mut();
-        pools.map(|pool| pool.report(address, facts)).fold(false, |any, is_member| any | is_member)
+    pub(crate) fn member_report(&mut self, now: Time, address: Ipv4Addr, stats: ServerStats) -> bool {
+        let stats = ServerStats { at: Some(now), ..stats };
+        let pools = self.pools.values_mut();
+        pools.map(|pool| pool.report(address, stats)).fold(false, |any, is_member| any | is_member)
     }
 
     /// Handles a packet to the health-check address that may be a report. Returns whether it is
     /// one. The source must be a host at its known port.
-    pub(super) fn on_report(&mut self, at: SwitchPort, headers: &Headers, data: &[u8]) -> bool {
+    pub(super) fn on_report(&mut self, on: &mut Parts<'_>, at: SwitchPort, headers: &Headers, data: &[u8]) -> bool {
         if headers.ip_proto != protocol::UDP || headers.l4_dst != REPORT_PORT {
             return false;
         }
-        let host = self.network.host_at(headers.ipv4_src);
+        let host = on.observer.network.host_at(headers.ipv4_src);
         let is_there = host.is_some_and(|host| host.known.end() == at);
         if let Some(facts) = datagram(data).and_then(parse_report).filter(|_| is_there) {
-            self.handle_member_report(self.now, headers.ipv4_src, facts);
+            self.member_report(on.cx.now, headers.ipv4_src, facts);
         }
         true
     }

@@ -10,10 +10,10 @@ use openflow::headers::protocol;
 use openflow::{Action, FlowStats, Instructions, MacAddr, Masked, Match, SetField};
 
 use super::spec::{MEMBER_MAX, MemberId, ServiceId};
-use crate::planning::compile::{
+use crate::updater::compile::{
     CLASSIFY, Compiler, Entry, FORWARD, FROM_HOST, Purpose, to, to_controller, tuple_match, tuple_of,
 };
-use crate::rules::store::{DesiredRule, RuleKey};
+use crate::updater::store::{DesiredRule, RuleKey};
 
 /// Priorities in table 0, above all rules about hosts.
 const OPENING: u16 = 530;
@@ -144,7 +144,7 @@ impl Compiler {
     }
 
     pub(super) fn connection_of(self, cookie: u64, key: &RuleKey) -> Option<ParsedRule> {
-        if cookie & crate::planning::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
+        if cookie & crate::updater::compile::PURPOSE_MASK != self.cookie(Purpose::Connect) || key.table != CLASSIFY {
             return None;
         }
         let is_to_client = match key.priority.0 {
@@ -244,7 +244,7 @@ mod tests {
         assert_ne!(cookie(1, 2) & SERVICE_MASK, cookie(2, 2) & SERVICE_MASK);
         assert_ne!(cookie(1, 2) & MEMBER_MASK, cookie(1, 3) & MEMBER_MASK);
         assert_eq!(
-            cookie(0xffff, 0xff_ffff) & crate::planning::compile::PURPOSE_MASK,
+            cookie(0xffff, 0xff_ffff) & crate::updater::compile::PURPOSE_MASK,
             compiler.cookie(Purpose::Connect)
         );
     }

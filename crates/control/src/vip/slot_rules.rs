@@ -12,10 +12,10 @@ use openflow::headers::protocol;
 use openflow::{FlowStats, Instructions, MacAddr, Masked, Match};
 
 use super::rules::{Owner, Rewrite, member_in, written_mac};
-use crate::planning::compile::{
+use crate::updater::compile::{
     CLASSIFY, Compiler, Entry, PURPOSE_MASK, Purpose, to, to_controller, tuple_match, tuple_of,
 };
-use crate::rules::store::{DesiredRule, RuleKey};
+use crate::updater::store::{DesiredRule, RuleKey};
 
 /// Priorities in table 0, below those of connections. Rules of higher priorities are sent first, so
 /// that the rule to a member is never installed before the return rule.

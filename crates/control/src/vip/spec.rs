@@ -10,7 +10,7 @@ use openflow::headers::protocol;
 
 use super::pool_state::picker;
 use super::wildcard_spec::Rules;
-use crate::hosts::arp::is_unicast;
+use crate::observer::arp::is_unicast;
 
 /// Number of a virtual service; not reused soon.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,12 +3,13 @@
 use core::net::Ipv4Addr;
 use openflow::FlowStats;
 
+use super::VipService;
 use super::client_slots::SlotTable;
 use super::connection_table::Counts;
 use super::health::Failure;
 use super::rules::Owner;
 use super::spec::{MemberId, PoolId, Service, ServiceId};
-use crate::controller::Controller;
+use crate::updater::compile::Compiler;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
@@ -62,28 +63,26 @@ pub struct ServiceStatus {
     pub members: Vec<MemberStatus>,
 }
 
-impl Controller {
-    /// Returns the status of all virtual services, by number. Byte counts are those of polls and of
-    /// removed rules.
-    pub fn services(&self) -> Vec<ServiceStatus> {
+impl VipService {
+    pub(crate) fn services(&self) -> Vec<ServiceStatus> {
         let now = |(id, service): (&ServiceId, &Service)| ServiceStatus {
             service: service.clone(),
             counts: self.counts_of(*id),
-            moving: self.vips.wildcards.of.get(id).map_or(0, SlotTable::moving),
+            moving: self.wildcards.of.get(id).map_or(0, SlotTable::moving),
             members: self.members_of(*id, service.pool),
         };
-        self.vips.services.iter().map(now).collect()
+        self.services.iter().map(now).collect()
     }
 
     fn counts_of(&self, service: ServiceId) -> Counts {
         let mut sum = Counts::default();
-        let of_service = self.vips.connections.counts.iter().filter(|(owner, _)| owner.service == service);
+        let of_service = self.connections.counts.iter().filter(|(owner, _)| owner.service == service);
         of_service.for_each(|(_, counts)| sum.add(counts));
         sum
     }
 
     fn members_of(&self, service: ServiceId, pool: PoolId) -> Vec<MemberStatus> {
-        let Some(pool) = self.vips.pools.get(&pool) else { return Vec::new() };
+        let Some(pool) = self.pools.get(&pool) else { return Vec::new() };
         let now = |(id, facts): (&MemberId, &super::pool_state::MemberEntry)| MemberStatus {
             id: *id,
             address: facts.spec.address,
@@ -91,24 +90,20 @@ impl Controller {
             is_leaving: facts.is_removed,
             is_enabled: facts.spec.is_enabled,
             state: facts.state,
-            counts: self.vips.connections.counts.get(&Owner { service, member: *id }).copied().unwrap_or_default(),
-            buckets: self.vips.wildcards.of.get(&service).map_or(0, |buckets| buckets.count_of(*id)),
+            counts: self.connections.counts.get(&Owner { service, member: *id }).copied().unwrap_or_default(),
+            buckets: self.wildcards.of.get(&service).map_or(0, |buckets| buckets.count_of(*id)),
         };
         pool.members.iter().map(now).collect()
     }
 
-    /// Returns whether a rule is one of a connection to a virtual service, exactly as this
-    /// controller writes it. Such rules are owned by the switch: they are not among
-    /// [`Controller::desired_entries`].
-    pub fn is_connection_rule(&self, rule: &FlowStats) -> bool {
-        self.read_rule(rule).is_some_and(|(found, ends)| self.compiler.is_rule_of(rule, &ends, found.is_to_client))
+    pub(crate) fn is_connection_rule(&self, compiler: Compiler, rule: &FlowStats) -> bool {
+        self.read_rule(compiler, rule).is_some_and(|(found, ends)| compiler.is_rule_of(rule, &ends, found.is_to_client))
     }
 
-    /// Returns the connections with rules, with the switch that has them and the member.
-    pub fn virtual_connections(
+    pub(crate) fn virtual_connections(
         &self,
     ) -> impl Iterator<Item = (net::FiveTuple, openflow::DatapathId, ServiceId, MemberId)> {
-        let connections = self.vips.connections.iter().filter(|(_, connection)| connection.has_rules());
+        let connections = self.connections.iter().filter(|(_, connection)| connection.has_rules());
         connections
             .map(|(tuple, connection)| (*tuple, connection.edge, connection.owner.service, connection.owner.member))
     }

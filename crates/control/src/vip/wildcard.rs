@@ -15,11 +15,11 @@ use super::rules::{Owner, Rewrite};
 use super::slot_rules::{ClientSlot, FoundRule};
 use super::spec::{Established, MemberId, Protocol, Service, ServiceId};
 use super::status::MemberState;
-use crate::controller::Controller;
-use crate::network::SwitchPort;
-use crate::planning::compile::{Compiler, Entry};
-use crate::rules::installers::RuleSet;
-use crate::rules::store::RuleKey;
+use super::{Parts, VipService};
+use crate::SwitchPort;
+use crate::updater::RuleSet;
+use crate::updater::compile::{Compiler, Entry};
+use crate::updater::store::RuleKey;
 
 /// Additional duration of a slot migration beyond the idle timeout: switches receive it one after
 /// the other.
@@ -72,28 +72,28 @@ impl MemberEntry {
     }
 }
 
-impl Controller {
+impl VipService {
     /// Updates client slots and their rules after changes of members, hosts or services, or when
     /// time has passed.
-    pub(super) fn update_client_slots(&mut self) {
-        let has_any = self.vips.services.values().any(|service| service.buckets().is_some());
-        if !has_any && self.vips.wildcards.of.is_empty() && self.vips.wildcards.rules.is_empty() {
+    pub(super) fn update_client_slots(&mut self, on: &mut Parts<'_>) {
+        let has_any = self.services.values().any(|service| service.buckets().is_some());
+        if !has_any && self.wildcards.of.is_empty() && self.wildcards.rules.is_empty() {
             // A time in the past would be due on every call: the driver would loop.
-            self.vips.wildcards.next = None;
+            self.wildcards.next = None;
             return;
         }
-        self.migrate_slots();
-        let (wanted, has_refused) = self.all_slot_rules();
-        self.fabric.replace(&mut self.vips.wildcards.rules, wanted);
-        let again = has_refused.then(|| self.now.saturating_add(RESEND_AFTER));
-        self.vips.wildcards.next = self.next_move().into_iter().chain(again).min();
+        self.migrate_slots(on);
+        let (wanted, has_refused) = self.all_slot_rules(on);
+        on.updater.replace(&mut self.wildcards.rules, wanted);
+        let again = has_refused.then(|| on.cx.now.saturating_add(RESEND_AFTER));
+        self.wildcards.next = self.next_move(on).into_iter().chain(again).min();
     }
 
-    fn migrate_slots(&mut self) {
-        let (now, vips) = (self.now, &mut self.vips);
-        let wildcards = &mut vips.wildcards.of;
-        for service in vips.services.values() {
-            let Some(pool) = vips.pools.get(&service.pool) else { continue };
+    fn migrate_slots(&mut self, on: &mut Parts<'_>) {
+        let now = on.cx.now;
+        let wildcards = &mut self.wildcards.of;
+        for service in self.services.values() {
+            let Some(pool) = self.pools.get(&service.pool) else { continue };
             let lasts = move_time(service);
             if let Some(count) = service.buckets() {
                 let buckets = wildcards.entry(service.id).or_default();
@@ -103,37 +103,37 @@ impl Controller {
                 buckets.follow(now, 0, Vec::new(), lasts, pool);
             }
         }
-        vips.wildcards.late.retain(|_, late| {
+        self.wildcards.late.retain(|_, late| {
             late.retain(|_, (_, until)| *until > now);
             !late.is_empty()
         });
-        let (wildcards, services) = (&mut vips.wildcards.of, &vips.services);
+        let (wildcards, services) = (&mut self.wildcards.of, &self.services);
         let is_wanted = |id: &ServiceId| services.get(id).is_some_and(|service| service.buckets().is_some());
         wildcards.retain(|id, buckets| is_wanted(id) || (services.contains_key(id) && !buckets.is_empty()));
     }
 
     /// Returns when a slot migration ends, or the wait for a member does.
-    fn next_move(&self) -> Option<Time> {
-        let of = &self.vips.wildcards.of;
-        let pools = of.keys().filter_map(|id| self.vips.pools.get(&self.vips.services.get(id)?.pool));
+    fn next_move(&self, on: &Parts<'_>) -> Option<Time> {
+        let of = &self.wildcards.of;
+        let pools = of.keys().filter_map(|id| self.pools.get(&self.services.get(id)?.pool));
         let awaited = pools.flat_map(|pool| pool.members.values()).filter_map(MemberEntry::awaited_until);
-        let late = self.vips.wildcards.late.values().flat_map(|late| late.values().map(|(_, until)| *until));
-        of.values().filter_map(SlotTable::next_due).chain(awaited).chain(late).filter(|at| *at > self.now).min()
+        let late = self.wildcards.late.values().flat_map(|late| late.values().map(|(_, until)| *until));
+        of.values().filter_map(SlotTable::next_due).chain(awaited).chain(late).filter(|at| *at > on.cx.now).min()
     }
 
     /// Returns all desired slot rules at the switches that have clients, and whether any switch
     /// rejected one.
-    fn all_slot_rules(&self) -> (RuleSet, bool) {
+    fn all_slot_rules(&self, on: &Parts<'_>) -> (RuleSet, bool) {
         let mut clients: BTreeMap<NodeIx, Vec<Ipv4Addr>> = BTreeMap::new();
-        for (_, host) in self.network.current_hosts().filter(|(_, host)| !self.vips.is_virtual(host.known.ipv4)) {
+        for (_, host) in on.observer.network.current_hosts().filter(|(_, host)| !self.is_virtual(host.known.ipv4)) {
             clients.entry(host.edge).or_default().push(host.known.ipv4);
         }
         let (mut rules, mut has_refused) = (RuleSet::new(), false);
-        for node in self.ports.edges().filter_map(|datapath| self.network.node_of(datapath)) {
-            for (id, buckets) in &self.vips.wildcards.of {
-                let Some(service) = self.vips.services.get(id) else { continue };
+        for node in on.planner.port_rules.edges().filter_map(|datapath| on.observer.network.node_of(datapath)) {
+            for (id, buckets) in &self.wildcards.of {
+                let Some(service) = self.services.get(id) else { continue };
                 let here = clients.get(&node).map_or(&[][..], Vec::as_slice);
-                let (entries, are_all) = self.rules_at(&self.at(node, service, buckets), here);
+                let (entries, are_all) = self.rules_at(on, &self.at(node, service, buckets), here);
                 rules.extend(entries.into_iter().map(|(key, rule)| ((node, key), rule)));
                 has_refused |= !are_all;
             }
@@ -143,7 +143,7 @@ impl Controller {
 
     /// Returns the rules of a service at a switch with these clients, and whether the switch has
     /// all return rules.
-    fn rules_at(&self, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, bool) {
+    fn rules_at(&self, on: &Parts<'_>, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut lacking: Vec<ClientSlot> = Vec::new();
         for client in clients {
@@ -151,11 +151,11 @@ impl Controller {
             let lead = facts.lead(at.service);
             // Members of one pool may be clients of each other, and none is led to itself.
             let entry = if self.is_member(at.service, *client) {
-                self.compiler.client_to_controller(&lead, owner, *client)
+                on.updater.compiler.client_to_controller(&lead, owner, *client)
             } else {
-                self.compiler.slot_return(&lead, owner, *client)
+                on.updater.compiler.slot_return(&lead, owner, *client)
             };
-            if self.is_rejected(at.node, &entry.0) {
+            if self.is_rejected(on, at.node, &entry.0) {
                 lacking.push(ClientSlot::of(*client, at.buckets.count()));
             }
             entries.push(entry);
@@ -166,11 +166,11 @@ impl Controller {
             let Some((owner, facts)) = self.assigned_member(at, slot) else { continue };
             let lead = facts.lead(at.service);
             let is_moving = matches!(slot, SlotState::Migrating { .. });
-            let is_reached = *reached.entry(owner.member).or_insert_with(|| self.is_reached(at, facts));
+            let is_reached = *reached.entry(owner.member).or_insert_with(|| self.is_reached(on, at, facts));
             let mac = facts.mac.filter(|_| is_reached && !lacking.contains(&bucket));
             match mac {
-                _ if is_moving => entries.push(self.compiler.slot_to_controller(&lead, owner, bucket)),
-                Some(mac) => entries.push(self.compiler.slot_to_member(&lead, owner, bucket, mac)),
+                _ if is_moving => entries.push(on.updater.compiler.slot_to_controller(&lead, owner, bucket)),
+                Some(mac) => entries.push(on.updater.compiler.slot_to_member(&lead, owner, bucket, mac)),
                 // Connections go to the controller, and get a reachable member.
                 None => {}
             }
@@ -179,33 +179,34 @@ impl Controller {
     }
 
     fn at<'a>(&'a self, node: NodeIx, service: &'a Service, buckets: &'a SlotTable) -> At<'a> {
-        At { node, service, buckets, late: self.vips.wildcards.late.get(&(node, service.id)) }
+        At { node, service, buckets, late: self.wildcards.late.get(&(node, service.id)) }
     }
     fn assigned_member(&self, at: &At<'_>, slot: SlotState) -> Option<(Owner, &MemberEntry)> {
         let owner = Owner { service: at.service.id, member: slot.current_member()? };
-        Some((owner, self.vips.member(owner)?))
+        Some((owner, self.member(owner)?))
     }
 
     /// Returns whether a client is a member of a service's pool: then its connections have their
     /// own rules.
     fn is_member(&self, service: &Service, client: Ipv4Addr) -> bool {
-        let pool = self.vips.pools.get(&service.pool);
+        let pool = self.pools.get(&service.pool);
         pool.is_some_and(|pool| pool.members.values().any(|facts| facts.spec.address == client))
     }
 
-    fn is_rejected(&self, node: NodeIx, key: &RuleKey) -> bool {
-        let switch = self.fabric.switches.get(&node);
+    fn is_rejected(&self, on: &Parts<'_>, node: NodeIx, key: &RuleKey) -> bool {
+        let switch = on.updater.switches.get(&node);
         switch.is_some_and(|switch| switch.refused.contains(key) || switch.foreign.contains(key))
     }
 
     /// Returns whether there is a path to a member, or one may still be found for rules of a
     /// previous controller instance.
-    fn is_reached(&self, at: &At<'_>, facts: &MemberEntry) -> bool {
-        let host = self.network.find_host(facts.spec.address);
-        let place = host.and_then(|host| Some(MemberLocation::Host { host, edge: self.network.host(host)?.edge }));
-        let view = super::view_of(self.now, &self.network, &self.flows, &[]);
+    fn is_reached(&self, on: &Parts<'_>, at: &At<'_>, facts: &MemberEntry) -> bool {
+        let host = on.observer.network.find_host(facts.spec.address);
+        let place =
+            host.and_then(|host| Some(MemberLocation::Host { host, edge: on.observer.network.host(host)?.edge }));
+        let view = super::view_without_load(on.cx.now, on.observer);
         let way = place.and_then(|place| MemberRoute::to(&view, at.node, place));
-        let is_awaited = || facts.awaited_until().is_some_and(|until| until > self.now);
+        let is_awaited = || facts.awaited_until().is_some_and(|until| until > on.cx.now);
         way.is_some_and(|way| way.is_reachable()) || (at.buckets.are_found && is_awaited())
     }
 
@@ -214,14 +215,15 @@ impl Controller {
     /// rule for it here (yet). `is_new`: it is new, even if the packet looks established.
     pub(super) fn member_choice_for(
         &self,
+        on: &Parts<'_>,
         at: SwitchPort,
         service: &Service,
         tuple: &FiveTuple,
         data: &[u8],
         is_new: bool,
     ) -> MemberChoice {
-        let (buckets, node) = (self.vips.wildcards.of.get(&service.id), self.network.node_of(at.0));
-        let pool = self.vips.pools.get(&service.pool);
+        let (buckets, node) = (self.wildcards.of.get(&service.id), on.observer.network.node_of(at.0));
+        let pool = self.pools.get(&service.pool);
         let (Some(buckets), Some(node), Some(pool)) = (buckets, node, pool) else { return MemberChoice::Anyone };
         let at = self.at(node, service, buckets);
         let (slot, target) = (at.slot_of(tuple.src), buckets.of(tuple.src).1);
@@ -238,46 +240,52 @@ impl Controller {
                 (_, Protocol::Tcp, _) => return MemberChoice::Member(member),
                 // A datagram may be the first one: it does not go to a member that is down or
                 // unreachable.
-                (false, ..) if self.is_reached(&at, facts) => return MemberChoice::Member(member),
+                (false, ..) if self.is_reached(on, &at, facts) => return MemberChoice::Member(member),
                 _ => {}
             }
         }
         let is_fit = |member: &MemberId| {
             let is_other = |facts: &MemberEntry| facts.state == MemberState::Up && facts.spec.address != tuple.src;
-            pool.members.get(member).is_some_and(|facts| is_other(facts) && self.is_reached(&at, facts))
+            pool.members.get(member).is_some_and(|facts| is_other(facts) && self.is_reached(on, &at, facts))
         };
         target.filter(is_fit).map_or(MemberChoice::Anyone, MemberChoice::Member)
     }
 
     /// Returns whether replies of services at an address are translated back for a client, as far
     /// as slot rules must do that.
-    pub(crate) fn are_replies_translated(&self, client: Ipv4Addr, address: Ipv4Addr, node: NodeIx) -> bool {
-        let Some(switch) = self.fabric.switches.get(&node) else { return false };
-        let at_address = self.vips.services.values().filter(|service| service.address == address);
-        let mut wild = at_address.filter_map(|service| Some((service, self.vips.wildcards.of.get(&service.id)?)));
+    pub(crate) fn are_replies_translated(
+        &self,
+        on: &Parts<'_>,
+        client: Ipv4Addr,
+        address: Ipv4Addr,
+        node: NodeIx,
+    ) -> bool {
+        let Some(switch) = on.updater.switches.get(&node) else { return false };
+        let at_address = self.services.values().filter(|service| service.address == address);
+        let mut wild = at_address.filter_map(|service| Some((service, self.wildcards.of.get(&service.id)?)));
         wild.all(|(service, buckets)| {
             let at = self.at(node, service, buckets);
             let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
-            let (key, _) = self.compiler.slot_return(&facts.lead(service), owner, client);
+            let (key, _) = on.updater.compiler.slot_return(&facts.lead(service), owner, client);
             self.is_member(service, client) || switch.refused.contains(&key) || !switch.may_lack(&key)
         })
     }
 
-    pub(crate) fn recover_slots(&mut self, node: NodeIx, rules: &[FlowStats]) {
+    pub(crate) fn recover_slots(&mut self, on: &mut Parts<'_>, node: NodeIx, rules: &[FlowStats]) {
         for rule in rules {
-            let Some((owner, found)) = self.compiler.parse_slot_rule(rule) else { continue };
-            let Some(service) = self.vips.services.get(&owner.service).cloned() else { continue };
+            let Some((owner, found)) = on.updater.compiler.parse_slot_rule(rule) else { continue };
+            let Some(service) = self.services.get(&owner.service).cloned() else { continue };
             let is_to = rule.match_.ipv4_dst.is_some_and(|to| to.value == service.address);
             let is_at = rule.match_.tcp_dst.or(rule.match_.udp_dst) == Some(service.port) && is_to;
             if rule.match_.ip_proto != Some(service.protocol.number()) {
                 continue;
             }
-            let until = self.now.saturating_add(move_time(&service));
+            let until = on.cx.now.saturating_add(move_time(&service));
             match found {
                 FoundRule::ToMember(bucket, (address, port), mac)
                     if is_at && self.add_former_member(owner, address, port.unwrap_or(service.port), &service) =>
                 {
-                    let facts = self.vips.pools.get_mut(&service.pool);
+                    let facts = self.pools.get_mut(&service.pool);
                     if let Some(facts) = facts.and_then(|pool| pool.members.get_mut(&owner.member)) {
                         facts.mac.get_or_insert(mac);
                     }
@@ -298,7 +306,7 @@ impl Controller {
     /// Records a slot of a switch. If the controller knows a different state, the slot migrates
     /// separately at this switch until then.
     fn recover_slot(&mut self, node: NodeIx, owner: Owner, bucket: ClientSlot, (slot, until): (SlotState, Time)) {
-        let wildcards = &mut self.vips.wildcards;
+        let wildcards = &mut self.wildcards;
         let buckets = wildcards.of.entry(owner.service).or_default();
         buckets.find(bucket, slot);
         for (known, slot) in buckets.slots().filter(|(known, _)| known.is_within(bucket)) {
@@ -313,12 +321,12 @@ impl Controller {
     /// to another server now.
     fn add_former_member(&mut self, owner: Owner, address: Ipv4Addr, port: u16, service: &Service) -> bool {
         self.add_removed_member(owner, address, port);
-        let facts = self.vips.member(owner);
+        let facts = self.member(owner);
         facts.is_some_and(|facts| facts.lead(service).member == (address, port))
     }
 
     pub(crate) fn record_rejected(&mut self, key: &RuleKey) {
-        self.vips.is_new |= Compiler::is_slot_rule(key);
+        self.is_new |= Compiler::is_slot_rule(key);
     }
 }
 

@@ -70,11 +70,11 @@ fn flows_over_limit_are_counted_and_reported_later() {
     send(&mut network, &flows(5));
     assert_eq!(network.controller.tally().packet_ins, tally.packet_ins);
     // A known flow ends: its rule is deleted.
-    let known = network.controller.flows().next().expect("a flow").facts.tuple;
+    let known = network.controller.inspect().flows().next().expect("a flow").facts.tuple;
     remove_silently(&mut network, &known);
     network.run(Time::from_s(11));
     assert_eq!(flow_notifications(&network), (1, 1), "one has ended, and a poll found another one");
-    assert_eq!(network.controller.flows().count(), 3);
+    assert_eq!(network.controller.inspect().flows().count(), 3);
     network.assert_exact();
 }
 
@@ -100,7 +100,7 @@ fn lost_flow_removed_is_detected_by_a_poll() {
     remove_silently(&mut network, &tuples[1]);
     network.run(Time::from_s(6));
     assert_eq!(flow_notifications(&network), (4, 1));
-    assert!(network.controller.flows().all(|flow| flow.facts.tuple != tuples[1]));
+    assert!(network.controller.inspect().flows().all(|flow| flow.facts.tuple != tuples[1]));
     // Its next packet is the first packet of a flow.
     send(&mut network, &tuples[1..2]);
     assert_eq!((flow_notifications(&network), counters(&network)), ((1, 0), 4));
@@ -124,7 +124,7 @@ fn restarted_controller_continues_counting() {
     network.assert_exact();
     // Flows whose rules went while no controller was connected have ended.
     let node = edge(&network);
-    let tuple = network.controller.flows().next().expect("a flow").facts.tuple;
+    let tuple = network.controller.inspect().flows().next().expect("a flow").facts.tuple;
     network.disconnect(node);
     let deletion = deletion_of(&network, node, &tuple);
     let switch = network.switches.get_mut(&node).expect("a switch");
@@ -158,7 +158,7 @@ fn other_flow_source_deletes_counting_rules() {
         matches!(first, Some(Message::FlowMod(change)) if change.command == openflow::FlowModCommand::Delete),
         "{first:?}"
     );
-    assert_eq!((counters(&network), network.controller.flows().count()), (0, 0));
+    assert_eq!((counters(&network), network.controller.inspect().flows().count()), (0, 0));
     network.assert_exact();
 }
 

@@ -181,7 +181,7 @@ fn duplicate_batches_change_nothing() {
         while switch.poll_output().is_some() {}
         let mut entries = switch.entries();
         entries.iter_mut().for_each(|entry| (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0));
-        assert_eq!(entries, network.controller.desired_entries(switch.datapath()));
+        assert_eq!(entries, network.controller.inspect().desired_entries(switch.datapath()));
     }
 }
 
@@ -203,7 +203,7 @@ fn same_calls_give_the_same_bytes() {
 fn larger_tree_comes_up() {
     let topology = net::spec::parse("fat-tree:k=8").unwrap();
     let network = TestNetwork::up(topology, quiet());
-    assert_eq!(network.controller.topology().links().len(), 2 * (256 + 128));
+    assert_eq!(network.controller.inspect().topology().links().len(), 2 * (256 + 128));
     assert_eq!(network.dead_links(), 0);
     network.assert_exact();
 }

@@ -7,7 +7,7 @@ use openflow::{FlowMod, Instructions, Match, Message, TableId};
 #[test]
 fn fat_tree_is_discovered_and_every_pair_reached() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
-    let topology = network.controller.topology();
+    let topology = network.controller.inspect().topology();
     let switches = topology.nodes().iter().filter(|node| node.kind == NodeKind::Switch).count();
     assert_eq!((switches, topology.hosts().len()), (20, 16));
     assert_eq!(topology.links().len(), 2 * (32 + 16));

@@ -46,7 +46,7 @@ fn refusals(network: &TestNetwork) -> Vec<(KnownHost, HostLimit)> {
 fn at_port_of(network: &TestNetwork, host: u32) -> usize {
     let place = |known: &KnownHost| (known.datapath, known.port);
     let wanted = KnownHost::all_of(&network.topology).iter().find(|known| known.ipv4 == ip(host)).map(place);
-    network.controller.hosts().filter(|at| Some(place(&at.known)) == wanted).count()
+    network.controller.inspect().hosts().filter(|at| Some(place(&at.known)) == wanted).count()
 }
 
 #[test]
@@ -60,14 +60,18 @@ fn forged_hosts_fill_their_own_port_only() {
     announce(&mut network, 15);
     network.settle();
     assert_eq!(at_port_of(&network, 0), 8);
-    assert_eq!(network.controller.find_host(ip(0)).map(|known| known.mac), Some(mac(0)), "it replies, so it stays");
-    assert!(network.controller.find_host(ip(15)).is_some(), "others are accepted");
+    assert_eq!(
+        network.controller.inspect().find_host(ip(0)).map(|known| known.mac),
+        Some(mac(0)),
+        "it replies, so it stays"
+    );
+    assert!(network.controller.inspect().find_host(ip(15)).is_some(), "others are accepted");
     let [(_, HostLimit::Port)] = refusals(&network)[..] else { panic!("reported once: {:?}", refusals(&network)) };
     let refused = network.controller.tally().hosts_refused;
     assert!((2_900..3_000).contains(&refused), "{refused}");
     // In six seconds one address per second is evicted; each new one takes the number of a former
     // host.
-    let numbers = network.controller.topology().hosts().len();
+    let numbers = network.controller.inspect().topology().hosts().len();
     assert!(numbers <= 15 + 1 + 8 + 1, "{numbers}");
     network.assert_served();
 }
@@ -77,7 +81,7 @@ fn silent_host_is_evicted_for_another() {
     let mut network = TestNetwork::without_hosts(Config { hosts_per_port: 2, ..Config::default() });
     (0..3).for_each(|number| announce_forged(&mut network, 0, number));
     network.settle();
-    let is_known = |network: &TestNetwork, number| network.controller.find_host(made_up(number).1).is_some();
+    let is_known = |network: &TestNetwork, number| network.controller.inspect().find_host(made_up(number).1).is_some();
     assert!(is_known(&network, 0) && is_known(&network, 1) && !is_known(&network, 2));
     // The host seen longest ago was probed, and does not reply.
     network.run(Time::from_ms(1_100));
@@ -100,17 +104,17 @@ fn configured_hosts_are_always_accepted() {
         hosts_per_port: 1,
         ..Config::default()
     });
-    assert_eq!(network.controller.hosts().count(), 16);
+    assert_eq!(network.controller.inspect().hosts().count(), 16);
     // One learned host fits in addition, and no more.
     announce_forged(&mut network, 3, 0);
     announce_forged(&mut network, 4, 1);
     network.settle();
-    assert_eq!(network.controller.hosts().count(), 17);
+    assert_eq!(network.controller.inspect().hosts().count(), 17);
     let [(_, HostLimit::Network)] = refusals(&network)[..] else { panic!("{:?}", refusals(&network)) };
     // A configured host that moves needs no capacity either.
     network.announce_at(9, mac(2), ip(2));
     network.run(Time::from_ms(10));
-    let place = |host: u32| network.controller.find_host(ip(host)).map(|known| (known.datapath, known.port));
+    let place = |host: u32| network.controller.inspect().find_host(ip(host)).map(|known| (known.datapath, known.port));
     assert_eq!(place(2), Some((hosts[9].datapath, hosts[9].port)));
 }
 
@@ -123,7 +127,7 @@ fn hosts_at_dead_ports_are_evicted_first() {
     network.run(Time::from_ms(10));
     announce(&mut network, 3);
     network.settle();
-    let known: Vec<bool> = (0..4).map(|host| network.controller.find_host(ip(host)).is_some()).collect();
+    let known: Vec<bool> = (0..4).map(|host| network.controller.inspect().find_host(ip(host)).is_some()).collect();
     assert_eq!(known, [true, false, true, true]);
     network.assert_exact();
 }
@@ -142,8 +146,8 @@ fn hosts_that_come_and_go_reuse_numbers() {
         network.announce_at([2, 9][turn % 2], mac(2), ip(2));
         network.run_and_settle(Time::from_ms(20));
     }
-    assert_eq!(network.controller.find_host(made_up(40).1).map(|known| known.mac), Some(made_up(40).0));
-    let topology = network.controller.topology();
+    assert_eq!(network.controller.inspect().find_host(made_up(40).1).map(|known| known.mac), Some(made_up(40).0));
+    let topology = network.controller.inspect().topology();
     assert!(topology.hosts().len() <= 5, "{}", topology.hosts().len());
     let names: Vec<&str> = topology.hosts().iter().map(|node| topology.node(*node).name.as_str()).collect();
     assert!(names.contains(&"172.16.0.40") && !names.contains(&"172.16.0.3"), "{names:?}");
@@ -264,14 +268,14 @@ fn hosts_of_installed_rules_are_probed_before_deletions() {
         answer_arp_requests(&mut network);
     }
     network.settle();
-    let ips: Vec<Ipv4Addr> = network.controller.hosts().map(|at| at.known.ipv4).collect();
+    let ips: Vec<Ipv4Addr> = network.controller.inspect().hosts().map(|at| at.known.ipv4).collect();
     assert_eq!(ips.len(), 15, "all but the one that does not reply: {ips:?}");
     let to_others = network.sent.iter().filter(|(_, _, message)| match message {
         openflow::Message::FlowMod(change) => change.match_.ipv4_dst.is_none_or(|to| to.value != ip(gone)),
         _ => false,
     });
     assert_eq!(to_others.count(), 2, "only rules of the port of the host that is gone");
-    assert!(network.controller.find_host(ip(gone)).is_none());
+    assert!(network.controller.inspect().find_host(ip(gone)).is_none());
     let is_lost = |packet: &&u32| network.packets[**packet as usize].delivered.is_none();
     assert_eq!(about_others.iter().filter(is_lost).count(), 0);
     network.assert_exact();

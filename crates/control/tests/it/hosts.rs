@@ -17,13 +17,13 @@ fn ask(network: &mut TestNetwork, from: u32, to: u32) {
 #[test]
 fn unknown_host_is_probed_at_edge_ports_and_then_answered_for() {
     let mut network = TestNetwork::without_hosts(Config::default());
-    assert_eq!(network.controller.topology().hosts().len(), 0);
+    assert_eq!(network.controller.inspect().topology().hosts().len(), 0);
     ask(&mut network, 0, 15);
     // Every host but the requesting one receives the request, once; no switch forwards it.
     let mut heard = network.receivers_of_arp(1);
     heard.sort_unstable();
     assert_eq!(heard, (1..16).map(HostIx).collect::<Vec<_>>());
-    assert_eq!(network.controller.topology().hosts().len(), 1);
+    assert_eq!(network.controller.inspect().topology().hosts().len(), 1);
     // The host replies, and the reply goes to the requesting host. The controller answers later
     // requests itself.
     network.to_hosts.clear();
@@ -71,14 +71,14 @@ fn hosts_are_learned_by_their_packets_and_follow_moves() {
         ask(&mut network, host, host); // A gratuitous ARP request.
     }
     network.settle();
-    assert_eq!(network.controller.topology().hosts().len(), 16);
+    assert_eq!(network.controller.inspect().topology().hosts().len(), 16);
     assert!(network.unreached().is_empty());
     // Host 0 appears at the port of host 12: the old attachment is dead, and the new one is another
     // host to balancers.
     network.announce_at(12, mac(0), ip(0));
     network.run_and_settle(Time::from_ms(10));
     network.assert_exact();
-    assert_eq!(network.controller.topology().hosts().len(), 17);
+    assert_eq!(network.controller.inspect().topology().hosts().len(), 17);
     assert_eq!(network.deliver(udp(5, 0, 1)), Some(HostIx(12)));
     assert_eq!(hosts_found(&network), 17);
 }
@@ -88,7 +88,7 @@ fn packets_in_transit_add_no_hosts() {
     let mut network = TestNetwork::up(fat_tree(), quiet());
     assert!(network.unreached().is_empty());
     network.run(Time::from_s(2));
-    assert_eq!(network.controller.topology().hosts().len(), 16);
+    assert_eq!(network.controller.inspect().topology().hosts().len(), 16);
     assert_eq!(hosts_found(&network), 0);
 }
 

@@ -8,6 +8,7 @@ mod forwarding;
 mod host_limits;
 mod hostile;
 mod hosts;
+mod layers;
 mod migration;
 mod services;
 mod vip;

@@ -232,7 +232,7 @@ fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
     network.start(tuple);
     network.want(|script| drop(script.pins.insert(tuple, vec![1, 2, 4])));
     network.run_and_settle(Time::from_ms(100));
-    assert_eq!(network.controller.placements().pins().len(), 1);
+    assert_eq!(network.controller.inspect().placements().pins().len(), 1);
     let asked = network.script.lock().unwrap().asked.len();
     let cable = network.cable(NodeIx(1), NodeIx(3));
     network.set_cable(cable, false);
@@ -240,7 +240,7 @@ fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
     let news = network.script.lock().unwrap().asked[asked..].to_vec();
     let changes = news.iter().filter(|why| **why == balance::central::DecisionTrigger::NetworkChanged).count();
     assert!((1..=2).contains(&changes), "both ends report it, each at most once: {news:?}");
-    assert!(network.controller.placements().pins().is_empty());
+    assert!(network.controller.inspect().placements().pins().is_empty());
     network.assert_served();
 }
 

@@ -46,7 +46,7 @@ fn connections_use_members_in_turn_and_stay() {
         let again = request(&mut network, tcp(number as u32 % 3, 6000 + number as u16));
         assert_eq!(again, Some(*member));
     }
-    let now = network.controller.services();
+    let now = network.controller.inspect().services();
     assert_eq!((now[0].counts.connections, now[0].counts.connections_total), (8, 8));
     assert!(now[0].members.iter().all(|member| member.counts.connections == 2 && member.state == MemberState::Up));
 }
@@ -211,7 +211,7 @@ fn opening_segments_reach_the_controller_despite_rules() {
     let mut network = up_with_extensions(services.clone());
     let first = request(&mut network, tcp(0, 5000)).expect("served");
     let total = |network: &TestNetwork| {
-        let now = network.controller.services();
+        let now = network.controller.inspect().services();
         now[0].members.iter().map(|member| member.counts.connections_total).sum::<u64>()
     };
     // A copy of the opening segment, and later packets, go to the same member.
@@ -265,12 +265,12 @@ fn removed_member_keeps_its_connections_and_gets_no_others() {
     }
     let new: BTreeSet<u32> = (0..6).map(|port| request(&mut network, tcp(0, 7000 + port)).expect("served")).collect();
     assert_eq!(new, BTreeSet::from([14, 7]));
-    let now = network.controller.services();
+    let now = network.controller.inspect().services();
     let leaving: Vec<(u32, bool)> = now[0].members.iter().map(|member| (member.id.0, member.is_leaving)).collect();
     assert_eq!(leaving, [(1, true), (2, false), (3, false), (4, false)]);
     // When its last connection has closed it is forgotten, and nothing is left.
     network.run(Time::from_s(60));
-    assert_eq!(network.controller.services()[0].members.len(), 3);
+    assert_eq!(network.controller.inspect().services()[0].members.len(), 3);
     assert!(connection_rules(&network).is_empty());
     network.assert_exact();
     assert_eq!(request(&mut network, tcp(0, 5000)).map(|host| host != 12), Some(true));

@@ -33,7 +33,7 @@ fn restarted_controller_keeps_connections() {
     for (tuple, member) in flows.iter().zip(&members) {
         assert_eq!(request(&mut network, *tuple), *member);
     }
-    let now = network.controller.services();
+    let now = network.controller.inspect().services();
     assert_eq!(now.iter().map(|service| service.counts.connections).sum::<u64>(), 18);
     assert!(now[0].members[0].is_leaving);
     network.assert_exact();
@@ -114,9 +114,9 @@ fn paused_connection_keeps_its_member() {
     let member = request(&mut network, tcp(0, 5000)).expect("served");
     network.run(Time::from_s(50));
     assert!(connection_rules(&network).is_empty());
-    assert_eq!(network.controller.services()[0].counts.connections, 0);
+    assert_eq!(network.controller.inspect().services()[0].counts.connections, 0);
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(member));
-    let now = network.controller.services();
+    let now = network.controller.inspect().services();
     assert_eq!((now[0].counts.connections, now[0].counts.connections_total), (1, 1), "the same one");
     assert!(now[0].counts.bytes_in > 0 && now[0].counts.bytes_out > 0, "{:?}", now[0].counts);
 }
@@ -173,14 +173,14 @@ fn paused_connection_keeps_a_removed_member() {
     let mut services = one(all_protocols());
     services.pools[0].members.remove(0);
     set(&mut network, services.clone());
-    assert!(network.controller.services()[0].members[0].is_leaving);
+    assert!(network.controller.inspect().services()[0].members[0].is_leaving);
     network.run(Time::from_s(60));
     assert_eq!(connection_rules(&network).len(), 0);
-    assert_eq!(network.controller.services()[0].members.len(), 3, "no connection waits for it");
+    assert_eq!(network.controller.inspect().services()[0].members.len(), 3, "no connection waits for it");
     // Not a SYN: a new connection gets another member.
     send_data(&mut network);
     assert_eq!((received_frames(&network, 12).len(), received_frames(&network, 0).len()), (1, 0));
-    assert!(network.controller.services()[0].members[0].is_leaving, "it is waited for again");
+    assert!(network.controller.inspect().services()[0].members[0].is_leaving, "it is waited for again");
     assert_eq!(request(&mut network, tcp(0, 5001)).map(|host| host != 12), Some(true));
     network.run(Time::from_s(60));
     network.assert_exact();

@@ -74,7 +74,7 @@ fn later_foreign_rule_ends_the_connection() {
         assert_eq!(request(&mut network, tcp(0, 5000)), expected);
         network.run(Time::from_s(60));
         assert_eq!((foreign(&network, node).len(), connection_rules(&network).len()), (1, 0));
-        assert_eq!(network.controller.services()[0].counts.connections, 0);
+        assert_eq!(network.controller.inspect().services()[0].counts.connections, 0);
         network.assert_exact();
     }
 }

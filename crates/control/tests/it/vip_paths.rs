@@ -119,8 +119,9 @@ fn first_packet_balancers_receive_both_directions() {
     let mut network = connected(network, one(all_protocols()));
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
     let inner = FiveTuple { dst: ip(12), dst_port: 8080, ..tcp(0, 5000) };
-    let known =
-        |network: &TestNetwork| -> Vec<FiveTuple> { network.controller.flows().map(|flow| flow.facts.tuple).collect() };
+    let known = |network: &TestNetwork| -> Vec<FiveTuple> {
+        network.controller.inspect().flows().map(|flow| flow.facts.tuple).collect()
+    };
     let mut both = known(&network);
     both.sort_unstable();
     assert_eq!(both, [inner, inner.reverse()]);
@@ -128,8 +129,12 @@ fn first_packet_balancers_receive_both_directions() {
         assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
         network.run(Time::from_ms(100));
     }
-    let rates: Vec<bool> =
-        network.controller.flows().map(|flow| flow.facts.rate.is_some_and(|rate| rate.as_bps() > 0)).collect();
+    let rates: Vec<bool> = network
+        .controller
+        .inspect()
+        .flows()
+        .map(|flow| flow.facts.rate.is_some_and(|rate| rate.as_bps() > 0))
+        .collect();
     assert_eq!(rates, [true, true], "polls count both");
     network.run(Time::from_s(60));
     assert!(known(&network).is_empty());

@@ -60,7 +60,7 @@ fn polls(network: &TestNetwork, from: usize) -> Vec<NodeIx> {
     network.sent[from..].iter().filter(|(_, _, message)| is_one(message)).map(|(_, node, _)| *node).collect()
 }
 fn bytes(network: &TestNetwork) -> Vec<u64> {
-    let members = network.controller.services()[0].members.clone();
+    let members = network.controller.inspect().services()[0].members.clone();
     members.iter().map(|member| member.counts.bytes_in + member.counts.bytes_out).collect()
 }
 

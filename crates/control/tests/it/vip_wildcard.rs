@@ -69,7 +69,7 @@ fn clients_of(serving: &BTreeMap<u32, Option<u32>>, member: u32) -> Vec<u32> {
 /// Asserts that all slots of a member have migrated: new connections get others, without the
 /// controller.
 fn assert_migrated(network: &mut TestNetwork, member: u32) {
-    assert_eq!(network.controller.services()[0].moving, 0);
+    assert_eq!(network.controller.inspect().services()[0].moving, 0);
     let before = network.sent.len();
     assert!(serving(network, 7000).values().all(|host| host.is_some_and(|host| host != member)));
     assert_eq!(reactive_messages(network, before), 0, "no packet goes to the controller any more");
@@ -111,7 +111,7 @@ fn slots_are_assigned_evenly_and_by_weight() {
     let mut services = wild(64);
     let network = up(services.clone());
     let buckets = |network: &TestNetwork| -> Vec<usize> {
-        network.controller.services()[0].members.iter().map(|member| member.buckets).collect()
+        network.controller.inspect().services()[0].members.iter().map(|member| member.buckets).collect()
     };
     assert_eq!(buckets(&network), [16; 4]);
     services.pools[0].members[2].weight = 5;
@@ -177,7 +177,7 @@ fn draining_member_keeps_connections_and_gets_no_others() {
         set(&mut network, less);
         network.settle();
         let mine = clients_of(&first, member);
-        assert!(!mine.is_empty() && network.controller.services()[0].moving >= 16);
+        assert!(!mine.is_empty() && network.controller.inspect().services()[0].moving >= 16);
         for client in &mine {
             let new = request(&mut network, tcp(*client, 6000));
             assert!(new.is_some_and(|host| host != member), "{new:?}");
@@ -197,7 +197,10 @@ fn draining_member_keeps_connections_and_gets_no_others() {
         assert_migrated(&mut network, member);
         network.run(Time::from_s(60));
         assert!(connection_rules(&network).is_empty());
-        assert!(network.controller.services()[0].members.iter().all(|now| !now.is_leaving), "it is forgotten");
+        assert!(
+            network.controller.inspect().services()[0].members.iter().all(|now| !now.is_leaving),
+            "it is forgotten"
+        );
         network.assert_exact();
     }
 }
@@ -250,7 +253,7 @@ fn failed_member_loses_its_clients_at_once() {
         // It recovers before the waiting packets time out.
         network.set_cable(cable, true);
         network.run_and_settle(Time::from_ms(50));
-        assert_eq!(network.controller.services()[0].members[0].state, MemberState::Up);
+        assert_eq!(network.controller.inspect().services()[0].members[0].state, MemberState::Up);
         if established == Established::Keep {
             for client in &mine {
                 assert_eq!(send_established(&mut network, tcp(*client, 5000)), Some(member));

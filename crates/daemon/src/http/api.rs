@@ -22,7 +22,8 @@ async fn reply<T: Send + 'static>(
 /// Returns the switches that have connected since the controller started.
 #[utoipa::path(get, path = "/v1/switches", tag = "network", responses((status = 200, body = Vec<Switch>)))]
 pub(super) async fn switches(State(handle): State<Handle>) -> Result<Json<Vec<Switch>>, Problem> {
-    reply(&handle, |engine| engine.controller.switches().map(|info| Switch::new(engine, info)).collect()).await
+    reply(&handle, |engine| engine.controller.inspect().switches().map(|info| Switch::new(engine, info)).collect())
+        .await
 }
 
 /// Returns a switch.
@@ -31,7 +32,7 @@ pub(super) async fn switch(State(handle): State<Handle>, Path(text): Path<String
     let wrong = || Problem::not_found(format!("`{text}` is not a datapath id; write up to 16 hexadecimal digits"));
     let datapath = DatapathId(crate::config::datapath(&text).ok_or_else(wrong)?);
     let one = move |engine: &mut Engine| {
-        let info = engine.controller.switches().find(|info| info.datapath == datapath)?;
+        let info = engine.controller.inspect().switches().find(|info| info.datapath == datapath)?;
         Some(Switch::new(engine, info))
     };
     let unknown = || Problem::not_found(format!("unknown switch {text}; GET /v1/switches lists all switches"));
@@ -41,19 +42,19 @@ pub(super) async fn switch(State(handle): State<Handle>, Path(text): Path<String
 /// Returns the directed links between switches, including those that are down.
 #[utoipa::path(get, path = "/v1/links", tag = "network", responses((status = 200, body = Vec<Link>)))]
 pub(super) async fn links(State(handle): State<Handle>) -> Result<Json<Vec<Link>>, Problem> {
-    reply(&handle, |engine| engine.controller.links().map(Link::new).collect()).await
+    reply(&handle, |engine| engine.controller.inspect().links().map(Link::new).collect()).await
 }
 
 /// Returns the hosts at their current locations.
 #[utoipa::path(get, path = "/v1/hosts", tag = "network", responses((status = 200, body = Vec<Host>)))]
 pub(super) async fn hosts(State(handle): State<Handle>) -> Result<Json<Vec<Host>>, Problem> {
-    reply(&handle, |engine| engine.controller.hosts().map(Host::new).collect()).await
+    reply(&handle, |engine| engine.controller.inspect().hosts().map(Host::new).collect()).await
 }
 
 /// Returns the flows known to the balancer; empty if it requests no flows.
 #[utoipa::path(get, path = "/v1/flows", tag = "traffic", responses((status = 200, body = Vec<Flow>)))]
 pub(super) async fn flows(State(handle): State<Handle>) -> Result<Json<Vec<Flow>>, Problem> {
-    reply(&handle, |engine| engine.controller.flows().map(|flow| Flow::new(engine, &flow)).collect()).await
+    reply(&handle, |engine| engine.controller.inspect().flows().map(|flow| Flow::new(engine, &flow)).collect()).await
 }
 
 /// Returns the desired routing.
@@ -67,10 +68,10 @@ pub(super) async fn paths(State(handle): State<Handle>) -> Result<Json<Paths>, P
 pub(super) async fn groups(State(handle): State<Handle>) -> Result<Json<Vec<Group>>, Problem> {
     let all = |engine: &mut Engine| {
         let of = |info: control::SwitchInfo| {
-            let groups = engine.controller.desired_groups(info.datapath);
+            let groups = engine.controller.inspect().desired_groups(info.datapath);
             groups.into_iter().map(move |group| Group::new(info.datapath, group))
         };
-        engine.controller.switches().flat_map(of).collect()
+        engine.controller.inspect().switches().flat_map(of).collect()
     };
     reply(&handle, all).await
 }

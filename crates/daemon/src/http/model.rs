@@ -295,10 +295,10 @@ impl Host {
 }
 
 fn ends(engine: &Engine, path: &[LinkIx]) -> Vec<SwitchPort> {
-    let topology = engine.controller.topology();
+    let topology = engine.controller.inspect().topology();
     let end = |link: &LinkIx| {
-        let datapath = engine.controller.datapath_of(topology.link(*link).from)?;
-        Some(SwitchPort::new((datapath, engine.controller.port_of(*link)?)))
+        let datapath = engine.controller.inspect().datapath_of(topology.link(*link).from)?;
+        Some(SwitchPort::new((datapath, engine.controller.inspect().port_of(*link)?)))
     };
     path.iter().filter_map(end).collect()
 }
@@ -324,15 +324,15 @@ impl Flow {
 impl Paths {
     pub(crate) fn new(engine: &Engine) -> Paths {
         let controller = &engine.controller;
-        let switch = |node| controller.datapath_of(node).map(dpid);
+        let switch = |node| controller.inspect().datapath_of(node).map(dpid);
         let shared = |path: &WeightedPath| SplitPath { weight: path.weight, path: ends(engine, &path.path) };
-        let splits = controller.placements().splits().iter().filter_map(|((from, to), paths)| {
+        let splits = controller.inspect().placements().splits().iter().filter_map(|((from, to), paths)| {
             Some(Split { from: switch(*from)?, to: switch(*to)?, paths: paths.iter().map(shared).collect() })
         });
-        let table = controller.hops().into_iter().flat_map(|table| &table.0);
+        let table = controller.inspect().hops().into_iter().flat_map(|table| &table.0);
         let next_hops = table.filter_map(|((at, to), hops)| {
             let hop = |hop: &balance::central::NextHop| {
-                Some(NextHop { port: controller.port_of(hop.link)?.0, weight: hop.weight })
+                Some(NextHop { port: controller.inspect().port_of(hop.link)?.0, weight: hop.weight })
             };
             Some(NextHops { dpid: switch(*at)?, to: switch(*to)?, hops: hops.iter().filter_map(hop).collect() })
         });
@@ -373,7 +373,7 @@ impl Statistics {
             uptime_s: engine.clock.now().as_s_f64(),
             connections: engine.hub.count(),
             handshaking: engine.hub.handshaking(),
-            sessions: engine.controller.session_count(),
+            sessions: engine.controller.inspect().session_count(),
             is_settled: engine.controller.is_settled(),
             flow_mods: tally.flow_mods,
             group_mods: tally.group_mods,

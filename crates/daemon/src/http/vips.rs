@@ -129,7 +129,7 @@ pub(crate) struct Overview {
 impl Overview {
     pub(crate) async fn of(handle: &Handle) -> Result<Overview, Stopping> {
         let desired = handle.services.desired.lock().await;
-        let now = handle.ask(|engine| engine.controller.services()).await?;
+        let now = handle.ask(|engine| engine.controller.inspect().services()).await?;
         let now = now.into_iter().map(|service| (service.service.id.0, service)).collect();
         Ok(Overview { desired: desired.clone(), now })
     }

@@ -79,7 +79,7 @@ impl Simulation {
     /// Returns a description of a flow without the counting rule that the controller assumes.
     fn wrong_counters(&self) -> Option<String> {
         let controller = self.controller.as_ref()?;
-        controller.counted_flows().find_map(|(tuple, datapath)| {
+        controller.inspect().counted_flows().find_map(|(tuple, datapath)| {
             let switch = self.switches.iter().position(|state| state.config.datapath == datapath)?;
             let state = &self.switches[switch];
             if !state.is_reached() {
@@ -87,7 +87,7 @@ impl Simulation {
             }
             let is_of = |entry: &FlowStats| {
                 let headers = headers_of(&tuple, MacAddr::default(), MacAddr::default());
-                controller.is_counting_rule(datapath, entry)
+                controller.inspect().is_counting_rule(datapath, entry)
                     && entry.match_.ipv4_src.is_some_and(|src| src.value == headers.ipv4_src)
                     && entry.match_.ipv4_dst.is_some_and(|dst| dst.value == headers.ipv4_dst)
                     && entry.match_.tcp_src.or(entry.match_.udp_src) == Some(headers.l4_src)
@@ -137,10 +137,11 @@ impl Simulation {
         let controller = self.controller.as_ref()?;
         // Counting rules and connection rules are switch-owned.
         let is_left = |entry: &FlowStats| {
-            controller.is_counting_rule(datapath_of(switch), entry) || controller.is_connection_rule(entry)
+            controller.inspect().is_counting_rule(datapath_of(switch), entry)
+                || controller.inspect().is_connection_rule(entry)
         };
         let there: Vec<FlowStats> = there.into_iter().filter(|entry| !is_left(entry)).collect();
-        let wanted = controller.desired_entries(datapath_of(switch));
+        let wanted = controller.inspect().desired_entries(datapath_of(switch));
         let extra = there.iter().find(|entry| !wanted.contains(entry));
         let missing = wanted.iter().find(|entry| !there.contains(entry));
         if let Some(entry) = extra {

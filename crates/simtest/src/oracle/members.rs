@@ -248,8 +248,8 @@ impl Simulation {
     /// Returns a description of a wrong service state after convergence.
     pub(crate) fn wrong_services(&self) -> Option<String> {
         let controller = self.controller.as_ref()?;
-        let now = controller.services();
-        let existing = controller.virtual_connections().count() as u64;
+        let now = controller.inspect().services();
+        let existing = controller.inspect().virtual_connections().count() as u64;
         let counted: u64 = now.iter().map(|service| service.counts.connections).sum();
         if existing != counted {
             return Some(format!("{counted} connections are counted, but {existing} exist"));
@@ -270,10 +270,11 @@ impl Simulation {
     }
 
     fn wrong_connections(&self, controller: &control::Controller) -> Option<String> {
-        let expected: Vec<_> = controller.virtual_connections().map(|(_, datapath, ..)| datapath).collect();
+        let expected: Vec<_> = controller.inspect().virtual_connections().map(|(_, datapath, ..)| datapath).collect();
         for state in self.switches.iter().filter(|state| state.is_reached()) {
             let datapath = state.config.datapath;
-            let is_forth = |entry: &&openflow::FlowStats| entry.priority == 520 && controller.is_connection_rule(entry);
+            let is_forth =
+                |entry: &&openflow::FlowStats| entry.priority == 520 && controller.inspect().is_connection_rule(entry);
             let rules = state.switch.entries().iter().filter(is_forth).count();
             let expected_here = expected.iter().filter(|at| **at == datapath).count();
             if rules != expected_here {

@@ -323,7 +323,7 @@ impl TestNetwork {
         self.count_events(|event| matches!(event, Event::SwitchError { .. }))
     }
     pub fn dead_links(&self) -> usize {
-        self.controller.alive().iter().filter(|alive| !**alive).count()
+        self.controller.inspect().alive().iter().filter(|alive| !**alive).count()
     }
 
     pub fn travel(&mut self, link: LinkIx, bytes: Vec<u8>, packet: Option<u32>) {
@@ -536,25 +536,25 @@ impl TestNetwork {
             for entry in &mut entries {
                 (entry.duration_ns, entry.packets, entry.bytes) = (0, 0, 0);
             }
-            let is_left = |entry: &FlowStats| self.controller.is_counting_rule(switch.datapath(), entry);
-            let is_kept = |entry: &FlowStats| is_left(entry) || self.controller.is_connection_rule(entry);
+            let is_left = |entry: &FlowStats| self.controller.inspect().is_counting_rule(switch.datapath(), entry);
+            let is_kept = |entry: &FlowStats| is_left(entry) || self.controller.inspect().is_connection_rule(entry);
             entries.retain(|entry| entry.cookie >> 48 == 0xa7ab && !is_kept(entry));
-            let desired = self.controller.desired_entries(switch.datapath());
+            let desired = self.controller.inspect().desired_entries(switch.datapath());
             let surplus = entries.iter().find(|entry| !desired.contains(entry));
             let missing = desired.iter().find(|entry| !entries.contains(entry));
             assert_eq!((surplus, missing), (None, None), "surplus and missing on {:?}", switch.datapath());
             assert!(entries == desired, "{:?}: the order differs", switch.datapath());
             let groups: Vec<_> = switch.groups().into_iter().filter(|group| group.group.0 >> 16 == 0xa7ab).collect();
-            assert_eq!(groups, self.controller.desired_groups(switch.datapath()), "{:?}", switch.datapath());
+            assert_eq!(groups, self.controller.inspect().desired_groups(switch.datapath()), "{:?}", switch.datapath());
         }
-        for (tuple, datapath) in self.controller.counted_flows() {
+        for (tuple, datapath) in self.controller.inspect().counted_flows() {
             let is_of = |entry: &FlowStats| {
                 let match_ = &entry.match_;
                 (match_.ipv4_src.map(|src| src.value), match_.ipv4_dst.map(|dst| dst.value))
                     == (Some(tuple.src), Some(tuple.dst))
                     && (match_.tcp_src.or(match_.udp_src), match_.tcp_dst.or(match_.udp_dst))
                         == (Some(tuple.src_port), Some(tuple.dst_port))
-                    && self.controller.is_counting_rule(datapath, entry)
+                    && self.controller.inspect().is_counting_rule(datapath, entry)
             };
             let switch = self.switches.values().find(|switch| switch.datapath() == datapath).expect("its switch");
             assert!(switch.entries().iter().any(is_of), "{tuple:?} is not counted on {datapath:?}");

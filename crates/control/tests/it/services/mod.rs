@@ -170,13 +170,13 @@ pub type Fault = fn(&mut Services);
 /// Asserts that a configuration that `valid` returns is rejected, with this message, after each
 /// fault, and that nothing changes.
 pub fn assert_rejected(network: &mut TestNetwork, valid: impl Fn() -> Services, faults: &[(&str, Fault)]) {
-    let before = network.controller.services();
+    let before = network.controller.inspect().services();
     for (message, fault) in faults {
         let mut wanted = valid();
         fault(&mut wanted);
         let error = network.controller.set_services(network.now, wanted).expect_err(message).to_string();
         assert!(error.contains(message), "{error}");
-        assert_eq!(network.controller.services(), before, "{message}");
+        assert_eq!(network.controller.inspect().services(), before, "{message}");
     }
 }
 /// Moves a member of the connection of host 0, port 5000, to the port of host 2, with another
@@ -215,5 +215,5 @@ pub fn only_segment(network: &TestNetwork, host: u32) -> (u8, u32, u32) {
     (got.flags, got.seq, got.ack)
 }
 pub fn states(network: &TestNetwork) -> Vec<MemberState> {
-    network.controller.services()[0].members.iter().map(|member| member.state).collect()
+    network.controller.inspect().services()[0].members.iter().map(|member| member.state).collect()
 }

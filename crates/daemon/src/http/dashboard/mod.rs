@@ -22,9 +22,9 @@ impl Snapshot {
     pub(super) fn of(engine: &Engine) -> Snapshot {
         let controller = &engine.controller;
         Snapshot {
-            switches: controller.switches().map(|info| Switch::new(engine, info)).collect(),
-            links: controller.links().map(Link::new).collect(),
-            hosts: controller.hosts().map(Host::new).collect(),
+            switches: controller.inspect().switches().map(|info| Switch::new(engine, info)).collect(),
+            links: controller.inspect().links().map(Link::new).collect(),
+            hosts: controller.inspect().hosts().map(Host::new).collect(),
             balancer: Balancer::new(&engine.balancer),
             statistics: Statistics::new(engine),
         }

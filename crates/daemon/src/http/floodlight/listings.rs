@@ -36,7 +36,7 @@ fn show(engine: &Engine, path: &str, query: &[(String, String)]) -> Option<Value
         }
         ["core", "switch", switch, "role", "json"] => {
             let datapath = DatapathId(crate::config::datapath(switch)?);
-            engine.controller.connection_of(datapath)?;
+            engine.controller.inspect().connection_of(datapath)?;
             json!({colons(datapath): "MASTER"})
         }
         ["topology", "links", "json"] => links(engine),
@@ -63,7 +63,7 @@ fn epoch_ms(engine: &Engine, at: net::Time) -> u64 {
 }
 
 fn switches(engine: &Engine) -> Value {
-    let connected = engine.controller.switches().filter_map(|facts| {
+    let connected = engine.controller.inspect().switches().filter_map(|facts| {
         let peer = engine.hub.peer(facts.connection?)?;
         Some(json!({
             "inetAddress": format!("/{}", peer.address),
@@ -76,17 +76,17 @@ fn switches(engine: &Engine) -> Value {
 }
 
 fn summary(engine: &Engine) -> Value {
-    let switches = engine.controller.switches().filter(|facts| facts.connection.is_some()).count();
+    let switches = engine.controller.inspect().switches().filter(|facts| facts.connection.is_some()).count();
     json!({
         "# Switches": switches,
-        "# hosts": engine.controller.hosts().count(),
+        "# hosts": engine.controller.inspect().hosts().count(),
         "# inter-switch links": alive(engine).count(),
         "# quarantine ports": 0,
     })
 }
 
 fn alive(engine: &Engine) -> impl Iterator<Item = LinkInfo> {
-    engine.controller.links().filter(|link| link.is_alive)
+    engine.controller.inspect().links().filter(|link| link.is_alive)
 }
 
 fn show_link(link: &LinkInfo, direction: &str) -> Value {
@@ -114,7 +114,7 @@ fn links(engine: &Engine) -> Value {
 }
 
 fn ports(engine: &Engine) -> Value {
-    let connected = engine.controller.switches().filter(|facts| facts.connection.is_some());
+    let connected = engine.controller.inspect().switches().filter(|facts| facts.connection.is_some());
     let ports = connected.flat_map(|facts| {
         let live = facts.ports.into_iter().filter(|port| port.is_live() && port.port <= openflow::PortNo::MAX);
         live.map(move |port| json!({"switch": colons(facts.datapath), "port": port.port.0.to_string()}))
@@ -128,7 +128,7 @@ fn devices(engine: &Engine, query: &[(String, String)]) -> Value {
         asked.all(|(_, value)| value.eq_ignore_ascii_case(found))
     };
     let now = epoch_ms(engine, engine.clock.now());
-    let hosts = engine.controller.hosts().map(|host| host.known);
+    let hosts = engine.controller.inspect().hosts().map(|host| host.known);
     let hosts = hosts.filter(|host| matches("ipv4", &host.ipv4.to_string()) && matches("mac", &host.mac.to_string()));
     let device = |host: control::KnownHost| {
         json!({

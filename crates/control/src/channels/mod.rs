@@ -1,0 +1,301 @@
+//! Control channels: the sessions of all switches, and the messages to them.
+//!
+//! Every other part sends through [`Channels`], so that the messages of one connection have one
+//! order.
+
+pub(crate) mod sent;
+pub(crate) mod session;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use net::Time;
+use openflow::{
+    Action, BufferId, ConnectionId, DatapathId, Envelope, FlowMod, FlowModCommand, FlowStats, FromController,
+    GroupDescription, Instructions, Match, Message, PacketOut, PortDesc, PortNo, TableId, Xid,
+};
+
+use crate::{Config, ControllerStats, EcmpHashing, Event, Output, SwitchPort};
+use session::{Session, SessionAction, State};
+
+/// Limit on the memory of all table read-backs, in read-backs of the largest size.
+const READ_BACKS_AT_ONCE: usize = 4;
+
+/// Capacity kept in the empty output queue. A starting network causes many outputs at once, and no
+/// more later.
+const OUTPUTS_KEPT: usize = 2_048;
+
+#[derive(Debug, Default)]
+pub(crate) struct Channels {
+    pub(crate) sessions: BTreeMap<ConnectionId, Session>,
+    /// Connections of the switches that are ready.
+    by_switch: BTreeMap<DatapathId, ConnectionId>,
+    /// Sum of [`Session::read_back_bytes`] over all sessions.
+    read_back_bytes: usize,
+    /// Switches that have disconnected since [`Channels::take_lost`].
+    lost: Vec<DatapathId>,
+    outputs: VecDeque<Output>,
+    pub(crate) tally: ControllerStats,
+}
+
+/// What a message means to the other parts.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// The session has handled it.
+    Nothing,
+    /// The switch is ready: its ports, rules and groups are known.
+    Ready(ReadBack),
+    /// A message of a switch that is ready: counters, packets, errors, ports.
+    Message(DatapathId),
+}
+
+/// Result of the table read-back of a switch.
+#[derive(Debug)]
+pub(crate) struct ReadBack {
+    pub(crate) connection: ConnectionId,
+    pub(crate) datapath: DatapathId,
+    pub(crate) rules: Vec<FlowStats>,
+    pub(crate) groups: Vec<GroupDescription>,
+    pub(crate) ports: BTreeMap<PortNo, PortDesc>,
+    /// Whether foreign rules or groups are missing from the read-back.
+    pub(crate) is_partial: bool,
+    pub(crate) manufacturer: Option<String>,
+    /// Whether no switch was ready before.
+    pub(crate) is_only_switch: bool,
+    /// Whether the switch has reconnected before its old connection timed out.
+    pub(crate) is_replacement: bool,
+}
+
+impl Channels {
+    /// Handles a new connection.
+    pub(crate) fn open(&mut self, now: Time, config: &Config, connection: ConnectionId) {
+        let requests_manufacturer = config.ecmp_hashing == EcmpHashing::Auto || config.uses_extensions;
+        self.sessions.insert(connection, Session::new(now, config.owner, requests_manufacturer));
+        self.send(connection, Session::hello());
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        config: &Config,
+        connection: ConnectionId,
+        envelope: &Envelope,
+    ) -> Received {
+        let Some(session) = self.sessions.get_mut(&connection) else {
+            return Received::Nothing; // The controller closed this connection: later messages are ignored.
+        };
+        let Envelope { xid, ref message } = *envelope;
+        let before = session.read_back_bytes;
+        let reaction = session.receive(now, xid, message);
+        let (after, features) = (session.read_back_bytes, session.features);
+        if after != before {
+            self.read_back_bytes = self.read_back_bytes + after - before;
+            if self.limit_read_back(config.read_back_bytes_max, connection, after) {
+                return Received::Nothing;
+            }
+        }
+        match reaction {
+            SessionAction::Nothing => {}
+            SessionAction::Send(messages) => messages.into_iter().for_each(|message| {
+                self.send(connection, message);
+            }),
+            SessionAction::Answer(message) => self.push(connection, Envelope { xid, message }),
+            SessionAction::Close(last_words) => {
+                if let Some(message) = last_words {
+                    self.send(connection, message);
+                }
+                self.close(connection);
+            }
+            SessionAction::Ready => return Received::Ready(self.ready(connection)),
+            SessionAction::Pass => {
+                return Received::Message(features.expect("a ready session has features").datapath);
+            }
+        }
+        Received::Nothing
+    }
+
+    fn ready(&mut self, connection: ConnectionId) -> ReadBack {
+        let session = self.sessions.get_mut(&connection).expect("the session that got ready");
+        let datapath = session.features.expect("a ready session has features").datapath;
+        let mut read_back = ReadBack {
+            connection,
+            datapath,
+            rules: std::mem::take(&mut session.rules),
+            groups: std::mem::take(&mut session.groups),
+            ports: session.ports.clone(),
+            is_partial: session.is_partial,
+            manufacturer: session.manufacturer.clone(),
+            is_only_switch: self.by_switch.is_empty(),
+            is_replacement: false,
+        };
+        if let Some(older) = self.by_switch.insert(datapath, connection) {
+            self.outputs.push_back(Output::Channel(FromController::Close(older)));
+            self.sessions.remove(&older); // Its session was ready: the read-back had ended.
+            read_back.is_replacement = true;
+        }
+        read_back
+    }
+
+    /// Limits the memory of table read-backs. It disconnects this switch if it has sent more than
+    /// one switch may; if all together hold too much, it disconnects the largest. Returns whether
+    /// this switch was disconnected.
+    fn limit_read_back(&mut self, limit: usize, connection: ConnectionId, bytes: usize) -> bool {
+        let victim = if bytes > limit {
+            connection
+        } else if self.read_back_bytes > limit.saturating_mul(READ_BACKS_AT_ONCE) {
+            let largest = self.sessions.iter().max_by_key(|(_, session)| session.read_back_bytes);
+            largest.map_or(connection, |(largest, _)| *largest)
+        } else {
+            return false;
+        };
+        if let Some(datapath) = self.sessions[&victim].features.map(|features| features.datapath) {
+            self.event(Event::ReadBackTooLarge { datapath, limit_bytes: limit });
+        }
+        self.close(victim);
+        victim == connection
+    }
+
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        if self.sessions.contains_key(&connection) {
+            self.outputs.push_back(Output::Channel(FromController::Close(connection)));
+            self.disconnected(connection);
+        }
+    }
+
+    pub(crate) fn disconnected(&mut self, connection: ConnectionId) {
+        let Some(session) = self.sessions.remove(&connection) else { return };
+        self.read_back_bytes -= session.read_back_bytes;
+        let Some(datapath) = session.features.map(|features| features.datapath) else { return };
+        if self.by_switch.get(&datapath) == Some(&connection) {
+            self.by_switch.remove(&datapath);
+            self.lost.push(datapath);
+            self.event(Event::SwitchDown(datapath));
+        }
+    }
+
+    pub(crate) fn take_lost(&mut self) -> Vec<DatapathId> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Sends echo requests that are due, and closes silent connections.
+    pub(crate) fn keep_alive(&mut self, now: Time, config: &Config) {
+        let connections: Vec<ConnectionId> = self.sessions.keys().copied().collect();
+        for connection in connections {
+            if self.sessions[&connection].is_silent(now, config.echo_timeout) {
+                self.close(connection);
+            } else {
+                self.echo(now, config, connection);
+            }
+        }
+    }
+
+    /// Sends an echo request to a switch, if one is due.
+    pub(crate) fn echo(&mut self, now: Time, config: &Config, connection: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&connection) else { return };
+        if let Some(echo) = session.echo_due(now, config.echo_interval) {
+            self.send(connection, echo);
+        }
+    }
+
+    /// Returns when the next echo is due or the next echo timeout expires.
+    pub(crate) fn poll_timeout(&self, config: &Config) -> Option<Time> {
+        self.sessions.values().map(|session| session.poll_timeout(config.echo_timeout)).min()
+    }
+
+    /// Returns the connection of a switch, or `None` if it is disconnected.
+    pub(crate) fn connection_of(&self, datapath: DatapathId) -> Option<ConnectionId> {
+        self.by_switch.get(&datapath).copied()
+    }
+    pub(crate) fn session_of(&self, datapath: DatapathId) -> Option<&Session> {
+        self.sessions.get(self.by_switch.get(&datapath)?)
+    }
+    /// Returns the round trip of the latest echo of a switch.
+    pub(crate) fn rtt_of(&self, datapath: DatapathId) -> Option<Time> {
+        self.session_of(datapath)?.rtt
+    }
+    pub(crate) fn connected(&self) -> impl Iterator<Item = (DatapathId, ConnectionId)> {
+        self.by_switch.iter().map(|(datapath, connection)| (*datapath, *connection))
+    }
+    pub(crate) fn is_any_connected(&self) -> bool {
+        !self.by_switch.is_empty()
+    }
+    /// Returns whether every connection has finished its table read-back.
+    pub(crate) fn are_all_ready(&self) -> bool {
+        self.sessions.values().all(|session| session.state == State::Ready)
+    }
+
+    /// Sends a message on a connection. Returns its transaction number, or `None` if the connection
+    /// has closed.
+    pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) -> Option<Xid> {
+        let envelope = self.sessions.get_mut(&connection)?.seal(message);
+        let xid = envelope.xid;
+        self.push(connection, envelope);
+        Some(xid)
+    }
+    fn push(&mut self, connection: ConnectionId, envelope: Envelope) {
+        self.outputs.push_back(Output::Channel(FromController::Message(connection, envelope)));
+    }
+    pub(crate) fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+    pub(crate) fn command(&mut self, command: balance::central::AgentCommand) {
+        self.outputs.push_back(Output::Agents(command));
+    }
+    /// Sends a frame out of a port, if its switch is connected.
+    pub(crate) fn packet_out(&mut self, (datapath, port): SwitchPort, data: Vec<u8>) {
+        let packet = PacketOut {
+            buffer: BufferId::NO_BUFFER,
+            in_port: PortNo::CONTROLLER,
+            actions: vec![Action::output(port)],
+            data,
+        };
+        self.send_packet(datapath, packet);
+    }
+    pub(crate) fn send_packet(&mut self, datapath: DatapathId, packet: PacketOut) {
+        let Some(connection) = self.connection_of(datapath) else { return };
+        self.tally.packet_outs += 1;
+        self.send(connection, Message::PacketOut(packet));
+    }
+
+    /// Deletes switch-owned rules by match and cookie on some switches. A barrier follows: other
+    /// rules may be sent with the same matches or cookie.
+    pub(crate) fn delete_rules(
+        &mut self,
+        is_meant: impl Fn(DatapathId) -> bool,
+        match_: Match,
+        cookie: u64,
+        cookie_mask: u64,
+    ) {
+        let add = FlowMod::add(TableId(0), 0, match_, Instructions::default());
+        let delete = FlowMod { command: FlowModCommand::Delete, cookie, cookie_mask, ..add };
+        let meant: Vec<_> = self.connected().filter(|(datapath, _)| is_meant(*datapath)).collect();
+        for (_, connection) in meant {
+            self.tally.flow_mods += 1;
+            self.send(connection, Message::FlowMod(delete.clone()));
+            self.send(connection, Message::BarrierRequest);
+        }
+    }
+
+    /// Adds a switch whose table read-back has ended.
+    #[cfg(test)]
+    pub(crate) fn add_ready(&mut self, connection: ConnectionId, datapath: DatapathId) {
+        self.sessions.insert(connection, Session::new(Time::ZERO, 0, false));
+        self.by_switch.insert(datapath, connection);
+    }
+
+    pub(crate) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+    pub(crate) fn next_output(&mut self) -> Option<Output> {
+        if self.outputs.is_empty() && self.outputs.capacity() > OUTPUTS_KEPT {
+            self.outputs = VecDeque::new();
+        }
+        self.outputs.pop_front()
+    }
+    /// Swaps the pending outputs with the empty queue `outputs`.
+    pub(crate) fn swap_outputs(&mut self, outputs: &mut VecDeque<Output>) {
+        if outputs.capacity() > OUTPUTS_KEPT {
+            *outputs = VecDeque::new();
+        }
+        std::mem::swap(&mut self.outputs, outputs);
+    }
+}

@@ -1,0 +1,126 @@
+//! Links: probes sent and received, and the consequences for the network.
+
+use net::{LinkIx, Time};
+use openflow::DatapathId;
+
+use super::discovery::{EDGE_AFTER, Found, Heard, Status};
+use super::{Cx, Observer};
+use crate::channels::Channels;
+use crate::facts::Fact;
+use crate::{Config, Event, SwitchPort};
+
+impl Observer {
+    pub(super) fn probe_heard(&mut self, cx: &mut Cx<'_>, at: SwitchPort, data: &[u8]) {
+        let channels = &*cx.channels;
+        let has_hosts = |end| self.network.has_host_at(end);
+        let heard = self.discovery.heard(cx.now, at, data, |datapath| channels.rtt_of(datapath), has_hosts);
+        let Found { from, to, is_new, instead_of } = match heard {
+            Some(Heard::Link(found)) => found,
+            Some(Heard::OneWay(back)) => return self.probe(cx, back),
+            None => return,
+        };
+        if !self.is_port_live(from) || !self.is_port_live(to) {
+            self.discovery.port_down(from);
+            return; // The port went down while the probe was in flight; it is probed again when it is up.
+        }
+        if let Some(before) = instead_of {
+            self.links_gone(cx, &[(from, before)]);
+        }
+        if !is_new {
+            return;
+        }
+        self.network.add_link(cx.config, from, to);
+        cx.facts.push(Fact::NetworkChanged);
+        cx.channels.event(Event::LinkUp { from, to });
+        // The host candidates at this port were seen through the link.
+        for end in [from, to] {
+            let had_hosts = self.network.retire_at(end);
+            cx.facts.push_if(had_hosts, Fact::HostsChanged);
+            self.drop_counters_of(cx, end, had_hosts);
+        }
+        cx.facts.push(Fact::PortsChanged);
+        // The reverse direction may have been probed before this switch was ready.
+        self.probe(cx, to);
+    }
+
+    pub(super) fn links_gone(&mut self, cx: &mut Cx<'_>, gone: &[(SwitchPort, SwitchPort)]) {
+        for (from, to) in gone {
+            if let Some(link) = self.network.link(*from, *to)
+                && self.network.set_alive(link, false)
+            {
+                cx.facts.push(Fact::NetworkChanged);
+                cx.channels.event(Event::LinkDown { from: *from, to: *to });
+            }
+        }
+    }
+
+    pub(super) fn probe(&mut self, cx: &mut Cx<'_>, end: SwitchPort) {
+        if cx.channels.connection_of(end.0).is_some() {
+            let ttl_s = (cx.config.link_timeout.as_s_f64() as u64).clamp(1, 65_535) as u16;
+            let data = self.discovery.probe(cx.now, end, ttl_s);
+            cx.channels.packet_out(end, data);
+        }
+    }
+
+    pub(super) fn probe_all(&mut self, cx: &mut Cx<'_>) {
+        let live: Vec<SwitchPort> = self.live_ports().collect();
+        let due = self.discovery.round(cx.now, cx.config.discovery_interval, live.into_iter());
+        due.into_iter().for_each(|end| self.probe(cx, end));
+    }
+
+    /// Schedules one probe of all ports for all switches that became ready at about the same time.
+    pub(crate) fn probe_soon(&mut self, cx: &Cx<'_>) {
+        let soon = cx.config.discovery_interval.min(EDGE_AFTER / 2);
+        self.discovery.schedule_round(cx.now.saturating_add(soon));
+    }
+
+    /// Updates topology and routes after a change of links or hosts.
+    pub(crate) fn refresh_network(&mut self) {
+        let Observer { network, discovery, .. } = self;
+        let ends = network.switch_links();
+        let latency = |link| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
+        network.refresh(|link| latency(link).unwrap_or(Time::ZERO));
+    }
+
+    /// Applies measured latencies to the topology, if a server balancer uses them. Central balancers
+    /// receive them with the next change of the network only.
+    pub(crate) fn update_latencies(&mut self) {
+        if !self.server_needs.latency || !std::mem::take(&mut self.discovery.has_measured) {
+            return;
+        }
+        let ends = self.network.switch_links();
+        let discovery = &self.discovery;
+        let latency = |link: LinkIx| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
+        self.network.set_delays(|link| latency(link).filter(|measured| *measured > Time::ZERO));
+    }
+
+    /// Returns when the next disconnected switch will count as gone. While no switch is connected,
+    /// the controller itself is cut off.
+    pub(super) fn gone_at(&self, now: Time, config: &Config, channels: &Channels) -> Option<Time> {
+        if !channels.is_any_connected() {
+            return None;
+        }
+        let offline = self.status.values().filter(|status| !status.is_online);
+        let due = offline.map(|status| status.since.saturating_add(config.link_timeout));
+        due.filter(|at| *at > now).min()
+    }
+
+    pub(super) fn find_gone(&mut self, cx: &mut Cx<'_>) {
+        let gone = self.discovery.expire(cx.now, cx.config.link_timeout, &self.status);
+        self.links_gone(cx, &gone);
+        if !cx.channels.is_any_connected() {
+            return;
+        }
+        let is_gone = |(datapath, status): (&DatapathId, &Status)| {
+            let at = status.since.saturating_add(cx.config.link_timeout);
+            (!status.is_online && at <= cx.now).then_some(*datapath)
+        };
+        let switches: Vec<DatapathId> = self.status.iter().filter_map(is_gone).collect();
+        for (_, end) in self.network.host_ends() {
+            if switches.contains(&end.0) {
+                let has_changed = self.network.set_hosts_alive(end, false);
+                cx.facts.push_if(has_changed, Fact::NetworkChanged);
+            }
+        }
+    }
+}

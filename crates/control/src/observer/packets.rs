@@ -1,0 +1,118 @@
+//! Packet-ins: hosts and links seen by their packets.
+
+use net::HostIx;
+use openflow::headers::{ether, protocol};
+use openflow::{ConnectionId, DatapathId, Headers, PacketIn, frame};
+
+use super::arp::{self, ArpAction, PendingArpReply};
+use super::discovery::is_physical;
+use super::{Cx, Observer};
+use crate::updater::Updater;
+use crate::updater::compile::CLASSIFY;
+use crate::{KnownHost, SwitchPort};
+
+/// A packet that other parts must answer.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Packet {
+    /// The observer has handled it.
+    Handled,
+    /// Its sender gets this reply when rules are installed.
+    Arp(PendingArpReply),
+    /// It is for a virtual address.
+    Virtual(SwitchPort, Headers),
+}
+
+impl Observer {
+    pub(crate) fn packet_in(
+        &mut self,
+        cx: &mut Cx<'_>,
+        updater: &Updater,
+        (connection, datapath): (ConnectionId, DatapathId),
+        packet: &PacketIn,
+    ) -> Packet {
+        cx.channels.tally.packet_ins += 1;
+        let Some(port) = packet.match_.in_port.filter(|port| is_physical(*port)) else { return Packet::Handled };
+        let at = (datapath, port);
+        let Ok(headers) = frame::parse(&packet.data) else {
+            return Packet::Handled; // Truncated or malformed.
+        };
+        match headers.eth_type {
+            ether::LLDP => self.probe_heard(cx, at, &packet.data),
+            // Hosts send no tagged packets, and ports with links show packets of distant hosts.
+            _ if headers.vlan.is_some() || self.discovery.is_link(at) => {}
+            // A packet from a dead or missing port is late or forged.
+            _ if !self.is_port_live(at) => {}
+            // The host is over a limit and cannot be reached, so a reply is useless.
+            ether::ARP if !self.on_host_packet(cx, at, &headers) => {}
+            ether::ARP => match self.arp.packet(cx.now, at, &headers, &self.network, &self.virtual_macs) {
+                ArpAction::Nothing => {}
+                ArpAction::Send(held) => return Packet::Arp(held),
+                ArpAction::RelayToEdges(data) => self.send_to_edge_ports(cx, Some(at), &data),
+            },
+            ether::IPV4 => {
+                let source = self.host_seen(cx, at, &headers);
+                if self.is_virtual(headers.ipv4_dst) {
+                    return Packet::Virtual(at, headers);
+                }
+                if packet.table == CLASSIFY && matches!(headers.ip_proto, protocol::TCP | protocol::UDP) {
+                    self.first_packet(cx, updater, connection, at, source, &headers);
+                }
+            }
+            _ => {}
+        }
+        Packet::Handled
+    }
+
+    /// Returns the host if it is known with exactly this attachment. This is the common case, and
+    /// avoids a walk over all hosts.
+    fn host_known(&self, known: &KnownHost) -> Option<HostIx> {
+        let is_same = |host: &HostIx| self.network.host(*host).is_some_and(|facts| facts.known == *known);
+        self.network.find_host(known.ipv4).filter(is_same)
+    }
+
+    /// Handles an IPv4 packet from a possible edge port. Returns its sender, if it is known to be
+    /// there.
+    fn host_seen(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> Option<HostIx> {
+        let source = arp::sender_of(at, headers).and_then(|known| self.host_known(&known));
+        if source.is_none() {
+            self.on_unknown_source(cx, at, headers);
+        }
+        source
+    }
+
+    fn on_unknown_source(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) {
+        if self.network.has_host_at(at) {
+            self.on_host_packet(cx, at, headers);
+            return;
+        }
+        let seen = arp::sender_of(at, headers).filter(|seen| !self.is_virtual(seen.ipv4));
+        let Some(seen) = seen else { return };
+        if self.discovery.is_edge(cx.now, at)
+            && let Some(question) = self.arp.probe(cx.now, seen.ipv4)
+        {
+            cx.channels.packet_out(at, question);
+        }
+    }
+
+    /// Handles a packet of a host at an edge port. Returns whether the host is accepted.
+    fn on_host_packet(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> bool {
+        // Hosts that claim a virtual address are ignored: connections would end there.
+        let claimed = arp::sender_of(at, headers).filter(|known| !self.is_virtual(known.ipv4));
+        let Some(known) = claimed else { return true };
+        if let Some(host) = self.host_known(&known) {
+            self.network.last_seen(host, cx.now);
+        } else if self.network.has_host_at(at) {
+            return self.host_found(cx, known);
+        } else if self.discovery.is_edge(cx.now, at) {
+            return self.add_candidate(cx, known);
+        } // Otherwise a switch may still turn out to be behind the port.
+        true
+    }
+
+    /// Sends an ARP request out of all edge ports but the one it came from.
+    pub(crate) fn send_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, data: &[u8]) {
+        let is_edge = |end: &SwitchPort| Some(*end) != except && self.discovery.is_edge(cx.now, *end);
+        let edges: Vec<SwitchPort> = self.live_ports().filter(is_edge).collect();
+        edges.into_iter().for_each(|end| cx.channels.packet_out(end, data.to_vec()));
+    }
+}

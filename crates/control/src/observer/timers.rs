@@ -1,0 +1,48 @@
+//! Timers of the observer.
+
+use net::Time;
+
+use super::{Cx, Observer};
+use crate::Config;
+use crate::channels::Channels;
+use crate::updater::Updater;
+
+impl Observer {
+    pub(crate) fn poll_timeout(&self, now: Time, config: &Config, channels: &Channels) -> Option<Time> {
+        let is_anyone_there = channels.is_any_connected();
+        let timers = [
+            self.discovery.next_round().filter(|_| is_anyone_there),
+            self.expiry_at,
+            self.damping.next_due().filter(|_| is_anyone_there),
+            self.next_poll.filter(|_| is_anyone_there),
+            self.recovering.values().copied().min(),
+            self.host_candidates.next_due(),
+            self.host_recovery.next_due(),
+        ];
+        timers.into_iter().flatten().chain(self.gone_at(now, config, channels)).min()
+    }
+
+    /// Applies timeouts: recovery holds, links, switches, ports and host candidates.
+    pub(crate) fn expire(&mut self, cx: &mut Cx<'_>, updater: &mut Updater) {
+        for (datapath, _) in self.recovering.extract_if(.., |_, at| *at <= cx.now) {
+            if let Some(node) = self.network.node_of(datapath) {
+                updater.switch(node).is_held = false;
+            }
+        }
+        self.find_gone(cx);
+        self.release_damped(cx);
+        self.accept_host_candidates(cx);
+    }
+
+    /// Sends the probes that are due.
+    pub(crate) fn send_probes(&mut self, cx: &mut Cx<'_>) {
+        self.probe_all(cx);
+        self.probe_installed_hosts(cx);
+    }
+
+    /// Computes when the first link may expire or a port become an edge port.
+    pub(crate) fn update_expiry(&mut self, now: Time, config: &Config) {
+        let expiry = self.discovery.next_expiry(config.link_timeout, &self.status);
+        self.expiry_at = expiry.into_iter().chain(self.discovery.next_edge(now)).min();
+    }
+}

@@ -1,0 +1,100 @@
+//! The planner alone: a known network in, desired rules out.
+
+use balance::central::{CentralEnv, DecisionTrigger};
+use balance::{Build, Spec};
+use net::{NodeIx, Time};
+use openflow::{DatapathId, MacAddr, PortNo};
+
+use super::*;
+use crate::channels::Channels;
+use crate::facts::Facts;
+use crate::updater::Updater;
+use crate::updater::compile::{default_route_key, last_hop_key};
+use crate::{KnownHost, SwitchPort};
+
+fn host(number: u8, datapath: u64) -> KnownHost {
+    let (mac, ipv4) = (MacAddr([2, 0, 0, 0, 0, number]), [10, 0, 0, number].into());
+    KnownHost { mac, ipv4, datapath: DatapathId(datapath), port: PortNo(1) }
+}
+
+fn sdn_ecmp() -> Box<dyn CentralBalancer> {
+    let spec = Spec::parse("sdn-ecmp").expect("a balancer of the registry");
+    let Build::Central(build) = spec.entry.build else { panic!("a central balancer") };
+    build(&CentralEnv { seed: 1 }, &spec.params)
+}
+
+/// Two edge switches with a host each, and two switches between them.
+struct Alone {
+    config: Config,
+    channels: Channels,
+    facts: Facts,
+    observer: Observer,
+    planner: Planner,
+    updater: Updater,
+}
+
+impl Alone {
+    fn new() -> Alone {
+        let config = Config { hosts: vec![host(1, 1), host(2, 2)], ..Config::default() };
+        let balancer = sdn_ecmp();
+        let mut observer = Observer::new(&config, balancer.needs());
+        let port = |datapath, port| -> SwitchPort { (DatapathId(datapath), PortNo(port)) };
+        for between in [3, 4] {
+            for edge in [1, 2] {
+                let (down, up) = (port(between, edge as u32), port(edge, between as u32));
+                observer.network.add_link(&config, up, down);
+                observer.network.add_link(&config, down, up);
+            }
+        }
+        for host in &config.hosts {
+            observer.network.set_hosts_alive(host.end(), true);
+        }
+        observer.refresh_network();
+        let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
+        Alone { planner, updater, channels: Channels::default(), facts: Facts::default(), observer, config }
+    }
+
+    /// Handles a change of the network, and carries out all that follows from it.
+    fn plan(&mut self) {
+        let Alone { config, channels, facts, observer, planner, updater } = self;
+        let mut cx = Cx { now: Time::ZERO, config, channels, facts };
+        planner.update_hosts(&mut cx, observer, updater);
+        planner.update_network(&mut cx, observer, updater);
+        planner.apply_placements(&mut cx, observer);
+        planner.advance(&mut cx, observer, updater);
+    }
+
+    fn hops_to_second_host(&self) -> Option<usize> {
+        let node = self.observer.network.node_of(DatapathId(1)).expect("a switch");
+        let rule = self.updater.switches.get(&node)?.desired.get(&default_route_key(self.config.hosts[1].ipv4))?;
+        let actions = &rule.instructions.apply;
+        assert_eq!(actions.len(), 1);
+        Some(if matches!(actions[0], openflow::Action::Group(_)) { 2 } else { 1 })
+    }
+}
+
+#[test]
+fn equal_cost_next_hops_become_rules_and_a_dead_link_leaves_one() {
+    let mut alone = Alone::new();
+    alone.plan();
+    assert_eq!(alone.hops_to_second_host(), Some(2));
+    let edge: NodeIx = alone.observer.network.node_of(DatapathId(2)).expect("a switch");
+    let address = alone.config.hosts[1].ipv4;
+    assert!(alone.updater.switches[&edge].desired.contains_key(&last_hop_key(address)));
+
+    let (from, to) = ((DatapathId(1), PortNo(3)), (DatapathId(3), PortNo(1)));
+    let link = alone.observer.network.link(from, to).expect("a link");
+    alone.observer.network.set_alive(link, false);
+    alone.observer.refresh_network();
+    alone.plan();
+    assert_eq!(alone.hops_to_second_host(), Some(1));
+}
+
+#[test]
+fn balancer_without_the_network_gets_no_triggers() {
+    let mut alone = Alone::new();
+    let Alone { config, channels, facts, observer, planner, updater } = &mut alone;
+    let mut cx = Cx { now: Time::ZERO, config, channels, facts };
+    planner.decide(&mut cx, observer, updater, DecisionTrigger::PeriodElapsed);
+    assert_eq!(cx.channels.tally.decisions, 0);
+}

@@ -1,0 +1,288 @@
+//! The rules a controller installs, by table.
+//!
+//! **Table 0, classification**, where packets enter the updater:
+//!
+//! | priority | match | action |
+//! | --- | --- | --- |
+//! | 65000 | LLDP | to the controller only |
+//! | 64900 | ARP | to the controller, which replies; nothing is ever flooded |
+//! | 530 | opening TCP segment to a virtual service, if the switch can match it | to the controller only |
+//! | 520 | a connection to a virtual address, at its client's switch | destination: the member; as from a host; table 1 |
+//! | 510 | the same, from the member to the client | source: the virtual address; table 1 |
+//! | 480 | with wildcard rules, from the member of a client to it, at its switch | source: the virtual address; table 1 |
+//! | 470 | the same, from a client that is a member itself | to the controller only |
+//! | 460 | the same, from clients of a slot to the virtual address | destination: their member; as from a host; table 1 |
+//! | 450 | a virtual address | to the controller only ([`crate::vip`]) |
+//! | 300 | a counted flow (addresses, or the five-tuple; its port, if known by its first packet) | counts; as from a host; table 1 |
+//! | 200 | TCP or UDP from a port with a host, if first packets are used | a copy to the controller; as from a host; table 1 |
+//! | 100 | IPv4 from a port with a host | as from a host; table 1 |
+//! | 20 | IPv4 from a port with an unknown peer | a copy to the controller; as from a host; table 1 |
+//! | 1 | IPv4 | table 1 |
+//!
+//! "As from a host" is bit 0 of the metadata: traffic splits apply to such packets only, and not
+//! again to those in transit. A copy goes to the controller while the packet itself is forwarded, so
+//! a slow or absent controller delays nothing.
+//!
+//! **Table 1, forwarding**:
+//!
+//! | priority | match | action |
+//! | --- | --- | --- |
+//! | 60100 | tagged, destination here | pop the label, the host's port |
+//! | 60000 | untagged, destination here | the host's port |
+//! | 50000–59999 | five-tuple of a pinned flow | its port |
+//! | 40000–49999 | addresses of a pinned pair of hosts | its port |
+//! | 10000 | VLAN label and destination | the port of the label |
+//! | 5000 | untagged, from a host, destination | group: label and first port of a path |
+//! | 1000 | destination | the next hop, or a group of next hops |
+//!
+//! Destinations are exact addresses of hosts. A labelled packet without a rule for its label uses
+//! the default routes, and in any case loses its label at the last switch. No rule of table 1 matches
+//! `in_port`: packets from an old path must match the rules of the new one.
+
+use std::sync::Arc;
+
+use core::net::Ipv4Addr;
+use net::FiveTuple;
+use openflow::headers::{ether, protocol};
+use openflow::{Action, Bucket, GroupId, Instructions, Masked, Match, PortNo, SetField, TableId, VlanMatch};
+
+use crate::updater::store::{DesiredRule, RuleKey};
+
+pub(crate) const CLASSIFY: TableId = TableId(0);
+pub(crate) const FORWARD: TableId = TableId(1);
+
+/// Priorities of pinned flows. New paths get lower ones than the old (mechanisms.md P10.3), so they
+/// descend.
+pub(crate) const PINS: std::ops::RangeInclusive<u16> = 50_000..=59_999;
+pub(crate) const PAIR_PINS: std::ops::RangeInclusive<u16> = 40_000..=49_999;
+const LABELLED: u16 = 10_000;
+const DIVIDED: u16 = 5_000;
+/// A host of the switch itself comes first: at its former attachment, labels and pins lead
+/// elsewhere.
+const LAST_TAGGED: u16 = 60_100;
+const LAST: u16 = 60_000;
+const BASE: u16 = 1_000;
+
+pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
+
+/// Purpose of a rule: bits 40–47 of its cookie; the owner has the 16 bits above.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Classify = 1,
+    Count = 2,
+    Base = 3,
+    Divide = 4,
+    Pin = 5,
+    Connect = 6,
+    ClientSlot = 7,
+}
+
+pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Compiler {
+    pub(crate) owner: u16,
+}
+
+pub(crate) type Entry = (RuleKey, DesiredRule);
+
+impl Compiler {
+    pub(crate) fn cookie(self, purpose: Purpose) -> u64 {
+        u64::from(self.owner) << 48 | (purpose as u64) << 40
+    }
+
+    pub(crate) fn always(self) -> [Entry; 3] {
+        let of_type = |eth_type| Match { eth_type: Some(eth_type), ..Match::default() };
+        [
+            self.classify(65_000, of_type(ether::LLDP), to_controller()),
+            self.classify(64_900, of_type(ether::ARP), to_controller()),
+            self.classify(1, of_type(ether::IPV4), Instructions { goto: Some(FORWARD), ..Instructions::default() }),
+        ]
+    }
+
+    pub(crate) fn host_port(self, port: PortNo, wants_first_packets: bool) -> Vec<Entry> {
+        let from = Match { in_port: Some(port), ..ipv4() };
+        let mut entries = vec![self.classify(100, from, from_host(Vec::new()))];
+        if wants_first_packets {
+            entries.extend(self.first_packets(port));
+        }
+        entries
+    }
+
+    /// Returns the rules that copy first packets of flows from a port to the controller.
+    pub(crate) fn first_packets(self, port: PortNo) -> [Entry; 2] {
+        [protocol::TCP, protocol::UDP].map(|ip_proto| {
+            let first = Match { ip_proto: Some(ip_proto), in_port: Some(port), ..ipv4() };
+            self.classify(200, first, from_host(vec![Action::to_controller()]))
+        })
+    }
+
+    pub(crate) fn unknown_port(self, port: PortNo) -> Entry {
+        let from = Match { in_port: Some(port), ..ipv4() };
+        self.classify(20, from, from_host(vec![Action::to_controller()]))
+    }
+
+    /// Returns the rule that counts a flow at the switch of its source.
+    pub(crate) fn counter(self, tuple: &FiveTuple, idle_timeout_s: u16) -> Entry {
+        let (key, wanted) = self.classify(300, tuple_match(tuple), from_host(Vec::new()));
+        (key, DesiredRule { cookie: self.cookie(Purpose::Count), idle_timeout_s, ..wanted })
+    }
+
+    /// Returns the rule that counts a flow known by its first packet, at its source port
+    /// ([`crate::observer::first_packets`]).
+    pub(crate) fn counter_at(self, tuple: &FiveTuple, port: PortNo, idle_timeout_s: u16) -> Entry {
+        let (key, wanted) = self.counter(tuple, idle_timeout_s);
+        let match_ = Match { in_port: Some(port), ..key.match_ };
+        (RuleKey { match_, ..key }, wanted)
+    }
+
+    pub(crate) fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {
+        let cookie = self.cookie(Purpose::Classify);
+        (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
+    }
+
+    fn forward(self, purpose: Purpose, key: RuleKey, actions: Vec<Action>) -> Entry {
+        let cookie = self.cookie(purpose);
+        (key, DesiredRule { cookie, idle_timeout_s: 0, instructions: Instructions::apply(actions), group: None })
+    }
+
+    fn through_group(self, purpose: Purpose, key: RuleKey, buckets: Arc<[Bucket]>) -> Entry {
+        let (key, wanted) = self.forward(purpose, key, Vec::new());
+        (key, DesiredRule { group: Some(buckets), ..wanted })
+    }
+
+    /// Returns the rules to a host of the switch itself: untagged, and with a label to pop.
+    pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
+        let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
+        // The order of their removal does not matter: no host ever receives a label.
+        [
+            self.forward(Purpose::Base, last_hop_key(host), vec![Action::output(port)]),
+            self.forward(
+                Purpose::Base,
+                RuleKey::new(FORWARD, LAST_TAGGED, tagged),
+                vec![Action::PopVlan, Action::output(port)],
+            ),
+        ]
+    }
+
+    /// Returns the rule to a distant host, by its next hops with their weights.
+    pub(crate) fn default_route(self, host: Ipv4Addr, hops: &[(PortNo, u16)]) -> Option<Entry> {
+        match hops {
+            [] => None,
+            [(port, _)] => Some(self.forward(Purpose::Base, default_route_key(host), vec![Action::output(*port)])),
+            _ => {
+                let buckets = hops.iter().map(|(port, weight)| Bucket::watching(*port, (*weight).max(1)));
+                Some(self.through_group(Purpose::Base, default_route_key(host), buckets.collect()))
+            }
+        }
+    }
+
+    pub(crate) fn labelled(self, label: u16, host: Ipv4Addr, port: PortNo) -> Entry {
+        let match_ = Match { vlan: Some(VlanMatch::Id(label)), ..to(host) };
+        self.forward(Purpose::Divide, RuleKey::new(FORWARD, LABELLED, match_), vec![Action::output(port)])
+    }
+
+    /// Returns the rule that splits packets of local hosts to a distant host over paths: first
+    /// port, weight, and a label if the path needs one.
+    pub(crate) fn divided(self, host: Ipv4Addr, paths: &[(PortNo, u16, Option<u16>)]) -> Entry {
+        let match_ = Match { vlan: Some(VlanMatch::Untagged), metadata: Some(FROM_HOST), ..to(host) };
+        let bucket = |(port, weight, label): &(PortNo, u16, Option<u16>)| {
+            let mut actions = Vec::with_capacity(3);
+            if let Some(label) = label {
+                actions.push(Action::PushVlan(ether::VLAN));
+                actions.push(Action::SetField(SetField::VlanVid(*label)));
+            }
+            actions.push(Action::output(*port));
+            Bucket { weight: (*weight).max(1), watch_port: *port, watch_group: GroupId::ANY, actions }
+        };
+        self.through_group(Purpose::Divide, RuleKey::new(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
+    }
+
+    pub(crate) fn pin(self, tuple: &FiveTuple, priority: u16, port: PortNo) -> Entry {
+        self.forward(Purpose::Pin, pin_key(tuple, priority), vec![Action::output(port)])
+    }
+}
+
+pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
+    RuleKey::new(FORWARD, BASE, to(host))
+}
+/// Returns the key of the last-hop rule of a host, for packets without a label.
+pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
+    RuleKey::new(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
+}
+pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
+    key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
+}
+pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
+    let to = key.match_.ipv4_dst.filter(|to| key.table == FORWARD && *to == Masked::<Ipv4Addr>::exact(to.value))?;
+    Some(to.value)
+}
+pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
+    RuleKey::new(FORWARD, priority, tuple_match(tuple))
+}
+pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16> {
+    if tuple.protocol == 0 { PAIR_PINS } else { PINS }
+}
+
+fn ipv4() -> Match {
+    Match { eth_type: Some(ether::IPV4), ..Match::default() }
+}
+pub(crate) fn to(host: Ipv4Addr) -> Match {
+    Match { ipv4_dst: Some(Masked::<Ipv4Addr>::exact(host)), ..ipv4() }
+}
+pub(crate) fn to_controller() -> Instructions {
+    Instructions::apply(vec![Action::to_controller()])
+}
+fn from_host(apply: Vec<Action>) -> Instructions {
+    Instructions { metadata: Some(FROM_HOST), goto: Some(FORWARD), ..Instructions::apply(apply) }
+}
+
+/// Returns the match of a flow; protocol 0 is all traffic of a pair of hosts. Ports are matched for
+/// TCP and UDP only.
+pub(crate) fn tuple_match(tuple: &FiveTuple) -> Match {
+    let pair = Match { ipv4_src: Some(Masked::<Ipv4Addr>::exact(tuple.src)), ..to(tuple.dst) };
+    let (src, dst) = (Some(tuple.src_port), Some(tuple.dst_port));
+    match tuple.protocol {
+        0 => pair,
+        protocol::TCP => Match { ip_proto: Some(protocol::TCP), tcp_src: src, tcp_dst: dst, ..pair },
+        protocol::UDP => Match { ip_proto: Some(protocol::UDP), udp_src: src, udp_dst: dst, ..pair },
+        other => Match { ip_proto: Some(other), ..pair },
+    }
+}
+
+pub(crate) fn tuple_of(match_: &Match) -> Option<FiveTuple> {
+    let (src, dst) = (match_.ipv4_src?.value, match_.ipv4_dst?.value);
+    let protocol = match_.ip_proto.unwrap_or(0);
+    let src_port = match_.tcp_src.or(match_.udp_src).unwrap_or(0);
+    let dst_port = match_.tcp_dst.or(match_.udp_dst).unwrap_or(0);
+    Some(FiveTuple { src, dst, protocol, src_port, dst_port })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_rule_names_its_flow() {
+        let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        for protocol in [6, 17] {
+            let tuple = FiveTuple { src, dst, protocol, src_port: 7, dst_port: 80 };
+            assert_eq!(tuple_of(&tuple_match(&tuple)), Some(tuple));
+        }
+        let pair = FiveTuple { src, dst, protocol: 0, src_port: 0, dst_port: 0 };
+        assert_eq!(tuple_of(&tuple_match(&pair)), Some(pair));
+        assert_eq!(tuple_of(&Match::default()), None);
+    }
+
+    #[test]
+    fn one_next_hop_is_an_output_and_several_are_a_group() {
+        let (compiler, host) = (Compiler { owner: 7 }, Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(compiler.default_route(host, &[]), None);
+        let (_, one) = compiler.default_route(host, &[(PortNo(3), 1)]).unwrap();
+        assert_eq!((one.instructions.apply, one.group), (vec![Action::output(PortNo(3))], None));
+        let (_, two) = compiler.default_route(host, &[(PortNo(3), 1), (PortNo(4), 2)]).unwrap();
+        let buckets = two.group.unwrap();
+        assert_eq!(buckets[1], Bucket::watching(PortNo(4), 2));
+        assert_eq!(two.cookie >> 48, 7);
+    }
+}

@@ -1,0 +1,103 @@
+//! Tasks: sequences of changes in which a step begins when everything before it is confirmed.
+
+use std::collections::VecDeque;
+
+use net::{NodeIx, Time};
+
+use super::store::RuleKey;
+use super::{Change, Updater};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Step {
+    /// Pause between the confirmation of the previous step and this one.
+    pub(crate) pause: Time,
+    pub(crate) changes: Vec<Change>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// Waits for confirmations, or until this time.
+    Waiting(Option<Time>),
+    /// A switch rejected a rule; the remaining steps are not executed.
+    Refused,
+    /// All steps are executed and confirmed.
+    Done,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Task {
+    steps: VecDeque<Step>,
+    waiting: Vec<(NodeIx, u64)>,
+    /// Rules of the steps so far, to detect rejections.
+    written: Vec<(NodeIx, RuleKey)>,
+    resume_at: Option<Time>,
+}
+
+impl Task {
+    pub(crate) fn new(steps: impl IntoIterator<Item = Step>) -> Task {
+        Task {
+            steps: steps.into_iter().filter(|step| !step.changes.is_empty() || step.pause > Time::ZERO).collect(),
+            ..Task::default()
+        }
+    }
+
+    pub(crate) fn remove_changes(&mut self, is_meant: impl Fn(&RuleKey) -> bool) {
+        self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
+    }
+
+    pub(crate) fn skip_pauses(&mut self) {
+        self.resume_at = None;
+        self.steps.iter_mut().for_each(|step| step.pause = Time::ZERO);
+    }
+
+    /// Returns whether waiting for the current step is pointless: a switch that must confirm it has
+    /// disconnected, or, for packets on a dead path (`is_dead`), is late.
+    pub(crate) fn is_hopeless(&self, is_dead: bool, now: Time, updater: &Updater) -> bool {
+        let switch = |(node, ticket): &(NodeIx, u64)| Some((updater.switches.get(node)?, *ticket));
+        let mut waiting = self.waiting.iter().filter_map(switch);
+        waiting.any(|(switch, ticket)| {
+            switch.is_cut_off(ticket) || (is_dead && switch.is_late(now) && !switch.is_confirmed(ticket))
+        })
+    }
+
+    pub(crate) fn advance(&mut self, now: Time, updater: &mut Updater) -> Progress {
+        loop {
+            self.waiting.retain(|(node, ticket)| !updater.is_confirmed(*node, *ticket));
+            let is_refused = |(node, key): &(NodeIx, RuleKey)| {
+                updater.switches.get(node).is_some_and(|switch| switch.refused.contains(key))
+            };
+            if self.written.iter().any(is_refused) {
+                return Progress::Refused;
+            }
+            if !self.waiting.is_empty() {
+                return Progress::Waiting(None);
+            }
+            let Some(step) = self.steps.front_mut() else {
+                return Progress::Done;
+            };
+            if step.pause > Time::ZERO {
+                self.resume_at = Some(now.saturating_add(std::mem::take(&mut step.pause)));
+            }
+            if let Some(at) = self.resume_at.filter(|at| now < *at) {
+                return Progress::Waiting(Some(at));
+            }
+            self.resume_at = None;
+            let step = self.steps.pop_front().expect("there is a first step");
+            self.apply(step, updater);
+        }
+    }
+
+    fn apply(&mut self, step: Step, updater: &mut Updater) {
+        let mut nodes: Vec<NodeIx> = Vec::new();
+        for change in step.changes {
+            nodes.push(change.0);
+            if change.2.is_some() {
+                self.written.push((change.0, change.1));
+            }
+            updater.set(change);
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.waiting = nodes.into_iter().map(|node| (node, updater.ticket(node))).collect();
+    }
+}

@@ -1,0 +1,58 @@
+//! The updater alone: desired rules in, messages out.
+
+use net::{NodeIx, Time};
+use openflow::{Action, ConnectionId, DatapathId, FlowMod, Match, Message, PortNo, headers::ether};
+
+use super::*;
+use crate::Output;
+
+const NODE: NodeIx = NodeIx(0);
+
+fn rule(port: u32) -> Entry {
+    let match_ = Match { eth_type: Some(ether::IPV4), ..Match::default() };
+    let instructions = openflow::Instructions::apply(vec![Action::output(PortNo(port))]);
+    Compiler { owner: 7 }.classify(9, match_, instructions)
+}
+
+/// Returns the sent changes of rules.
+fn sent(updater: &mut Updater, channels: &mut Channels) -> Vec<FlowMod> {
+    updater.dispatch(Time::ZERO, channels, |_| Some(DatapathId(1)));
+    let changes = std::iter::from_fn(|| channels.next_output()).filter_map(|output| match output {
+        Output::Channel(openflow::FromController::Message(_, envelope)) => match envelope.message {
+            Message::FlowMod(change) => Some(change),
+            _ => None,
+        },
+        _ => None,
+    });
+    changes.collect()
+}
+
+#[test]
+fn only_the_difference_is_sent_and_tickets_tell_when_it_is_confirmed() {
+    let (mut updater, mut channels) = (Updater::new(7), Channels::default());
+    let (key, first) = rule(1);
+    channels.add_ready(ConnectionId(1), DatapathId(1));
+    updater.switch(NODE).reconcile(&[], &[], false);
+    updater.set((NODE, key, Some(first.clone())));
+    let ticket = updater.ticket(NODE);
+    assert_eq!(sent(&mut updater, &mut channels).len(), 1);
+    assert!(!updater.is_confirmed(NODE, ticket) && !updater.is_settled());
+    let barrier = updater.switches[&NODE].barriers.front().expect("a barrier follows").0;
+    updater.switch(NODE).barrier(barrier);
+    assert!(updater.is_confirmed(NODE, ticket) && updater.is_settled());
+    updater.set((NODE, key, Some(first)));
+    assert_eq!(sent(&mut updater, &mut channels), [], "nothing has changed");
+    updater.set((NODE, key, None));
+    let gone = sent(&mut updater, &mut channels);
+    assert_eq!(gone.iter().map(|change| change.command).collect::<Vec<_>>(), [openflow::FlowModCommand::DeleteStrict]);
+}
+
+#[test]
+fn disconnected_switch_gets_nothing_and_does_not_delay_others() {
+    let (mut updater, mut channels) = (Updater::new(7), Channels::default());
+    let (key, wanted) = rule(1);
+    updater.set((NODE, key, Some(wanted)));
+    assert_eq!(sent(&mut updater, &mut channels), []);
+    let ticket = updater.ticket(NODE);
+    assert!(updater.is_confirmed(NODE, ticket), "its table read-back will settle it");
+}
