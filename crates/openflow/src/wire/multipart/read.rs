@@ -1,10 +1,16 @@
 //! Decoding of multipart replies.
 
+use super::flow_monitor::read_update;
+use super::meters::{read_meter_config, read_meter_features, read_meter_stats};
+use super::table_features::read_table_features;
 use super::{MORE, multipart_type};
-use crate::ids::{GroupId, PortNo, TableId};
+use crate::flow_monitor::{FLOW_MONITOR, FOUNDATION};
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::message::Message;
+use crate::meter::MeterStats;
 use crate::multipart::{
-    Description, FlowStats, GroupDescription, GroupFeatures, GroupStats, MultipartReply, PortStats, TableStats,
+    Description, FlowStats, GroupDescription, GroupFeatures, GroupStats, MultipartReply, PortStats, QueueStats,
+    TableStats,
 };
 use crate::wire::actions::{read_buckets, read_instructions};
 use crate::wire::modify_state::{flags_of, read_group_kind};
@@ -18,42 +24,60 @@ const FLOW_STATS_LEN: usize = 48;
 const GROUP_STATS_LEN: usize = 40;
 /// `ofp_group_desc` without its buckets.
 const GROUP_DESC_LEN: usize = 8;
+/// `ofp_meter_stats` without its bands.
+const METER_STATS_LEN: usize = 40;
+/// `ofp_meter_config` without its bands.
+const METER_CONFIG_LEN: usize = 8;
+/// `ofp_table_features` without its properties.
+const TABLE_FEATURES_LEN: usize = 64;
+/// The shortest update of a flow monitor.
+const FLOW_UPDATE_LEN: usize = 8;
 
-/// Reads a reply. A reply with a record that no value represents is kept whole as
-/// [`MultipartReply::Other`]: omitting the record would misreport the state of the switch. The
-/// record may use an extension, or be legal but not modelled (a VLAN match with an arbitrary mask,
-/// a masked port).
 pub(in crate::wire) fn read_reply(mut body: Reader<'_>) -> Result<Message, ReadError> {
     let (kind, flags) = (body.u16()?, body.u16()?);
     body.skip(4)?;
-    let reply = match read_reply_body(kind, body) {
-        Err(fault) if fault.is_unknown() => MultipartReply::Other { kind, body: body.remainder().to_vec() },
-        reply => reply?,
-    };
+    let reply = read_reply_body(kind, &mut body)?;
+    body.end()?;
     Ok(Message::MultipartReply { reply, has_more: flags & MORE != 0 })
 }
 
-fn read_reply_body(kind: u16, mut body: Reader<'_>) -> Result<MultipartReply, ReadError> {
-    let reply = match kind {
-        multipart_type::DESC => MultipartReply::Desc(read_description(&mut body)?),
-        multipart_type::FLOW => MultipartReply::Flow(read_records(&mut body, FLOW_STATS_LEN, read_flow_stats)?),
+fn read_reply_body(kind: u16, body: &mut Reader<'_>) -> Result<MultipartReply, ReadError> {
+    match kind {
+        multipart_type::DESC => Ok(MultipartReply::Desc(read_description(body)?)),
+        multipart_type::FLOW => read_records(body, FLOW_STATS_LEN, read_flow_stats, MultipartReply::Flow),
         multipart_type::AGGREGATE => {
             let (packets, bytes, flows) = (body.u64()?, body.u64()?, body.u32()?);
             body.skip(4)?;
-            MultipartReply::Aggregate { packets, bytes, flows }
+            Ok(MultipartReply::Aggregate { packets, bytes, flows })
         }
-        multipart_type::TABLE => MultipartReply::Table(read_all(&mut body, read_table_stats)?),
-        multipart_type::PORT => MultipartReply::Port(read_all(&mut body, read_port_stats)?),
-        multipart_type::GROUP => MultipartReply::Group(read_records(&mut body, GROUP_STATS_LEN, read_group_stats)?),
+        multipart_type::TABLE => Ok(MultipartReply::Table(read_all(body, read_table_stats)?)),
+        multipart_type::PORT => Ok(MultipartReply::Port(read_all(body, read_port_stats)?)),
+        multipart_type::QUEUE => Ok(MultipartReply::Queue(read_all(body, read_queue_stats)?)),
+        multipart_type::GROUP => read_records(body, GROUP_STATS_LEN, read_group_stats, MultipartReply::Group),
         multipart_type::GROUP_DESC => {
-            MultipartReply::GroupDesc(read_records(&mut body, GROUP_DESC_LEN, read_group_description)?)
+            read_records(body, GROUP_DESC_LEN, read_group_description, MultipartReply::GroupDesc)
         }
-        multipart_type::GROUP_FEATURES => MultipartReply::GroupFeatures(read_group_features(&mut body)?),
-        multipart_type::PORT_DESC => MultipartReply::PortDesc(read_all(&mut body, read_port)?),
-        _ => MultipartReply::Other { kind, body: body.remainder().to_vec() },
-    };
-    body.end()?;
-    Ok(reply)
+        multipart_type::GROUP_FEATURES => Ok(MultipartReply::GroupFeatures(read_group_features(body)?)),
+        multipart_type::METER => Ok(MultipartReply::Meter(read_all(body, read_meter)?)),
+        multipart_type::METER_CONFIG => {
+            read_records(body, METER_CONFIG_LEN, read_meter_config, MultipartReply::MeterConfig)
+        }
+        multipart_type::METER_FEATURES => Ok(MultipartReply::MeterFeatures(read_meter_features(body)?)),
+        multipart_type::TABLE_FEATURES => {
+            read_records(body, TABLE_FEATURES_LEN, read_table_features, MultipartReply::TableFeatures)
+        }
+        multipart_type::PORT_DESC => Ok(MultipartReply::PortDesc(read_all(body, read_port)?)),
+        multipart_type::EXPERIMENTER => read_experimenter_reply(body),
+        _ => Ok(MultipartReply::Other { kind, body: body.remainder().to_vec() }),
+    }
+}
+
+fn read_experimenter_reply(body: &mut Reader<'_>) -> Result<MultipartReply, ReadError> {
+    let (experimenter, kind) = (body.u32()?, body.u32()?);
+    if (experimenter, kind) == (FOUNDATION, FLOW_MONITOR) {
+        return read_records(body, FLOW_UPDATE_LEN, read_update, MultipartReply::FlowMonitor);
+    }
+    Ok(MultipartReply::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
 }
 
 fn read_all<T>(
@@ -67,21 +91,29 @@ fn read_all<T>(
     Ok(records)
 }
 
-/// Reads records that start with their length, which must be at least `minimum_len`. Any error
-/// inside a record counts as an [unknown extension](ReadError::is_unknown): the length gives the
-/// end of the record, so the reply around it can be kept.
+/// Reads records that start with their length, which must be at least `minimum_len`. A record with
+/// any error inside is kept as bytes, because its length gives its end: omitting it would misreport
+/// the state of the switch, and refusing the reply would hide the other records.
 fn read_records<T>(
     body: &mut Reader<'_>,
     minimum_len: usize,
     read: impl Fn(Reader<'_>) -> Result<T, ReadError>,
-) -> Result<Vec<T>, ReadError> {
-    read_all(body, |body| {
+    reply: fn(Vec<T>) -> MultipartReply,
+) -> Result<MultipartReply, ReadError> {
+    let (mut known, mut opaque) = (Vec::new(), Vec::new());
+    while !body.is_empty() {
+        let mut whole = *body;
         let length = usize::from(body.u16()?);
         if length < minimum_len {
             return Err(body.bad_len(format!("record of {length} bytes and not {minimum_len} or more")));
         }
-        read(body.part(length - 2)?).map_err(ReadError::into_unknown)
-    })
+        match read(body.part(length - 2)?) {
+            Ok(record) => known.push(record),
+            Err(_) => opaque.push(whole.bytes(length)?.to_vec()),
+        }
+    }
+    let known = reply(known);
+    Ok(if opaque.is_empty() { known } else { MultipartReply::Partial { known: Box::new(known), opaque } })
 }
 
 fn read_description(body: &mut Reader<'_>) -> Result<Description, ReadError> {
@@ -129,10 +161,40 @@ fn read_port_stats(body: &mut Reader<'_>) -> Result<PortStats, ReadError> {
     body.skip(4)?;
     let (rx_packets, tx_packets, rx_bytes, tx_bytes) = (body.u64()?, body.u64()?, body.u64()?, body.u64()?);
     let (rx_dropped, tx_dropped) = (body.u64()?, body.u64()?);
-    // Receive and transmit errors, framing, overruns, checksums, collisions.
-    body.skip(6 * 8)?;
-    let duration_ns = body.duration_ns()?;
-    Ok(PortStats { port, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, duration_ns })
+    let (rx_errors, tx_errors, rx_frame_err) = (body.u64()?, body.u64()?, body.u64()?);
+    let (rx_over_err, rx_crc_err, collisions) = (body.u64()?, body.u64()?, body.u64()?);
+    Ok(PortStats {
+        port,
+        rx_packets,
+        tx_packets,
+        rx_bytes,
+        tx_bytes,
+        rx_dropped,
+        tx_dropped,
+        rx_errors,
+        tx_errors,
+        rx_frame_err,
+        rx_over_err,
+        rx_crc_err,
+        collisions,
+        duration_ns: body.duration_ns()?,
+    })
+}
+
+fn read_queue_stats(body: &mut Reader<'_>) -> Result<QueueStats, ReadError> {
+    let (port, queue) = (PortNo(body.u32()?), QueueId(body.u32()?));
+    let (tx_bytes, tx_packets, tx_errors) = (body.u64()?, body.u64()?, body.u64()?);
+    Ok(QueueStats { port, queue, tx_bytes, tx_packets, tx_errors, duration_ns: body.duration_ns()? })
+}
+
+/// Reads the statistics of a meter, whose length follows its number. All of the record is of a fixed
+/// form.
+fn read_meter(body: &mut Reader<'_>) -> Result<MeterStats, ReadError> {
+    let (meter, length) = (MeterId(body.u32()?), usize::from(body.u16()?));
+    if length < METER_STATS_LEN {
+        return Err(body.bad_len(format!("record of {length} bytes and not {METER_STATS_LEN} or more")));
+    }
+    read_meter_stats(meter, body.part(length - 6)?)
 }
 
 fn read_group_stats(mut record: Reader<'_>) -> Result<GroupStats, ReadError> {
