@@ -114,6 +114,7 @@ pub struct FlowMonitorFlags {
 /// An update of a monitor. `Abbreviated`: the flow-mod of the own connection with this transaction
 /// id changed rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most are full, and a box would cost each an allocation")]
 pub enum FlowUpdate {
     Full(FlowChange),
     Abbreviated(Xid),

@@ -7,6 +7,8 @@
 //! - passes packets, either whole ([`Switch::receive`]) or, for many equal ones, as headers: one
 //!   decision ([`Switch::decide`]) is valid until the state changes ([`Switch::is_current`]) and is
 //!   counted per packet ([`Switch::count`]);
+//! - changes rules behind the controller's back ([`Switch::flow_mod_by_other`]), and pauses flow
+//!   monitors ([`Switch::pause_monitors`]);
 //! - takes the output ([`Switch::poll_output`]).
 //!
 //! The switch is stricter than hardware: it refuses everything that a switch may refuse.
@@ -14,6 +16,7 @@
 //! Choices and restrictions with respect to the specification:
 //! - Of several matching entries of one priority the one with the smaller pattern (in the bit order
 //!   of `key.rs`) is used, regardless of its age.
+//! - Groups, flow monitors (EXT-187) and the features of tables are optional ([`Support`]).
 //! - Meters, additional queues, TTLs, 802.1ad tags and a second VLAN tag are refused.
 //! - Groups may call and watch groups that call and watch none: at most 256 × 256 copies.
 //! - The fields of a frame are those of its outermost VLAN tag; without it, it is untagged.

@@ -148,6 +148,15 @@ fn handshake(captured: &mut Captured, controller: &mut Controller) {
     let stale = Message::RoleRequest(Role { role: ControllerRole::Master, generation: 2 });
     let error = captured.error(controller, "error_stale", stale);
     assert_eq!(error, ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale));
+    let slave = Role { role: ControllerRole::Slave, generation: 4 };
+    let told = captured.ask(controller, "role_reply_slave", Message::RoleRequest(slave));
+    assert_eq!(told, Message::RoleReply(slave));
+    let rule = Message::FlowMod(FlowMod::add(TableId(0), 1, Match::default(), Instructions::default()));
+    let error = captured.error(controller, "error_is_slave", rule);
+    assert_eq!(error, ErrorKind::BadRequest(BadRequest::IsSlave));
+    let equal = Role { role: ControllerRole::Equal, generation: 0 };
+    let told = captured.ask(controller, "role_reply", Message::RoleRequest(equal));
+    assert_eq!(told, Message::RoleReply(Role { generation: 4, ..equal }));
     let wanted = AsyncConfig { packet_in: [7, 0], port_status: [7, 0], flow_removed: [15, 0] };
     controller.send(2, Message::SetAsync(wanted));
     let told = captured.ask(controller, "get_async_reply", Message::GetAsyncRequest);

@@ -54,6 +54,11 @@ fn meters_and_tables_are_known_beside_others() {
     let foreign = "0018 0001 00000002 ffff 0010 00000001 00000002 00abcdef";
     let MultipartReply::MeterConfig(meters) = known_beside("000a", own, foreign) else { panic!() };
     assert_eq!((meters.len(), meters[0].meter), (1, MeterId(1)));
+    // Statistics of half a band.
+    let stats = |length: &str, rest: &str| format!("00000001 {length} 000000000000 {} {rest}", "00".repeat(28));
+    let (own, foreign) = (stats("0028", ""), stats("0030", "0000000000000001"));
+    let MultipartReply::Meter(meters) = known_beside("0009", &own, &foreign) else { panic!() };
+    assert_eq!((meters.len(), meters[0].meter), (1, MeterId(1)));
     // A property of an experimenter.
     let table = |length: &str, rest: &str| format!("{length} 03 0000000000 {} {rest}", "00".repeat(56));
     let (own, foreign) = (table("0040", ""), table("0050", "fffe 000c 00abcdef 00000001 00000000"));

@@ -90,7 +90,7 @@ fn bodies_too_short_and_too_long() {
     // A table of 23 bytes; a group of 39; an entry that is longer than the message.
     check(&message(19, "0003 0000 00000000 00 000000 00000001 0000000000000002 00000000000003"), 32, bad_len);
     check(&message(19, "0006 0000 00000000 0027 0000 00000000"), 18, bad_len);
-    check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 18, bad_len);
+    check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 16, bad_len);
 }
 
 /// A record that no value represents makes the whole reply opaque; the connection continues.

@@ -77,6 +77,7 @@ pub(super) fn write_monitors<W: Writer>(writer: &mut W, monitors: &[FlowMonitorR
 }
 
 pub(super) fn read_update(mut record: Reader<'_>) -> Result<FlowUpdate, ReadError> {
+    record.skip(2)?;
     let offset = record.offset();
     let event = record.u16()?;
     if event == ABBREVIATED {

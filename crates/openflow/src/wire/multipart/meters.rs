@@ -13,9 +13,9 @@ const DROP: u16 = 1;
 /// `OFPMBT_DSCP_REMARK`.
 const DSCP_REMARK: u16 = 2;
 
-/// Reads a record behind its number and length.
-pub(super) fn read_meter_stats(meter: MeterId, mut record: Reader<'_>) -> Result<MeterStats, ReadError> {
-    record.skip(6)?;
+pub(super) fn read_meter_stats(mut record: Reader<'_>) -> Result<MeterStats, ReadError> {
+    let meter = MeterId(record.u32()?);
+    record.skip(8)?;
     let (flows, packets, bytes) = (record.u32()?, record.u64()?, record.u64()?);
     let duration_ns = record.duration_ns()?;
     let mut bands = Vec::new();
@@ -41,6 +41,7 @@ pub(super) fn write_meter_stats<W: Writer>(writer: &mut W, meter: &MeterStats) -
 }
 
 pub(super) fn read_meter_config(mut record: Reader<'_>) -> Result<MeterConfig, ReadError> {
+    record.skip(2)?;
     let (flags, meter) = (record.u16()?, MeterId(record.u32()?));
     let mut bands = Vec::new();
     while !record.is_empty() {

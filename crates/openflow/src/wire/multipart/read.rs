@@ -5,9 +5,8 @@ use super::meters::{read_meter_config, read_meter_features, read_meter_stats};
 use super::table_features::read_table_features;
 use super::{MORE, multipart_type};
 use crate::flow_monitor::{FLOW_MONITOR, FOUNDATION};
-use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::ids::{GroupId, PortNo, QueueId, TableId};
 use crate::message::Message;
-use crate::meter::MeterStats;
 use crate::multipart::{
     Description, FlowStats, GroupDescription, GroupFeatures, GroupStats, MultipartReply, PortStats, QueueStats,
     TableStats,
@@ -19,19 +18,19 @@ use crate::wire::port::read_port;
 use crate::wire::reader::{ReadError, Reader};
 
 /// `ofp_flow_stats` up to its match.
-const FLOW_STATS_LEN: usize = 48;
+const FLOW_STATS: Form = at_least(48);
 /// `ofp_group_stats` without its buckets.
-const GROUP_STATS_LEN: usize = 40;
+const GROUP_STATS: Form = at_least(40);
 /// `ofp_group_desc` without its buckets.
-const GROUP_DESC_LEN: usize = 8;
+const GROUP_DESC: Form = at_least(8);
 /// `ofp_meter_stats` without its bands.
-const METER_STATS_LEN: usize = 40;
+const METER_STATS: Form = Form { length_at: 4, minimum_len: 40 };
 /// `ofp_meter_config` without its bands.
-const METER_CONFIG_LEN: usize = 8;
+const METER_CONFIG: Form = at_least(8);
 /// `ofp_table_features` without its properties.
-const TABLE_FEATURES_LEN: usize = 64;
-/// The shortest update of a flow monitor.
-const FLOW_UPDATE_LEN: usize = 8;
+const TABLE_FEATURES: Form = at_least(64);
+/// An update of a flow monitor; the shortest one is abbreviated.
+const FLOW_UPDATE: Form = at_least(8);
 
 pub(in crate::wire) fn read_reply(mut body: Reader<'_>) -> Result<Message, ReadError> {
     let (kind, flags) = (body.u16()?, body.u16()?);
@@ -44,7 +43,7 @@ pub(in crate::wire) fn read_reply(mut body: Reader<'_>) -> Result<Message, ReadE
 fn read_reply_body(kind: u16, body: &mut Reader<'_>) -> Result<MultipartReply, ReadError> {
     match kind {
         multipart_type::DESC => Ok(MultipartReply::Desc(read_description(body)?)),
-        multipart_type::FLOW => read_records(body, FLOW_STATS_LEN, read_flow_stats, MultipartReply::Flow),
+        multipart_type::FLOW => read_records(body, FLOW_STATS, read_flow_stats, MultipartReply::Flow),
         multipart_type::AGGREGATE => {
             let (packets, bytes, flows) = (body.u64()?, body.u64()?, body.u32()?);
             body.skip(4)?;
@@ -53,18 +52,16 @@ fn read_reply_body(kind: u16, body: &mut Reader<'_>) -> Result<MultipartReply, R
         multipart_type::TABLE => Ok(MultipartReply::Table(read_all(body, read_table_stats)?)),
         multipart_type::PORT => Ok(MultipartReply::Port(read_all(body, read_port_stats)?)),
         multipart_type::QUEUE => Ok(MultipartReply::Queue(read_all(body, read_queue_stats)?)),
-        multipart_type::GROUP => read_records(body, GROUP_STATS_LEN, read_group_stats, MultipartReply::Group),
-        multipart_type::GROUP_DESC => {
-            read_records(body, GROUP_DESC_LEN, read_group_description, MultipartReply::GroupDesc)
-        }
+        multipart_type::GROUP => read_records(body, GROUP_STATS, read_group_stats, MultipartReply::Group),
+        multipart_type::GROUP_DESC => read_records(body, GROUP_DESC, read_group_description, MultipartReply::GroupDesc),
         multipart_type::GROUP_FEATURES => Ok(MultipartReply::GroupFeatures(read_group_features(body)?)),
-        multipart_type::METER => Ok(MultipartReply::Meter(read_all(body, read_meter)?)),
+        multipart_type::METER => read_records(body, METER_STATS, read_meter_stats, MultipartReply::Meter),
         multipart_type::METER_CONFIG => {
-            read_records(body, METER_CONFIG_LEN, read_meter_config, MultipartReply::MeterConfig)
+            read_records(body, METER_CONFIG, read_meter_config, MultipartReply::MeterConfig)
         }
         multipart_type::METER_FEATURES => Ok(MultipartReply::MeterFeatures(read_meter_features(body)?)),
         multipart_type::TABLE_FEATURES => {
-            read_records(body, TABLE_FEATURES_LEN, read_table_features, MultipartReply::TableFeatures)
+            read_records(body, TABLE_FEATURES, read_table_features, MultipartReply::TableFeatures)
         }
         multipart_type::PORT_DESC => Ok(MultipartReply::PortDesc(read_all(body, read_port)?)),
         multipart_type::EXPERIMENTER => read_experimenter_reply(body),
@@ -75,7 +72,7 @@ fn read_reply_body(kind: u16, body: &mut Reader<'_>) -> Result<MultipartReply, R
 fn read_experimenter_reply(body: &mut Reader<'_>) -> Result<MultipartReply, ReadError> {
     let (experimenter, kind) = (body.u32()?, body.u32()?);
     if (experimenter, kind) == (FOUNDATION, FLOW_MONITOR) {
-        return read_records(body, FLOW_UPDATE_LEN, read_update, MultipartReply::FlowMonitor);
+        return read_records(body, FLOW_UPDATE, read_update, MultipartReply::FlowMonitor);
     }
     Ok(MultipartReply::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
 }
@@ -91,25 +88,39 @@ fn read_all<T>(
     Ok(records)
 }
 
-/// Reads records that start with their length, which must be at least `minimum_len`. A record with
-/// any error inside is kept as bytes, because its length gives its end: omitting it would misreport
-/// the state of the switch, and refusing the reply would hide the other records.
+/// The form of records that contain their length: where it is, and at least how long they are.
+#[derive(Clone, Copy)]
+struct Form {
+    length_at: usize,
+    minimum_len: usize,
+}
+
+/// Returns the form of records that start with their length.
+const fn at_least(minimum_len: usize) -> Form {
+    Form { length_at: 0, minimum_len }
+}
+
+/// Reads records that contain their length. A record with any error inside is kept as bytes, because
+/// its length gives its end: omitting it would misreport the state of the switch, and refusing the
+/// reply would hide the other records.
 fn read_records<T>(
     body: &mut Reader<'_>,
-    minimum_len: usize,
+    Form { length_at, minimum_len }: Form,
     read: impl Fn(Reader<'_>) -> Result<T, ReadError>,
     reply: fn(Vec<T>) -> MultipartReply,
 ) -> Result<MultipartReply, ReadError> {
     let (mut known, mut opaque) = (Vec::new(), Vec::new());
     while !body.is_empty() {
-        let mut whole = *body;
-        let length = usize::from(body.u16()?);
+        let mut head = *body;
+        head.skip(length_at)?;
+        let length = usize::from(head.u16()?);
         if length < minimum_len {
-            return Err(body.bad_len(format!("record of {length} bytes and not {minimum_len} or more")));
+            return Err(head.bad_len(format!("record of {length} bytes and not {minimum_len} or more")));
         }
-        match read(body.part(length - 2)?) {
+        let mut record = body.part(length)?;
+        match read(record) {
             Ok(record) => known.push(record),
-            Err(_) => opaque.push(whole.bytes(length)?.to_vec()),
+            Err(_) => opaque.push(record.remainder().to_vec()),
         }
     }
     let known = reply(known);
@@ -127,6 +138,7 @@ fn read_description(body: &mut Reader<'_>) -> Result<Description, ReadError> {
 }
 
 fn read_flow_stats(mut entry: Reader<'_>) -> Result<FlowStats, ReadError> {
+    entry.skip(2)?;
     let table = TableId(entry.u8()?);
     entry.skip(1)?;
     let (duration_ns, priority) = (entry.duration_ns()?, entry.u16()?);
@@ -187,18 +199,8 @@ fn read_queue_stats(body: &mut Reader<'_>) -> Result<QueueStats, ReadError> {
     Ok(QueueStats { port, queue, tx_bytes, tx_packets, tx_errors, duration_ns: body.duration_ns()? })
 }
 
-/// Reads the statistics of a meter, whose length follows its number. All of the record is of a fixed
-/// form.
-fn read_meter(body: &mut Reader<'_>) -> Result<MeterStats, ReadError> {
-    let (meter, length) = (MeterId(body.u32()?), usize::from(body.u16()?));
-    if length < METER_STATS_LEN {
-        return Err(body.bad_len(format!("record of {length} bytes and not {METER_STATS_LEN} or more")));
-    }
-    read_meter_stats(meter, body.part(length - 6)?)
-}
-
 fn read_group_stats(mut record: Reader<'_>) -> Result<GroupStats, ReadError> {
-    record.skip(2)?;
+    record.skip(4)?;
     let (group, references) = (GroupId(record.u32()?), record.u32()?);
     record.skip(4)?;
     let (packets, bytes, duration_ns) = (record.u64()?, record.u64()?, record.duration_ns()?);
@@ -207,6 +209,7 @@ fn read_group_stats(mut record: Reader<'_>) -> Result<GroupStats, ReadError> {
 }
 
 fn read_group_description(mut record: Reader<'_>) -> Result<GroupDescription, ReadError> {
+    record.skip(2)?;
     let kind = read_group_kind(&mut record)?;
     record.skip(1)?;
     let group = GroupId(record.u32()?);

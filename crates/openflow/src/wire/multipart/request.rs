@@ -59,11 +59,12 @@ pub(in crate::wire) fn read_request(mut body: Reader<'_>) -> Result<MultipartReq
 fn read_tables(body: &mut Reader<'_>) -> Result<Vec<TableFeatures>, ReadError> {
     let mut tables = Vec::new();
     while !body.is_empty() {
-        let length = usize::from(body.u16()?);
-        let Some(rest) = length.checked_sub(2) else {
-            return Err(body.bad_len(format!("table of {length} bytes")));
-        };
-        tables.push(read_table_features(body.part(rest)?)?);
+        let mut head = *body;
+        let length = usize::from(head.u16()?);
+        if length < 2 {
+            return Err(head.bad_len(format!("table of {length} bytes")));
+        }
+        tables.push(read_table_features(body.part(length)?)?);
     }
     Ok(tables)
 }

@@ -35,6 +35,7 @@ fn form_of(kind: u16) -> Option<Form> {
 
 pub(super) fn read_table_features(record: Reader<'_>) -> Result<TableFeatures, ReadError> {
     let mut record = record.short_as(ErrorKind::TableFeaturesFailed(TableFeaturesFailed::BadLen));
+    record.skip(2)?;
     let table = TableId(record.u8()?);
     record.skip(5)?;
     let name = record.string::<NAME_LEN>()?;
