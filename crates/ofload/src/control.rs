@@ -5,12 +5,9 @@ use std::collections::VecDeque;
 
 use openflow::frame::{arp_reply, parse};
 use openflow::headers::ether;
-use openflow::{
-    ConnectionId, Description, Envelope, Message, MultipartReply, MultipartRequest, PacketIn, PortNo, wire,
-};
-use switch::{Config, HashFields, Output, Select};
+use openflow::{ConnectionId, Description, Envelope, Message, PacketIn, PortNo, wire};
+use switch::{Config, HashFields, Output, Select, Support};
 
-use crate::features;
 use crate::fleet::Fleet;
 
 const TABLES: u8 = 16;
@@ -30,10 +27,7 @@ impl Fleet {
         let now = net::Time::from_ns(now_ns);
         match wire::decode(message) {
             Ok(Some((envelope, _))) => {
-                match features_reply(&envelope) {
-                    Some(replies) => replies.iter().for_each(|reply| self.encode(at, reply)),
-                    None => self.switches[at].switch.handle(now, CONNECTION, envelope),
-                }
+                self.switches[at].switch.handle(now, CONNECTION, envelope);
                 self.drain(at, message);
             }
             // The message is complete by its header, so a decoder that needs more bytes shows that
@@ -149,6 +143,7 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
         stats_refresh: net::Time::ZERO,
         packet_in_per_s: None,
         supports_tcp_flags: false,
+        support: Support::default(),
         description: Description {
             manufacturer: text("Anabranch"),
             hardware: text("load generator"),
@@ -156,23 +151,6 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
             serial: node.datapath.0.to_string(),
             datapath: format!("s{}", node.datapath.0),
         },
-    }
-}
-
-fn features_reply(envelope: &Envelope) -> Option<Vec<Envelope>> {
-    let Message::MultipartRequest(MultipartRequest::Other { kind, body }) = &envelope.message else { return None };
-    let reply = |body, has_more| {
-        let reply = MultipartReply::Other { kind: *kind, body };
-        Envelope { xid: envelope.xid, message: Message::MultipartReply { reply, has_more } }
-    };
-    match *kind {
-        features::METER_FEATURES => Some(vec![reply(features::meters(), false)]),
-        // With a body it is a request to change the features.
-        features::TABLE_FEATURES if body.is_empty() => {
-            let part = |table| reply(features::table(table, TABLES, MAX_ENTRIES), table + 1 < TABLES);
-            Some((0..TABLES).map(part).collect())
-        }
-        _ => None,
     }
 }
 

@@ -126,14 +126,8 @@ impl Fabric {
         let number = ports.len() as u32 + 1;
         let [a, b] = ((self.base + switch) as u16 + 1).to_be_bytes();
         let [c, d] = (number as u16).to_be_bytes();
-        ports.push(PortDesc {
-            port: PortNo(number),
-            hw_addr: MacAddr([0x06, 0, a, b, c, d]),
-            name: format!("s{}-eth{number}", switch + 1),
-            is_admin_down: false,
-            is_link_down: false,
-            speed_kbps: SPEED_KBPS,
-        });
+        let (hw_addr, name) = (MacAddr([0x06, 0, a, b, c, d]), format!("s{}-eth{number}", switch + 1));
+        ports.push(PortDesc::up(PortNo(number), hw_addr, name, SPEED_KBPS));
         PortNo(number)
     }
 

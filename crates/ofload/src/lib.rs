@@ -24,7 +24,6 @@ mod attack_bench;
 mod channel;
 mod control;
 mod fabric;
-mod features;
 mod fleet;
 mod hostile_peers;
 mod load;

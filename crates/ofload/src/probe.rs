@@ -55,6 +55,7 @@ impl Default for Template {
             table: TableId(0),
             cookie: u64::MAX,
             match_: Match { in_port: Some(PortNo(0)), ..Match::default() },
+            other_fields: Vec::new(),
             data,
         };
         let mut encoded = Vec::new();

@@ -70,6 +70,7 @@ fn packet_in(length: u16) -> Message {
         table: TableId(0),
         cookie: 0,
         match_: Match { in_port: Some(PortNo(1)), ..Match::default() },
+        other_fields: Vec::new(),
         data: vec![0x5a; usize::from(length)],
     })
 }

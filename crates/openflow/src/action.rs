@@ -69,6 +69,16 @@ pub struct Instructions {
 }
 
 impl Instructions {
+    /// Returns all actions, those to apply first.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.apply.iter().chain(&self.write)
+    }
+
+    /// Returns whether an action sends packets out of this port.
+    pub fn sends_to(&self, port: PortNo) -> bool {
+        self.actions().any(|action| matches!(action, Action::Output { port: out, .. } if *out == port))
+    }
+
     /// Returns instructions that apply these actions.
     pub fn apply(actions: Vec<Action>) -> Instructions {
         Instructions { apply: actions, ..Instructions::default() }

@@ -94,9 +94,21 @@ error_types! {
     /// Codes of a failed table-mod.
     TableModFailed = 8 { BadTable, BadConfig, Eperm }
 
+    /// Codes of a failed queue operation.
+    QueueOpFailed = 9 { BadPort, BadQueue, Eperm }
+
     /// Codes of a failed set-config.
     SwitchConfigFailed = 10 { BadFlags, BadLen, Eperm }
 
     /// Codes of a failed role request. `Stale`: the generation is older than a previous one.
     RoleRequestFailed = 11 { Stale, Unsup, BadRole }
+
+    /// Codes of a failed meter-mod.
+    MeterModFailed = 12 {
+        Unknown, MeterExists, InvalidMeter, UnknownMeter, BadCommand, BadFlags, BadRate, BadBurst,
+        BadBand, BadBandValue, OutOfMeters, OutOfBands,
+    }
+
+    /// Codes of refused table features.
+    TableFeaturesFailed = 13 { BadTable, BadMetadata, BadType, BadLen, BadArgument, Eperm }
 }

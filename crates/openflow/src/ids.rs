@@ -70,3 +70,23 @@ impl BufferId {
     /// The message contains the packet.
     pub const NO_BUFFER: BufferId = BufferId(0xffff_ffff);
 }
+
+/// A queue of a port.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(pub u32);
+
+impl QueueId {
+    /// All queues: in requests.
+    pub const ALL: QueueId = QueueId(0xffff_ffff);
+}
+
+/// A meter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MeterId(pub u32);
+
+impl MeterId {
+    /// Largest meter number.
+    pub const MAX: MeterId = MeterId(0xffff_0000);
+    /// All meters: in requests.
+    pub const ALL: MeterId = MeterId(0xffff_ffff);
+}

@@ -5,6 +5,7 @@
 use crate::action::{Action, Bucket, Instructions};
 use crate::address::MacAddr;
 use crate::error::ErrorKind;
+use crate::flow_monitor::FlowMonitorControl;
 use crate::ids::{BufferId, DatapathId, GroupId, PortNo, TableId, Xid};
 use crate::matching::Match;
 use crate::multipart::{MultipartReply, MultipartRequest};
@@ -26,7 +27,8 @@ pub struct Envelope {
 /// - `MultipartReply`: a reply or one part of it; with `has_more` more parts with the same
 ///   transaction id follow.
 /// - `BarrierRequest`: earlier messages are finished before later ones start.
-/// - `Experimenter`: an extension of the experimenter with this id.
+/// - `FlowMonitor`: an extension, like the multipart messages of flow monitors.
+/// - `Experimenter`: another extension of the experimenter with this id.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Message {
     Hello { versions: u32 },
@@ -55,6 +57,7 @@ pub enum Message {
     GetAsyncRequest,
     GetAsyncReply(AsyncConfig),
     SetAsync(AsyncConfig),
+    FlowMonitor(FlowMonitorControl),
     Experimenter { experimenter: u32, kind: u32, data: Vec<u8> },
 }
 
@@ -104,15 +107,21 @@ pub struct PacketIn {
     /// Cookie of the entry that sent the packet; all ones for none.
     pub cookie: u64,
     pub match_: Match,
+    /// Fields of the packet that no match expresses (its tunnel, for instance), as OXM bytes.
+    pub other_fields: Vec<u8>,
     pub data: Vec<u8>,
 }
 
+/// The reason of a removal. `MeterDelete` and `Eviction` are of OpenFlow 1.4; Open vSwitch uses them
+/// in flow monitors.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum RemovedReason {
     IdleTimeout = 0,
     HardTimeout = 1,
     Delete = 2,
     GroupDelete = 3,
+    MeterDelete = 4,
+    Eviction = 5,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -128,6 +137,9 @@ pub struct FlowRemoved {
     pub packets: u64,
     pub bytes: u64,
     pub match_: Match,
+    /// Fields of the match that no value represents, as OXM bytes. If there are any, `match_` covers
+    /// more packets than the removed entry did, which was another one than the entry with `match_`.
+    pub other_fields: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -149,12 +161,27 @@ pub struct PortDesc {
     pub is_link_down: bool,
     /// Rate as the switch reports it, kbit/s; often wrong (virtual ports report 10 Gb/s).
     pub speed_kbps: u32,
+    /// Maximum rate as the switch reports it, kbit/s; 0 if it reports none.
+    pub max_speed_kbps: u32,
+    pub features: PortFeatures,
+}
+
+/// Bitmaps of the rates, media and negotiation of a port (`OFPPF_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortFeatures {
+    pub current: u32,
+    pub advertised: u32,
+    pub supported: u32,
+    /// Advertised by the other end of the link.
+    pub peer: u32,
 }
 
 impl PortDesc {
     /// Returns the description of a port that is up.
     pub fn up(port: PortNo, hw_addr: MacAddr, name: impl Into<String>, speed_kbps: u32) -> PortDesc {
-        PortDesc { port, hw_addr, name: name.into(), is_admin_down: false, is_link_down: false, speed_kbps }
+        let (is_admin_down, is_link_down) = (false, false);
+        let (max_speed_kbps, features) = (0, PortFeatures::default());
+        PortDesc { port, hw_addr, name: name.into(), is_admin_down, is_link_down, speed_kbps, max_speed_kbps, features }
     }
 
     /// Returns whether the port forwards packets.

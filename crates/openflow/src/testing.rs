@@ -10,7 +10,8 @@ pub fn one_of_each() -> Vec<Message> {
     let features = Features { datapath: DatapathId(7), buffers: 0, tables: 4, auxiliary: 0, capabilities: 0 };
     let config = SwitchConfig { flags: 0, miss_send_len: 0 };
     let reason = PacketInReason::Action;
-    let packet_in = PacketIn { buffer, total_len, reason, table, cookie, match_, data: Vec::new() };
+    let packet_in =
+        PacketIn { buffer, total_len, reason, table, cookie, match_, other_fields: Vec::new(), data: Vec::new() };
     let removed = FlowRemoved {
         cookie,
         priority,
@@ -22,6 +23,7 @@ pub fn one_of_each() -> Vec<Message> {
         packets: 0,
         bytes: 0,
         match_,
+        other_fields: Vec::new(),
     };
     let data = frame::build(&Headers::default(), 0);
     let packet_out = PacketOut { buffer, in_port: PortNo::CONTROLLER, actions: Vec::new(), data };
@@ -56,6 +58,7 @@ pub fn one_of_each() -> Vec<Message> {
         Message::GetAsyncRequest,
         Message::GetAsyncReply(notified),
         Message::SetAsync(notified),
+        Message::FlowMonitor(FlowMonitorControl::Paused),
         Message::Experimenter { experimenter: 1, kind: 1, data: Vec::new() },
     ]
 }

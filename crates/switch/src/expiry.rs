@@ -39,5 +39,6 @@ impl Switch {
                 }
             }
         }
+        self.flush_monitors();
     }
 }

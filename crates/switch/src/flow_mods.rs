@@ -2,7 +2,8 @@
 
 use net::Time;
 use openflow::{
-    BufferId, ErrorKind, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Message, RemovedReason, TableId,
+    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Message, RemovedReason,
+    TableId,
 };
 
 use crate::counters::{Counter, age_ns};
@@ -58,12 +59,14 @@ impl Switch {
         // The removal of a replaced entry is not reported (specification 6.4).
         let replaced = replaced.and_then(|slot| self.take_entry(flow_mod.table, slot));
         let now = self.clock.now;
-        let (counter, counted_since) = match replaced {
+        let (counter, counted_since) = match &replaced {
             Some(entry) if !flow_mod.flags.reset_counts => (entry.counter, entry.counted_since),
             _ => (Counter::default(), now),
         };
+        let before = replaced.as_ref().map(|entry| &entry.instructions);
         let entry = Entry {
             serial: self.changed(),
+            modified_serial: 0,
             priority,
             is_table_miss: priority == 0 && pattern.is_everything(),
             match_: flow_mod.match_,
@@ -79,6 +82,8 @@ impl Switch {
             counter,
             deadline: None,
         };
+        let of = (flow_mod.table, &entry);
+        Switch::note_change(&mut self.sessions.open, self.cause, FlowEvent::Added, of, before);
         let slot = self.tables[usize::from(flow_mod.table.0)].insert(entry);
         self.plan_timeout(flow_mod.table, slot);
         self.tally.entries += 1;
@@ -108,12 +113,17 @@ impl Switch {
         if chosen.is_empty() {
             return;
         }
-        self.changed();
+        let version = self.changed();
         let now = self.clock.now;
         let table = &mut self.tables[usize::from(flow_mod.table.0)];
         for slot in chosen {
             let Some(entry) = table.get_mut(slot) else { continue };
-            entry.instructions = flow_mod.instructions.clone();
+            let before = std::mem::replace(&mut entry.instructions, flow_mod.instructions.clone());
+            if before != entry.instructions {
+                entry.modified_serial = version;
+                let of = (flow_mod.table, &*entry);
+                Switch::note_change(&mut self.sessions.open, self.cause, FlowEvent::Modified, of, Some(&before));
+            }
             if flow_mod.flags.reset_counts {
                 (entry.counter, entry.counted_since) = (Counter::default(), now);
             }
@@ -144,6 +154,8 @@ impl Switch {
     pub(crate) fn remove_entry(&mut self, table: TableId, slot: u32, reason: RemovedReason) {
         let Some(entry) = self.take_entry(table, slot) else { return };
         self.changed();
+        let event = FlowEvent::Deleted(reason);
+        Switch::note_change(&mut self.sessions.open, self.cause, event, (table, &entry), None);
         if entry.flags.send_flow_removed {
             let removed = flow_removed(entry, table, reason, self.clock.now);
             self.notify_removed(reason, Message::FlowRemoved(removed));
@@ -173,5 +185,6 @@ fn flow_removed(entry: Entry, table: TableId, reason: RemovedReason, now: Time) 
         packets,
         bytes,
         match_: entry.match_,
+        other_fields: Vec::new(),
     }
 }

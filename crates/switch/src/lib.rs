@@ -7,6 +7,8 @@
 //! - passes packets, either whole ([`Switch::receive`]) or, for many equal ones, as headers: one
 //!   decision ([`Switch::decide`]) is valid until the state changes ([`Switch::is_current`]) and is
 //!   counted per packet ([`Switch::count`]);
+//! - changes rules behind the controller's back ([`Switch::flow_mod_by_other`]), and pauses flow
+//!   monitors ([`Switch::pause_monitors`]);
 //! - takes the output ([`Switch::poll_output`]).
 //!
 //! The switch is stricter than hardware: it refuses everything that a switch may refuse.
@@ -14,6 +16,7 @@
 //! Choices and restrictions with respect to the specification:
 //! - Of several matching entries of one priority the one with the smaller pattern (in the bit order
 //!   of `key.rs`) is used, regardless of its age.
+//! - Groups, flow monitors (EXT-187) and the features of tables are optional ([`Support`]).
 //! - Meters, additional queues, TTLs, 802.1ad tags and a second VLAN tag are refused.
 //! - Groups may call and watch groups that call and watch none: at most 256 × 256 copies.
 //! - The fields of a frame are those of its outermost VLAN tag; without it, it is untagged.
@@ -24,9 +27,11 @@ mod actions;
 mod checks;
 mod counters;
 mod expiry;
+mod features;
 mod flow_mods;
 mod groups;
 mod key;
+mod monitors;
 mod packets;
 mod pipeline;
 mod ports;
@@ -40,7 +45,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use net::Time;
-use openflow::{ConnectionId, DatapathId, Description, Envelope, Headers, PortDesc, PortNo, TableId};
+use openflow::{
+    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, PortDesc, PortNo, TableId, Xid,
+};
 use smallvec::SmallVec;
 
 use crate::counters::Clock;
@@ -71,7 +78,28 @@ pub struct Config {
     pub packet_in_per_s: Option<u32>,
     /// Whether matches may contain TCP flags as in Open vSwitch; OpenFlow 1.3 has no such field.
     pub supports_tcp_flags: bool,
+    pub support: Support,
     pub description: Description,
+}
+
+/// Optional parts of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Support {
+    /// Groups. Without them, group-mods are of an unknown type (`OFPBRC_BAD_TYPE`), and so are
+    /// multipart messages about groups (`OFPBRC_BAD_MULTIPART`). A switch that knows groups, but has
+    /// room for none, has a [`Config::max_groups`] of 0.
+    pub groups: bool,
+    /// Flow monitors, as Open vSwitch has them; without them their experimenter is unknown.
+    pub flow_monitors: bool,
+    /// Multipart messages about queues, meters and features of tables. Without them their types are
+    /// unknown (`OFPBRC_BAD_MULTIPART`).
+    pub features: bool,
+}
+
+impl Default for Support {
+    fn default() -> Support {
+        Support { groups: true, flow_monitors: false, features: true }
+    }
 }
 
 /// The choice among live buckets of positive weight: weighted regions of a hash.
@@ -138,6 +166,8 @@ pub struct Switch {
     limiter: Limiter,
     deadlines: BTreeSet<(Time, TableId, u32)>,
     outputs: VecDeque<Output>,
+    /// The message that is being handled.
+    cause: Option<(ConnectionId, Xid)>,
     tally: Tally,
     part_entries: usize,
     scratch: Decision,
@@ -170,6 +200,7 @@ impl Switch {
             limiter: Limiter::new(config.packet_in_per_s),
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
+            cause: None,
             tally: Tally::default(),
             part_entries: PART_ENTRIES,
             scratch: Decision::default(),
@@ -226,6 +257,18 @@ impl Switch {
 
     pub fn poll_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, ..)| *at)
+    }
+
+    /// Changes rules behind the controller's back, as a management program or another controller
+    /// does: monitors report it in full, and removed entries with the flag are reported.
+    ///
+    /// # Errors
+    /// The error that the other program receives.
+    pub fn flow_mod_by_other(&mut self, now: Time, flow_mod: FlowMod) -> Result<(), ErrorKind> {
+        self.clock.advance(now);
+        let result = self.flow_mod(flow_mod);
+        self.flush_monitors();
+        result
     }
 
     pub fn tally(&self) -> Tally {

@@ -185,6 +185,7 @@ impl Switch {
             table: copy.origin.table,
             cookie: copy.origin.cookie,
             match_: Match { in_port: Some(in_port), metadata, ..Match::default() },
+            other_fields: Vec::new(),
             data,
         })
     }

@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use net::Time;
 use openflow::{
     AsyncConfig, BadRequest, ConnectionId, ControllerRole, Envelope, ErrorKind, Features, HelloFailed, Message,
-    PacketInReason, PortReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig, SwitchConfigFailed, TableId,
-    TableModFailed, Xid, capability,
+    MultipartRequest, PacketInReason, PortReason, RemovedReason, Role, RoleRequestFailed, SwitchConfig,
+    SwitchConfigFailed, TableId, TableModFailed, Xid, capability,
 };
 
 use crate::checks::CONTROLLER_LEN_MAX;
+use crate::monitors::Monitors;
 use crate::{Output, Switch};
 
 /// Bitmap of the supported versions: OpenFlow 1.3 only.
@@ -32,11 +33,12 @@ enum State {
 }
 
 #[derive(Clone, Debug)]
-struct Session {
+pub struct Session {
     state: State,
     role: ControllerRole,
     async_config: AsyncConfig,
     config: SwitchConfig,
+    pub monitors: Monitors,
 }
 
 impl Session {
@@ -49,7 +51,7 @@ impl Session {
 
 #[derive(Default, Debug)]
 pub struct Sessions {
-    open: BTreeMap<ConnectionId, Session>,
+    pub open: BTreeMap<ConnectionId, Session>,
     generation: Option<u64>,
 }
 
@@ -94,6 +96,7 @@ impl Switch {
             role: ControllerRole::Equal,
             async_config: DEFAULT_ASYNC,
             config: SwitchConfig { flags: 0, miss_send_len: DEFAULT_MISS_SEND_LEN },
+            monitors: Monitors::default(),
         };
         self.sessions.open.insert(connection, session);
         self.answer(connection, Xid(0), Message::Hello { versions: VERSIONS });
@@ -149,9 +152,12 @@ impl Switch {
                 self.refuse(connection, xid, ErrorKind::BadRequest(BadRequest::BadVersion), Vec::new());
             }
             (State::Open, message) => {
+                self.cause = Some((connection, xid));
                 if let Err(kind) = self.execute(connection, xid, message) {
                     self.refuse(connection, xid, kind, Vec::new());
                 }
+                self.cause = None;
+                self.flush_monitors();
             }
         }
     }
@@ -173,6 +179,9 @@ impl Switch {
             }
             Message::PacketOut(packet_out) => return self.packet_out(packet_out),
             Message::FlowMod(flow_mod) => return self.flow_mod(flow_mod),
+            Message::GroupMod(_) if !self.config.support.groups => {
+                return Err(ErrorKind::BadRequest(BadRequest::BadType));
+            }
             Message::GroupMod(group_mod) => return self.group_mod(&group_mod),
             Message::PortMod(port_mod) => return self.port_mod(&port_mod),
             Message::TableMod { table, config } => return self.table_mod(table, config),
@@ -185,6 +194,7 @@ impl Switch {
                 session.async_config = config;
                 return Ok(());
             }
+            Message::FlowMonitor(control) => return self.control_monitor(connection, control),
             Message::Experimenter { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadExperimenter)),
             // Only switches send these messages.
             Message::FeaturesReply(_)
@@ -210,7 +220,7 @@ impl Switch {
             capabilities: capability::FLOW_STATS
                 | capability::TABLE_STATS
                 | capability::PORT_STATS
-                | capability::GROUP_STATS,
+                | if self.config.support.groups { capability::GROUP_STATS } else { 0 },
         }
     }
 
@@ -227,7 +237,10 @@ impl Switch {
 /// Returns whether a slave must not send the message (specification 6.3.4).
 fn changes_state(message: &Message) -> bool {
     use Message::{FlowMod, GroupMod, PacketOut, PortMod, TableMod};
+    let sets_features =
+        |request: &MultipartRequest| matches!(request, MultipartRequest::TableFeatures(tables) if !tables.is_empty());
     matches!(message, PacketOut(_) | FlowMod(_) | GroupMod(_) | PortMod(_) | TableMod { .. })
+        || matches!(message, Message::MultipartRequest(request) if sets_features(request))
 }
 
 fn checked_config(config: SwitchConfig) -> Result<SwitchConfig, ErrorKind> {

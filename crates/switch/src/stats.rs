@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use openflow::{
     Action, BadRequest, ConnectionId, ErrorKind, FlowSelection, FlowStats, GroupFeatures, GroupId, GroupStats, Message,
-    MultipartReply, MultipartRequest, PortNo, PortStats, TableId, TableStats, Xid,
+    MeterFeatures, MultipartReply, MultipartRequest, PortNo, PortStats, TableId, TableStats, Xid,
 };
 
 use crate::counters::age_ns;
@@ -19,9 +19,15 @@ const GROUP_CAPABILITIES: u32 = 0b1111;
 /// Output, push and pop VLAN, group, set field (`OFPAT_*`).
 const GROUP_ACTIONS: u32 = 1 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25;
 
+/// Number of tables in one part of a reply: the features of each take up to 640 bytes.
+const PART_TABLES: usize = 64;
+
 impl Switch {
     pub(crate) fn multipart(&mut self, by: ConnectionId, xid: Xid, request: MultipartRequest) -> Result<(), ErrorKind> {
         use MultipartRequest as Request;
+        if !self.is_supported(&request) {
+            return Err(ErrorKind::BadRequest(BadRequest::BadMultipart));
+        }
         let reply = match request {
             Request::Desc => MultipartReply::Desc(self.config.description.clone()),
             Request::Flow(selection) => {
@@ -30,27 +36,65 @@ impl Switch {
             Request::Aggregate(selection) => self.aggregate(&selection)?,
             Request::Table => return self.in_parts(by, xid, self.table_stats(), MultipartReply::Table),
             Request::Port(port) => return self.in_parts(by, xid, self.port_stats(port)?, MultipartReply::Port),
+            Request::Queue { port, queue } => self.queues(port, queue)?,
             Request::Group(group) => return self.in_parts(by, xid, self.group_stats(group), MultipartReply::Group),
             Request::GroupDesc => return self.in_parts(by, xid, self.groups.describe(), MultipartReply::GroupDesc),
-            Request::GroupFeatures => MultipartReply::GroupFeatures(GroupFeatures {
-                types: GROUP_TYPES,
-                capabilities: GROUP_CAPABILITIES,
-                max_groups: [self.config.max_groups; 4],
-                actions: [GROUP_ACTIONS; 4],
-            }),
+            Request::GroupFeatures => self.group_features(),
+            Request::Meter(meter) => Switch::meters(meter, MultipartReply::Meter(Vec::new()))?,
+            Request::MeterConfig(meter) => Switch::meters(meter, MultipartReply::MeterConfig(Vec::new()))?,
+            Request::MeterFeatures => MultipartReply::MeterFeatures(MeterFeatures::default()),
+            Request::TableFeatures(wanted) => {
+                let (tables, part_len) = (self.table_features(&wanted)?, self.part_entries.min(PART_TABLES));
+                return self.in_parts_of(part_len, by, xid, tables, MultipartReply::TableFeatures);
+            }
             Request::PortDesc => {
                 let ports = self.ports.iter().map(|port| port.desc.clone()).collect();
                 return self.in_parts(by, xid, ports, MultipartReply::PortDesc);
             }
+            Request::FlowMonitor(monitors) => return self.add_monitors(by, xid, &monitors),
+            Request::Experimenter { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadExperimenter)),
             Request::Other { .. } => return Err(ErrorKind::BadRequest(BadRequest::BadMultipart)),
         };
         self.answer(by, xid, Message::MultipartReply { reply, has_more: false });
         Ok(())
     }
 
+    fn is_supported(&self, request: &MultipartRequest) -> bool {
+        use MultipartRequest as Request;
+        match request {
+            Request::Group(_) | Request::GroupDesc | Request::GroupFeatures => self.config.support.groups,
+            Request::Queue { .. }
+            | Request::Meter(_)
+            | Request::MeterConfig(_)
+            | Request::MeterFeatures
+            | Request::TableFeatures(_) => self.config.support.features,
+            _ => true,
+        }
+    }
+
+    fn group_features(&self) -> MultipartReply {
+        MultipartReply::GroupFeatures(GroupFeatures {
+            types: GROUP_TYPES,
+            capabilities: GROUP_CAPABILITIES,
+            max_groups: [self.config.max_groups; 4],
+            actions: [GROUP_ACTIONS; 4],
+        })
+    }
+
     /// Replies with a list in parts; an empty list is one empty part.
-    fn in_parts<T>(
+    pub(crate) fn in_parts<T>(
         &mut self,
+        by: ConnectionId,
+        xid: Xid,
+        list: Vec<T>,
+        reply: fn(Vec<T>) -> MultipartReply,
+    ) -> Result<(), ErrorKind> {
+        self.in_parts_of(self.part_entries, by, xid, list, reply)
+    }
+
+    fn in_parts_of<T>(
+        &mut self,
+        part_len: usize,
         by: ConnectionId,
         xid: Xid,
         list: Vec<T>,
@@ -58,7 +102,7 @@ impl Switch {
     ) -> Result<(), ErrorKind> {
         let mut rest = list.into_iter();
         loop {
-            let part: Vec<T> = rest.by_ref().take(self.part_entries).collect();
+            let part: Vec<T> = rest.by_ref().take(part_len).collect();
             let has_more = rest.len() > 0;
             self.answer(by, xid, Message::MultipartReply { reply: reply(part), has_more });
             if !has_more {
@@ -125,7 +169,6 @@ impl Switch {
         let (rx_packets, rx_bytes) = port.rx.shown(&self.clock);
         let (tx_packets, tx_bytes) = port.tx.shown(&self.clock);
         PortStats {
-            port: port.desc.port,
             rx_packets,
             tx_packets,
             rx_bytes,
@@ -133,6 +176,7 @@ impl Switch {
             rx_dropped: port.rx_dropped.shown(&self.clock).0,
             tx_dropped: port.tx_dropped.shown(&self.clock).0,
             duration_ns: self.clock.shown_age_ns(Switch::PORTS_SINCE),
+            ..PortStats::unsupported(port.desc.port)
         }
     }
 

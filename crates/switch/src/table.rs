@@ -18,6 +18,8 @@ use crate::key::{Key, Pattern};
 pub struct Entry {
     /// A unique number that distinguishes the entry from a later one in its slot.
     pub serial: u64,
+    /// Version of the switch at the last modification; 0 if there was none.
+    pub modified_serial: u64,
     pub priority: u16,
     pub match_: Match,
     /// Whether it is the table-miss entry: all packets, lowest priority (specification 5.4).
@@ -38,12 +40,11 @@ pub struct Entry {
 
 impl Entry {
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.instructions.apply.iter().chain(&self.instructions.write)
+        self.instructions.actions()
     }
 
     pub fn sends_to(&self, port: PortNo) -> bool {
-        port == PortNo::ANY
-            || self.actions().any(|action| matches!(action, Action::Output { port: out, .. } if *out == port))
+        port == PortNo::ANY || self.instructions.sends_to(port)
     }
 
     pub fn uses_group(&self, group: GroupId) -> bool {

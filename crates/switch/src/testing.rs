@@ -4,7 +4,7 @@ use net::{FiveTuple, HostIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::headers::protocol;
 use openflow::{DatapathId, Description, Headers, MacAddr, PortDesc, PortNo};
 
-use crate::{Config, HashFields, Select};
+use crate::{Config, HashFields, Select, Support};
 
 /// Returns a fat-tree of 20 switches and 16 hosts.
 pub fn fat_tree() -> Topology {
@@ -34,6 +34,7 @@ pub fn config(topology: &Topology, node: NodeIx) -> Config {
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
         supports_tcp_flags: false,
+        support: Support::default(),
         description: Description::default(),
     }
 }

@@ -159,6 +159,8 @@ impl Session {
                 self.port_changed(*reason, port);
                 if self.state == State::Ready { Pass } else { Nothing }
             }
+            // Its match says more than `Match` can: it was a foreign rule.
+            (_, Message::FlowRemoved(gone)) if !gone.other_fields.is_empty() => Nothing,
             // Between parts of the reply a rule may go that an earlier part has listed.
             (State::Rules, Message::FlowRemoved(gone)) => {
                 let is_gone = |rule: &FlowStats| {
@@ -193,7 +195,8 @@ impl Session {
                 | Message::FeaturesReply(_)
                 | Message::GetConfigReply(_)
                 | Message::RoleReply(_)
-                | Message::GetAsyncReply(_),
+                | Message::GetAsyncReply(_)
+                | Message::FlowMonitor(_),
             ) => Nothing,
             // Requests that only a controller sends, and messages of other specifications.
             _ => Answer(bad_type()),
@@ -227,9 +230,9 @@ impl Session {
                 self.ports.extend(ports.iter().map(|port| (port.port, port.clone())));
             }
             (State::Groups, Reply::GroupDesc(groups)) => self.groups.extend(groups.iter().cloned()),
-            (State::Groups, Reply::Other { .. }) => self.is_partial = true,
+            (State::Groups, Reply::Partial { .. }) => self.is_partial = true,
             (State::Rules, Reply::Flow(rules)) => self.rules.extend(rules.iter().cloned()),
-            (State::Rules, Reply::Other { .. }) => self.is_truncated = true,
+            (State::Rules, Reply::Partial { .. }) => self.is_truncated = true,
             _ => return SessionAction::Nothing,
         }
         if has_more {
@@ -247,7 +250,7 @@ impl Session {
         // The reply has foreign rules or groups that cannot be decoded, and is dropped. Rules of
         // this controller can be requested by cookie; groups cannot, so all groups count as
         // foreign.
-        if matches!(reply, Reply::Other { .. }) {
+        if matches!(reply, Reply::Partial { .. }) {
             self.groups.clear();
         }
         self.state = next;

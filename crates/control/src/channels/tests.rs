@@ -82,6 +82,7 @@ fn reactions() -> Vec<(Message, &'static str)> {
         ("GetAsyncRequest", "xaaaaa"),
         ("GetAsyncReply", "x....."),
         ("SetAsync", "xaaaaa"),
+        ("FlowMonitor", "x....."),
         ("Experimenter", "xaaaaa"),
     ];
     let messages = one_of_each();
@@ -148,15 +149,15 @@ fn rules_removed_during_the_read_back_are_dropped() {
 #[test]
 fn undecodable_foreign_rules_are_left_out() {
     let (mut session, mut awaited) = session(State::Groups);
-    let unknown = |kind| reply(MultipartReply::Other { kind, body: vec![1] }, false);
+    let unknown = |known| reply(MultipartReply::Partial { known: Box::new(known), opaque: vec![vec![1]] }, false);
     let asked = |reaction: SessionAction| match reaction {
         SessionAction::Send(messages) => messages[0].clone(),
         other => panic!("{other:?}"),
     };
-    let all = asked(session.receive(Time::ZERO, awaited, &unknown(7)));
+    let all = asked(session.receive(Time::ZERO, awaited, &unknown(MultipartReply::GroupDesc(Vec::new()))));
     assert_eq!(all, Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));
     awaited = session.seal(all).xid;
-    let own = asked(session.receive(Time::ZERO, awaited, &unknown(1)));
+    let own = asked(session.receive(Time::ZERO, awaited, &unknown(MultipartReply::Flow(Vec::new()))));
     let Message::MultipartRequest(MultipartRequest::Flow(selection)) = &own else { panic!("{own:?}") };
     assert_eq!((selection.cookie, selection.cookie_mask), (7 << 48, 0xffff << 48));
     awaited = session.seal(own).xid;

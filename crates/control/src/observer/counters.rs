@@ -113,7 +113,7 @@ impl Observer {
                 }
             }
             // A part that cannot be decoded: its content does not count as missing.
-            MultipartReply::Other { .. } => {
+            MultipartReply::Partial { .. } => {
                 if let Some(poll) = self.polls_out.get_mut(&datapath) {
                     poll.xid = None;
                 }

@@ -75,6 +75,7 @@ impl Alone {
             table: TableId(0),
             cookie: 0,
             match_: Match { in_port: Some(port), ..Match::default() },
+            other_fields: Vec::new(),
             data,
         };
         let connection = self.channels.connection_of(datapath).expect("a connected switch");

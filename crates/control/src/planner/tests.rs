@@ -142,7 +142,7 @@ fn planning_of_fat_trees_is_measured() {
         let before = resident_mib();
         let mut alone = known(&topology);
         let ms = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
-        let mut plan = |alone: &mut Alone| {
+        let plan = |alone: &mut Alone| {
             let began = Instant::now();
             alone.observer.refresh_network();
             let network = ms(began);

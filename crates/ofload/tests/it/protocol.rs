@@ -67,8 +67,8 @@ fn requests() -> Vec<Message> {
         Message::MultipartRequest(MultipartRequest::Desc),
         Message::MultipartRequest(MultipartRequest::PortDesc),
         Message::MultipartRequest(MultipartRequest::GroupFeatures),
-        Message::MultipartRequest(MultipartRequest::Other { kind: 11, body: vec![] }),
-        Message::MultipartRequest(MultipartRequest::Other { kind: 12, body: vec![] }),
+        Message::MultipartRequest(MultipartRequest::MeterFeatures),
+        Message::MultipartRequest(MultipartRequest::TableFeatures(vec![])),
         Message::GroupMod(GroupMod {
             command: GroupModCommand::Add,
             kind: GroupKind::Indirect,
@@ -119,8 +119,8 @@ fn handshake_requests_all_answered() {
         1,
         "{replies:?}"
     );
-    assert_eq!(has(&|r| matches!(r, MultipartReply::Other { kind: 11, .. })), 1);
-    assert_eq!(has(&|r| matches!(r, MultipartReply::Other { kind: 12, .. })), 16);
+    assert_eq!(has(&|r| matches!(r, MultipartReply::MeterFeatures(_))), 1);
+    assert_eq!(has(&|r| matches!(r, MultipartReply::TableFeatures(tables) if tables.len() == 16)), 1);
 }
 
 #[test]

@@ -94,12 +94,12 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
         }
         action_type::EXPERIMENTER => {
             let error = ErrorKind::BadAction(BadAction::BadExperimenter);
-            let unknown = || ReadError::unknown(offset, error, "action of an experimenter");
+            let unknown = || ReadError::new(offset, error, "action of an experimenter");
             Action::Bundle(read_bundle(&mut body)?.ok_or_else(unknown)?)
         }
         _ => {
             let error = ErrorKind::BadAction(BadAction::BadType);
-            return Err(ReadError::unknown(offset, error, format!("action of type {kind}")));
+            return Err(ReadError::new(offset, error, format!("action of type {kind}")));
         }
     };
     body.end()?;
@@ -203,7 +203,7 @@ pub(super) fn read_instructions(reader: Reader<'_>) -> Result<Instructions, Read
 }
 
 fn read_instruction(found: &mut Instructions, offset: usize, kind: u16, mut body: Reader<'_>) -> Result<(), ReadError> {
-    let unknown = |error, words: String| Err(ReadError::unknown(offset, ErrorKind::BadInstruction(error), words));
+    let unknown = |error, words: String| Err(ReadError::new(offset, ErrorKind::BadInstruction(error), words));
     match kind {
         instruction_type::GOTO_TABLE => found.goto = Some(TableId((body.u32()? >> 24) as u8)),
         instruction_type::WRITE_METADATA => {

@@ -20,10 +20,10 @@ pub(super) fn read_packet_in(mut body: Reader<'_>) -> Result<PacketIn, ReadError
     let reasons = [PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl];
     let reason = read_reason(&mut body, reasons)?;
     let (table, cookie) = (TableId(body.u8()?), body.u64()?);
-    // A switch may describe more of a packet (its tunnel, for instance) than a match can name here.
-    let match_ = read_match(&mut body, Unknown::Skip)?;
+    let mut other_fields = Vec::new();
+    let match_ = read_match(&mut body, Unknown::Keep(&mut other_fields))?;
     body.skip(2)?;
-    Ok(PacketIn { buffer, total_len, reason, table, cookie, match_, data: body.remainder().to_vec() })
+    Ok(PacketIn { buffer, total_len, reason, table, cookie, match_, other_fields, data: body.remainder().to_vec() })
 }
 
 pub(super) fn write_packet_in<W: Writer>(writer: &mut W, packet: &PacketIn) -> Result<(), W::Error> {
@@ -32,21 +32,25 @@ pub(super) fn write_packet_in<W: Writer>(writer: &mut W, packet: &PacketIn) -> R
     writer.u8(packet.reason as u8);
     writer.u8(packet.table.0);
     writer.u64(packet.cookie);
-    write_match(writer, &packet.match_)?;
+    write_match(writer, &packet.match_, &packet.other_fields)?;
     writer.zeros(2);
     writer.bytes(&packet.data);
     Ok(())
 }
 
+pub(super) fn read_removed_reason(reader: &mut Reader<'_>) -> Result<RemovedReason, ReadError> {
+    use RemovedReason::{Delete, Eviction, GroupDelete, HardTimeout, IdleTimeout, MeterDelete};
+    read_reason(reader, [IdleTimeout, HardTimeout, Delete, GroupDelete, MeterDelete, Eviction])
+}
+
 pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, ReadError> {
     let (cookie, priority) = (body.u64()?, body.u16()?);
-    let reasons =
-        [RemovedReason::IdleTimeout, RemovedReason::HardTimeout, RemovedReason::Delete, RemovedReason::GroupDelete];
-    let reason = read_reason(&mut body, reasons)?;
+    let reason = read_removed_reason(&mut body)?;
     let (table, duration_ns) = (TableId(body.u8()?), body.duration_ns()?);
     let (idle_timeout_s, hard_timeout_s) = (body.u16()?, body.u16()?);
     let (packets, bytes) = (body.u64()?, body.u64()?);
-    let match_ = read_match(&mut body, Unknown::Refuse)?;
+    let mut other_fields = Vec::new();
+    let match_ = read_match(&mut body, Unknown::Keep(&mut other_fields))?;
     body.end()?;
     Ok(FlowRemoved {
         cookie,
@@ -59,6 +63,7 @@ pub(super) fn read_flow_removed(mut body: Reader<'_>) -> Result<FlowRemoved, Rea
         packets,
         bytes,
         match_,
+        other_fields,
     })
 }
 
@@ -72,7 +77,8 @@ pub(super) fn write_flow_removed<W: Writer>(writer: &mut W, removed: &FlowRemove
     writer.u16(removed.hard_timeout_s);
     writer.u64(removed.packets);
     writer.u64(removed.bytes);
-    write_match(writer, &removed.match_)
+    write_match(writer, &removed.match_, &removed.other_fields)?;
+    Ok(())
 }
 
 pub(super) fn read_port_status(mut body: Reader<'_>) -> Result<Message, ReadError> {

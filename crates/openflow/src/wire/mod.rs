@@ -1,11 +1,11 @@
 //! Encoding and decoding of OpenFlow 1.3 messages.
 //!
 //! The codec does no I/O: the owner of a socket appends the bytes it read to a buffer and calls
-//! [`decode`] until it returns `Ok(None)`. Unknown content (experimenter messages and multipart
-//! bodies, and statistics with unknown actions, instructions or match fields) is kept as opaque
-//! bytes where a value can hold it, and otherwise refused with the error of the specification. In
-//! the match of a packet-in, which only describes the packet, unknown fields are skipped. Padding
-//! may have any content when read; zeros are written.
+//! [`decode`] until it returns `Ok(None)`. Content that no value represents is kept as bytes in what
+//! a switch reports: messages and multipart types of experimenters, single records of multipart
+//! replies, match fields of packet-ins and flow-removed messages. In what a controller orders it is
+//! refused with the error of the specification. Padding may have any content when read; zeros are
+//! written.
 
 mod actions;
 mod asynchronous;
@@ -110,10 +110,7 @@ message_types! { |version, body|
     },
     2: Message::EchoRequest(_) = Ok(Message::EchoRequest(body.remainder().to_vec())),
     3: Message::EchoReply(_) = Ok(Message::EchoReply(body.remainder().to_vec())),
-    4: Message::Experimenter { .. } = {
-        let (experimenter, kind) = (body.u32()?, body.u32()?);
-        Ok(Message::Experimenter { experimenter, kind, data: body.remainder().to_vec() })
-    },
+    4: Message::Experimenter { .. } | Message::FlowMonitor(_) = multipart::read_experimenter(body),
     5: Message::FeaturesRequest = body.end().map(|()| Message::FeaturesRequest),
     6: Message::FeaturesReply(_) = switch_config::read_features(body).map(Message::FeaturesReply),
     7: Message::GetConfigRequest = body.end().map(|()| Message::GetConfigRequest),
@@ -224,6 +221,7 @@ fn write_body<W: Writer>(writer: &mut W, start: usize, message: &Message) -> Res
             writer.u32(*kind);
             writer.bytes(data);
         }
+        Message::FlowMonitor(control) => multipart::write_control(writer, *control),
         Message::FeaturesReply(features) => switch_config::write_features(writer, features),
         Message::GetConfigReply(config) | Message::SetConfig(config) => switch_config::write_config(writer, *config),
         Message::PacketIn(packet) => asynchronous::write_packet_in(writer, packet)?,

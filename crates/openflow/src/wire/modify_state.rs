@@ -75,14 +75,13 @@ pub(super) fn write_flow_mod<W: Writer>(writer: &mut W, change: &FlowMod) -> Res
     fixed[32..36].copy_from_slice(&change.out_group.0.to_be_bytes());
     fixed[36..38].copy_from_slice(&bits_of(change.flags).to_be_bytes());
     writer.bytes(&fixed);
-    write_match(writer, &change.match_)?;
+    write_match(writer, &change.match_, &[])?;
     write_instructions(writer, &change.instructions)
 }
 
 pub(super) fn read_group_kind(reader: &mut Reader<'_>) -> Result<GroupKind, ReadError> {
     let error = ErrorKind::GroupModFailed(GroupModFailed::BadType);
-    let kind = Reader::known(reader.offset(), reader.u8()?, &GROUP_KINDS, error, "group of type");
-    kind.map_err(ReadError::into_unknown)
+    Reader::known(reader.offset(), reader.u8()?, &GROUP_KINDS, error, "group of type")
 }
 
 pub(super) fn read_group_mod(mut body: Reader<'_>) -> Result<GroupMod, ReadError> {

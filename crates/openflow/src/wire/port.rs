@@ -4,7 +4,7 @@ use super::reader::{ReadError, Reader};
 use super::writer::Writer;
 use crate::address::MacAddr;
 use crate::ids::PortNo;
-use crate::message::PortDesc;
+use crate::message::{PortDesc, PortFeatures};
 
 /// `OFPPC_PORT_DOWN`.
 const PORT_DOWN: u32 = 1;
@@ -33,12 +33,10 @@ pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, ReadError> 
     let hw_addr = MacAddr(reader.array()?);
     reader.skip(2)?;
     let name = reader.string::<NAME_LEN>()?;
-    let (config, state, current) = (reader.u32()?, reader.u32()?, reader.u32()?);
-    // Advertised, supported and peer features.
-    reader.skip(3 * 4)?;
-    let current_speed = reader.u32()?;
-    // Maximum rate.
-    reader.skip(4)?;
+    let (config, state) = (reader.u32()?, reader.u32()?);
+    let (current, advertised) = (reader.u32()?, reader.u32()?);
+    let (supported, peer) = (reader.u32()?, reader.u32()?);
+    let (current_speed, max_speed_kbps) = (reader.u32()?, reader.u32()?);
     Ok(PortDesc {
         port,
         hw_addr,
@@ -46,6 +44,8 @@ pub(super) fn read_port(reader: &mut Reader<'_>) -> Result<PortDesc, ReadError> 
         is_admin_down: config & PORT_DOWN != 0,
         is_link_down: state & LINK_DOWN != 0,
         speed_kbps: if current_speed == 0 { rate_of(current) } else { current_speed },
+        max_speed_kbps,
+        features: PortFeatures { current, advertised, supported, peer },
     })
 }
 
@@ -63,8 +63,9 @@ pub(super) fn write_port<W: Writer>(writer: &mut W, port: &PortDesc) -> Result<(
     writer.u32(if port.is_admin_down { PORT_DOWN } else { 0 });
     let link = if port.is_link_down { LINK_DOWN } else { 0 };
     writer.u32(link | if port.is_live() { LIVE } else { 0 });
-    writer.zeros(4 * 4);
+    let PortFeatures { current, advertised, supported, peer } = port.features;
+    [current, advertised, supported, peer].into_iter().for_each(|bitmap| writer.u32(bitmap));
     writer.u32(port.speed_kbps);
-    writer.zeros(4);
+    writer.u32(port.max_speed_kbps);
     Ok(())
 }

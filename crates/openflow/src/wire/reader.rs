@@ -13,33 +13,18 @@ pub(super) struct ReadErrorDetails {
     pub offset: usize,
     pub kind: ErrorKind,
     pub message: String,
-    /// Whether the bytes are well formed, but no value represents them.
-    pub is_unknown: bool,
 }
 
 impl ReadError {
-    /// Creates an error about bytes that violate the specification.
+    /// Creates an error about bytes that violate the specification, or that no value represents.
     #[cold]
     pub fn new(offset: usize, kind: ErrorKind, words: impl Into<String>) -> ReadError {
-        ReadError(Box::new(ReadErrorDetails { offset, kind, message: words.into(), is_unknown: false }))
+        ReadError(Box::new(ReadErrorDetails { offset, kind, message: words.into() }))
     }
 
-    /// Creates an error about bytes that may follow an unknown extension.
-    #[cold]
-    pub fn unknown(offset: usize, kind: ErrorKind, words: impl Into<String>) -> ReadError {
-        ReadError::new(offset, kind, words).into_unknown()
-    }
-
-    /// Returns whether the bytes may follow an unknown extension.
-    pub fn is_unknown(&self) -> bool {
-        self.0.is_unknown
-    }
-
-    /// Returns the same error, marked as an unknown extension.
-    #[cold]
-    pub fn into_unknown(mut self) -> ReadError {
-        self.0.is_unknown = true;
-        self
+    /// Returns whether this is the error to send.
+    pub fn is(&self, kind: ErrorKind) -> bool {
+        self.0.kind == kind
     }
 
     pub fn details(self) -> ReadErrorDetails {

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 
+use anabranch_openflow::table_features::table_property;
 use anabranch_openflow::*;
 
 use crate::{bytes_from_hex, bytes_of, messages_of};
@@ -33,7 +34,7 @@ impl Golden {
 pub fn all() -> Vec<Golden> {
     let mut blocks: Vec<Vec<&'static str>> = TEXT.split("\n\n").map(|block| block.lines().collect()).collect();
     blocks.remove(0); // The description of the format.
-    let parts = [symmetric(), settings(), notifications(), changes(), requests(), replies()];
+    let parts = [symmetric(), settings(), notifications(), changes(), requests(), replies(), more_replies()];
     let messages: Vec<_> = parts.into_iter().flatten().collect();
     assert_eq!(messages.len(), blocks.len(), "goldens.txt has the bytes of every message");
     let golden = |(name, message)| {
@@ -99,6 +100,7 @@ fn notifications() -> Vec<Named> {
         table: TableId(3),
         cookie: 0x55,
         match_: Match { in_port: Some(PortNo(7)), ..Match::default() },
+        other_fields: Vec::new(),
         data,
     };
     let removed = FlowRemoved {
@@ -112,6 +114,8 @@ fn notifications() -> Vec<Named> {
         packets: 1000,
         bytes: 64_000,
         match_: Match { eth_dst: Some(Masked::<MacAddr>::exact(MacAddr([2, 0, 0, 0, 0, 9]))), ..Match::default() },
+        // The id of a tunnel.
+        other_fields: vec![0x80, 0, 0x4c, 8, 0, 0, 0, 0, 0, 0, 0, 5],
     };
     let port = PortDesc {
         is_admin_down: true,
@@ -189,6 +193,12 @@ fn changes() -> Vec<Named> {
 
 fn requests() -> Vec<Named> {
     let request = Message::MultipartRequest;
+    // Nicira's NXST_IPFIX_BRIDGE (3).
+    let ipfix = MultipartRequest::Experimenter { experimenter: 0x2320, kind: 3, data: Vec::new() };
+    let flags = FlowMonitorFlags { initial: true, own: true, ..FlowMonitorRequest::all(5).flags };
+    let match_ = Match { eth_type: Some(0x0800), ..Match::default() };
+    let monitor =
+        FlowMonitorRequest { flags, out_port: PortNo(3), table: TableId(1), match_, ..FlowMonitorRequest::all(5) };
     let one_port = FlowSelection { table: TableId(0), out_port: PortNo(3), ..FlowSelection::all() };
     vec![
         ("desc request", request(MultipartRequest::Desc)),
@@ -200,8 +210,13 @@ fn requests() -> Vec<Named> {
         ("group-desc request", request(MultipartRequest::GroupDesc)),
         ("group-features request", request(MultipartRequest::GroupFeatures)),
         ("port-desc request", request(MultipartRequest::PortDesc)),
-        // OFPMP_METER_FEATURES.
-        ("other request", request(MultipartRequest::Other { kind: 11, body: Vec::new() })),
+        ("queue request", request(MultipartRequest::Queue { port: PortNo(1), queue: QueueId::ALL })),
+        ("meter request", request(MultipartRequest::Meter(MeterId::ALL))),
+        ("meter-config request", request(MultipartRequest::MeterConfig(MeterId(7)))),
+        ("meter-features request", request(MultipartRequest::MeterFeatures)),
+        ("table-features request", request(MultipartRequest::TableFeatures(Vec::new()))),
+        ("flow-monitor request", request(MultipartRequest::FlowMonitor(vec![monitor]))),
+        ("experimenter multipart request", request(ipfix)),
     ]
 }
 
@@ -228,6 +243,12 @@ fn replies() -> Vec<Named> {
         tx_bytes: 4,
         rx_dropped: 5,
         tx_dropped: 6,
+        rx_errors: 7,
+        tx_errors: 8,
+        rx_frame_err: 9,
+        rx_over_err: 10,
+        rx_crc_err: 11,
+        collisions: PortStats::UNSUPPORTED,
         duration_ns: 7_000_000_008,
     };
     let group = GroupStats {
@@ -246,10 +267,13 @@ fn replies() -> Vec<Named> {
         max_groups: [0xffff_ff00; 4],
         actions: [1 | 1 << 22, 1, 1, 1],
     };
-    let port_desc = PortDesc::up(PortNo::LOCAL, MacAddr([2, 0, 0, 0, 0, 1]), "s1", 0);
+    let features_of_port = PortFeatures { current: 0x840, advertised: 0x40, supported: 0x60, peer: 0x20 };
+    let port_desc = PortDesc {
+        features: features_of_port,
+        max_speed_kbps: 40_000_000,
+        ..PortDesc::up(PortNo::LOCAL, MacAddr([2, 0, 0, 0, 0, 1]), "s1", 10_000_000)
+    };
     let tables = vec![TableStats { table: TableId(0), active: 1, lookups: 2, matched: 3 }];
-    // OFPMP_METER_FEATURES: max_meter, band types, capabilities, max_bands, max_color.
-    let meters = MultipartReply::Other { kind: 11, body: vec![0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 0] };
     let begin = Message::MultipartReply { reply: MultipartReply::Flow(vec![flow]), has_more: true };
     vec![
         ("flow reply, more to come", begin),
@@ -260,7 +284,62 @@ fn replies() -> Vec<Named> {
         ("group-desc reply", reply(MultipartReply::GroupDesc(vec![described]))),
         ("group-features reply", reply(MultipartReply::GroupFeatures(features))),
         ("port-desc reply", reply(MultipartReply::PortDesc(vec![port_desc]))),
-        ("other reply", reply(meters)),
+    ]
+}
+
+/// Replies about queues, meters, features of tables, and flow monitors.
+fn more_replies() -> Vec<Named> {
+    let reply = |reply| Message::MultipartReply { reply, has_more: false };
+    let (tx_bytes, tx_packets, tx_errors) = (1, 2, 3);
+    let queue =
+        QueueStats { port: PortNo(1), queue: QueueId(2), tx_bytes, tx_packets, tx_errors, duration_ns: 4_000_000_005 };
+    let meter = MeterStats { meter: MeterId(7), flows: 1, packets: 2, bytes: 3, duration_ns: 4, bands: vec![(5, 6)] };
+    let bands = vec![
+        MeterBand { rate: 100, burst: 10, kind: MeterBandKind::Drop },
+        MeterBand { rate: 50, burst: 5, kind: MeterBandKind::DscpRemark(1) },
+    ];
+    let config = MeterConfig { meter: MeterId(7), flags: 0b101, bands };
+    let features = MeterFeatures { max_meters: 16, band_types: 2, capabilities: 1, max_bands: 1, max_color: 0 };
+    let plain = |ids: &[u32]| ids.iter().copied().map(FeatureId::plain).collect();
+    let tables = TableFeatures {
+        table: TableId(1),
+        name: "acl".to_owned(),
+        metadata_match: 0xff,
+        metadata_write: 0xf,
+        max_entries: 1000,
+        properties: vec![
+            TableProperty { kind: table_property::INSTRUCTIONS, ids: plain(&[1, 4, 5]) },
+            TableProperty { kind: table_property::NEXT_TABLES, ids: plain(&[2, 3]) },
+            TableProperty { kind: table_property::WRITE_ACTIONS, ids: plain(&[0, 22]) },
+            TableProperty { kind: table_property::APPLY_ACTIONS, ids: plain(&[0]) },
+            TableProperty { kind: table_property::MATCH, ids: plain(&[0x8000_0004]) },
+            TableProperty { kind: table_property::WILDCARDS, ids: plain(&[0x8000_0004]) },
+            TableProperty { kind: table_property::WRITE_SETFIELD, ids: plain(&[0x8000_0606]) },
+            TableProperty { kind: table_property::APPLY_SETFIELD, ids: plain(&[]) },
+        ],
+        ..TableFeatures::default()
+    };
+    let change = FlowChange {
+        event: FlowEvent::Deleted(RemovedReason::HardTimeout),
+        table: TableId(1),
+        priority: 7,
+        idle_timeout_s: 60,
+        hard_timeout_s: 70,
+        cookie: 0x99,
+        match_: Match { eth_type: Some(0x0800), ..Match::default() },
+        instructions: Instructions::apply(vec![Action::output(PortNo(1))]),
+    };
+    let updates = vec![FlowUpdate::Full(change), FlowUpdate::Abbreviated(Xid(0x42))];
+    vec![
+        ("queue reply", reply(MultipartReply::Queue(vec![queue]))),
+        ("meter reply", reply(MultipartReply::Meter(vec![meter]))),
+        ("meter-config reply", reply(MultipartReply::MeterConfig(vec![config]))),
+        ("meter-features reply", reply(MultipartReply::MeterFeatures(features))),
+        ("table-features reply", reply(MultipartReply::TableFeatures(vec![tables]))),
+        ("flow-monitor reply", reply(MultipartReply::FlowMonitor(updates))),
+        ("flow-monitor cancel", Message::FlowMonitor(FlowMonitorControl::Cancel(5))),
+        ("flow-monitor paused", Message::FlowMonitor(FlowMonitorControl::Paused)),
+        ("flow-monitor resumed", Message::FlowMonitor(FlowMonitorControl::Resumed)),
     ]
 }
 

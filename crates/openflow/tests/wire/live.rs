@@ -1,74 +1,10 @@
 //! A session with a real Open vSwitch, all of whose messages must be decoded.
-//! `ANABRANCH_CAPTURE=1` writes its messages to `tests/captures/`.
-
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use anabranch_openflow::*;
 
-use crate::open_vswitch::is_installed;
-use crate::switch::{Controller, Switch};
-
-/// Bytes of messages by name.
-#[derive(Default)]
-struct Captured(BTreeMap<String, Vec<u8>>);
-
-impl Captured {
-    /// Receives messages until one matches; of a reply in several parts, until the last.
-    fn until(&mut self, controller: &mut Controller, name: &str, is_it: impl Fn(&Envelope) -> bool) -> Message {
-        let mut bytes = Vec::new();
-        loop {
-            let (envelope, raw) = controller.receive();
-            crate::captures::check(name, &raw);
-            if let Message::EchoRequest(data) = &envelope.message {
-                controller.send(envelope.xid.0, Message::EchoReply(data.clone()));
-                self.0.insert("echo_request".to_owned(), raw.clone());
-            }
-            if !is_it(&envelope) {
-                continue;
-            }
-            bytes.extend(raw);
-            if !matches!(envelope.message, Message::MultipartReply { has_more: true, .. }) {
-                self.0.insert(name.to_owned(), bytes);
-                return envelope.message;
-            }
-        }
-    }
-
-    fn ask(&mut self, controller: &mut Controller, name: &str, message: Message) -> Message {
-        let xid = 1000 + self.0.len() as u32;
-        controller.send(xid, message);
-        self.until(controller, name, |envelope| envelope.xid == Xid(xid))
-    }
-
-    /// Sends a message that is refused. Returns the error.
-    fn error(&mut self, controller: &mut Controller, name: &str, message: Message) -> ErrorKind {
-        match self.ask(controller, name, message) {
-            Message::Error { kind, .. } => kind,
-            other => panic!("{name}: {other:?}"),
-        }
-    }
-
-    fn ask_multipart(&mut self, controller: &mut Controller, name: &str, request: MultipartRequest) -> MultipartReply {
-        match self.ask(controller, name, Message::MultipartRequest(request)) {
-            Message::MultipartReply { reply, .. } => reply,
-            other => panic!("{name}: {other:?}"),
-        }
-    }
-}
+use crate::switch::{Captured, Controller, Switch, is_available};
 
 const TWO_PORTS: [PortNo; 2] = [PortNo(1), PortNo(2)];
-
-/// Adds a bridge with two ports that supports only this version of the protocol.
-fn bridge(switch: &Switch, name: &str, version: &str) {
-    let ports: String = (1..=2)
-        .map(|port| {
-            format!(" -- add-port {name} {name}p{port} -- set interface {name}p{port} type=dummy ofport_request={port}")
-        })
-        .collect();
-    let settings = format!("datapath_type=dummy fail_mode=secure protocols={version}");
-    switch.vsctl(&format!("add-br {name} -- set bridge {name} {settings}{ports}"));
-}
 
 fn groups() -> [GroupMod; 2] {
     let buckets = |weight: u16| TWO_PORTS.map(|port| Bucket::watching(port, weight)).to_vec();
@@ -170,35 +106,28 @@ const PACKET: [u8; 18] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5, 1, 2, 
 
 #[test]
 fn real_switch_is_understood() {
-    if !["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovs-ofctl"].map(is_installed)[..]
-        .iter()
-        .all(|&is_there| is_there)
-    {
+    if !is_available() {
         return;
     }
     let switch = Switch::start();
-    bridge(&switch, "s1", "OpenFlow13");
+    switch.add_bridge("s1", "OpenFlow13");
     let mut controller = Controller::of(&switch, "s1");
     let mut captured = Captured::default();
     handshake(&mut captured, &mut controller);
     change(&mut captured, &mut controller);
     read_back(&mut captured, &mut controller);
+    limits(&mut captured, &mut controller, &switch);
     packets_and_notifications(&mut captured, &mut controller, &switch);
     foreign(&mut captured, &mut controller, &switch);
 
     // A switch with version 1.0 only announces it, with or without a bitmap.
-    bridge(&switch, "s0", "OpenFlow10");
+    switch.add_bridge("s0", "OpenFlow10");
     let hello = captured.until(&mut Controller::of(&switch, "s0"), "hello_1_0", |_| true);
     assert_eq!(hello, Message::Hello { versions: 1 << 1 });
 
     // Open vSwitch sends an echo request after 5 s.
     captured.until(&mut controller, "echo_request", |envelope| matches!(envelope.message, Message::EchoRequest(_)));
-    if std::env::var_os("ANABRANCH_CAPTURE").is_some() {
-        let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/captures");
-        for (name, bytes) in captured.0 {
-            std::fs::write(directory.join(name + ".bin"), bytes).unwrap();
-        }
-    }
+    captured.write();
 }
 
 fn handshake(captured: &mut Captured, controller: &mut Controller) {
@@ -219,6 +148,15 @@ fn handshake(captured: &mut Captured, controller: &mut Controller) {
     let stale = Message::RoleRequest(Role { role: ControllerRole::Master, generation: 2 });
     let error = captured.error(controller, "error_stale", stale);
     assert_eq!(error, ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale));
+    let slave = Role { role: ControllerRole::Slave, generation: 4 };
+    let told = captured.ask(controller, "role_reply_slave", Message::RoleRequest(slave));
+    assert_eq!(told, Message::RoleReply(slave));
+    let rule = Message::FlowMod(FlowMod::add(TableId(0), 1, Match::default(), Instructions::default()));
+    let error = captured.error(controller, "error_is_slave", rule);
+    assert_eq!(error, ErrorKind::BadRequest(BadRequest::IsSlave));
+    let equal = Role { role: ControllerRole::Equal, generation: 0 };
+    let told = captured.ask(controller, "role_reply", Message::RoleRequest(equal));
+    assert_eq!(told, Message::RoleReply(Role { generation: 4, ..equal }));
     let wanted = AsyncConfig { packet_in: [7, 0], port_status: [7, 0], flow_removed: [15, 0] };
     controller.send(2, Message::SetAsync(wanted));
     let told = captured.ask(controller, "get_async_reply", Message::GetAsyncRequest);
@@ -285,13 +223,32 @@ fn read_back(captured: &mut Captured, controller: &mut Controller) {
     let Reply::PortDesc(ports) = reply else { panic!("{reply:?}") };
     let first = ports.iter().find(|port| port.port == PortNo(1)).unwrap();
     assert_eq!((&*first.name, first.is_live()), ("s1p1", true));
-    // OFPMP_METER_FEATURES; OFPMP_TABLE_FEATURES, whose many parts are too long to be kept.
-    let other = |kind| Request::Other { kind, body: Vec::new() };
-    let reply = captured.ask_multipart(controller, "meter_features", other(11));
-    assert!(matches!(&reply, Reply::Other { kind: 11, body } if body.len() == 16), "{reply:?}");
-    captured.ask_multipart(controller, "table_features", other(12));
-    let parts = captured.0.remove("table_features").unwrap();
-    assert!(crate::messages_of(&parts).len() > 1, "{} bytes", parts.len());
+}
+
+/// Queues, meters, and features of tables, whose many parts are too long to be kept.
+fn limits(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
+    use MultipartReply as Reply;
+    use MultipartRequest as Request;
+    let all_queues = Request::Queue { port: PortNo::ANY, queue: QueueId::ALL };
+    let reply = captured.ask_multipart(controller, "queue", all_queues);
+    assert!(matches!(reply, Reply::Queue(_)), "{reply:?}");
+    let reply = captured.ask_multipart(controller, "meter_features", Request::MeterFeatures);
+    assert!(matches!(&reply, Reply::MeterFeatures(meters) if meters.max_meters > 0), "{reply:?}");
+    switch.ofctl("add-meter", "s1", "meter=7,kbps,burst,band=type=drop,rate=100,burst_size=10");
+    let reply = captured.ask_multipart(controller, "meter", Request::Meter(MeterId::ALL));
+    assert!(matches!(&reply, Reply::Meter(meters) if meters[0].meter == MeterId(7)), "{reply:?}");
+    let reply = captured.ask_multipart(controller, "meter_config", Request::MeterConfig(MeterId::ALL));
+    let bands = vec![MeterBand { rate: 100, burst: 10, kind: MeterBandKind::Drop }];
+    assert_eq!(reply, Reply::MeterConfig(vec![MeterConfig { meter: MeterId(7), flags: 0b101, bands }]));
+
+    captured.ask_multipart(controller, "table_features", Request::TableFeatures(Vec::new()));
+    let parts = crate::messages_of(&captured.0.remove("table_features").unwrap());
+    let tables_of = |envelope: &Envelope| match &envelope.message {
+        Message::MultipartReply { reply: Reply::TableFeatures(tables), .. } => tables.len(),
+        other => panic!("{other:?}"),
+    };
+    assert!(parts.len() > 1, "{} parts", parts.len());
+    assert_eq!(parts.iter().map(tables_of).sum::<usize>(), 254);
 }
 
 fn packets_and_notifications(captured: &mut Captured, controller: &mut Controller, switch: &Switch) {
@@ -367,7 +324,7 @@ fn foreign(captured: &mut Captured, controller: &mut Controller, switch: &Switch
     ] {
         let selection = FlowSelection { table: TableId(table), ..FlowSelection::all() };
         let reply = captured.ask_multipart(controller, name, MultipartRequest::Flow(selection));
-        assert!(matches!(&reply, MultipartReply::Other { kind: 1, body } if body.len() > 48), "{reply:?}");
+        assert!(matches!(&reply, MultipartReply::Partial { opaque, .. } if opaque.len() == 1), "{reply:?}");
     }
     let unknown = Message::Experimenter { experimenter: 0x00ab_cdef, kind: 1, data: vec![0; 8] };
     let error = captured.error(controller, "error_bad_experimenter", unknown);

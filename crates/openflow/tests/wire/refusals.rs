@@ -90,7 +90,7 @@ fn bodies_too_short_and_too_long() {
     // A table of 23 bytes; a group of 39; an entry that is longer than the message.
     check(&message(19, "0003 0000 00000000 00 000000 00000001 0000000000000002 00000000000003"), 32, bad_len);
     check(&message(19, "0006 0000 00000000 0027 0000 00000000"), 18, bad_len);
-    check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 18, bad_len);
+    check(&message(19, "0001 0000 00000000 0100 0000 00000000"), 16, bad_len);
 }
 
 /// A record that no value represents makes the whole reply opaque; the connection continues.
@@ -115,7 +115,8 @@ fn multipart_reply_with_unreadable_record_is_opaque() {
         let [Envelope { message: Message::MultipartReply { reply, .. }, .. }] = &messages[..] else {
             panic!("{match_}: {messages:?}")
         };
-        assert!(matches!(reply, MultipartReply::Other { kind: 1, .. }), "{match_}: {reply:?}");
+        let MultipartReply::Partial { known, opaque } = reply else { panic!("{match_}: {reply:?}") };
+        assert_eq!((&**known, opaque.len()), (&MultipartReply::Flow(Vec::new()), 1), "{match_}");
     }
 }
 
@@ -271,19 +272,29 @@ fn groups() {
     check(&message(15, "0000 00 00 00000001 0020 0000 00000001 ffffffff 00000000"), 18, bad_bucket);
 }
 
-/// Malformed fields are refused even there.
+/// Fields that end outside the match, and repeated fields, are refused even there.
 #[test]
-fn unknown_fields_of_a_packet_in_are_skipped() {
+fn unknown_fields_of_a_packet_in_are_kept() {
     let packet_in = |fields: &str| message(10, &format!("ffffffff 0002 01 00 0000000000000000 {fields} 0000 cafe"));
     // The tunnel id, the ingress port, a register of Nicira.
     let fields = "0001 0020 80004c08 0000000000000009 80000004 00000003 00010004 00000001";
     let messages = messages_of(&packet_in(fields));
     let [Envelope { message: Message::PacketIn(packet), .. }] = &messages[..] else { panic!("{messages:?}") };
     assert_eq!(packet.match_, Match { in_port: Some(PortNo(3)), ..Match::default() });
+    assert_eq!(packet.other_fields, bytes_from_hex("80004c08 0000000000000009 00010004 00000001"));
     assert_eq!(packet.data, [0xca, 0xfe]);
+    // A VLAN id without OFPVID_PRESENT, and a port of five bytes.
+    for other in ["80000c02 0005 00000000 0000", "80000005 0000000000 000000"] {
+        let messages =
+            messages_of(&packet_in(&format!("0001 {} {other}", if other.len() > 26 { "000a" } else { "000d" })));
+        let [Envelope { message: Message::PacketIn(packet), .. }] = &messages[..] else { panic!("{messages:?}") };
+        assert_eq!((packet.match_, packet.data.len()), (Match::default(), 2));
+        assert!(bytes_from_hex(other).starts_with(&packet.other_fields) && packet.other_fields.len() > 5, "{other}");
+    }
     let bad_len = ErrorKind::BadMatch(BadMatch::BadLen);
     check(&packet_in("0001 0010 00010009 0000000000000009"), 32, bad_len);
-    check(&packet_in("0001 000c 80000005 0000000000"), 32, bad_len);
+    let twice = ErrorKind::BadMatch(BadMatch::DupField);
+    check(&packet_in("0001 0014 80000004 00000001 80000004 00000002 00000000"), 36, twice);
 }
 
 /// They are corrected, so that the port can be encoded again.

@@ -62,6 +62,7 @@ fn config(scenario: &Scenario<'_>, node: NodeIx) -> Config {
         stats_refresh: control.stats_refresh,
         packet_in_per_s: control.packet_in_per_s,
         supports_tcp_flags: false,
+        support: switch::Support::default(),
         description: Description {
             manufacturer: "Anabranch".to_owned(),
             hardware: "simulated".to_owned(),
@@ -76,14 +77,8 @@ fn ports(topology: &Topology, node: NodeIx) -> Vec<PortDesc> {
     let port = |(number, link): (u32, &net::LinkIx)| {
         // Locally administered, and distinct from the addresses of hosts.
         let ([_, a, b, c], [_, _, d, e]) = (node.0.to_be_bytes(), number.to_be_bytes());
-        PortDesc {
-            port: PortNo(number),
-            hw_addr: MacAddr([0x06, a, b, c, d, e]),
-            name: format!("eth{number}"),
-            is_admin_down: false,
-            is_link_down: false,
-            speed_kbps: u32::try_from(topology.link(*link).rate.as_bps() / 1000).unwrap_or(u32::MAX),
-        }
+        let speed_kbps = u32::try_from(topology.link(*link).rate.as_bps() / 1000).unwrap_or(u32::MAX);
+        PortDesc::up(PortNo(number), MacAddr([0x06, a, b, c, d, e]), format!("eth{number}"), speed_kbps)
     };
     (1u32..).zip(topology.out_links(node)).map(port).collect()
 }

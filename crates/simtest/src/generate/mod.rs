@@ -226,6 +226,7 @@ fn switches(ports: &[u32], rng: &mut RandomStream) -> Vec<SwitchTraits> {
             stats_refresh,
             packet_in_per_s,
             supports_tcp_flags: false,
+            support: switch::Support::default(),
             description: Description::default(),
         },
     };
@@ -233,14 +234,8 @@ fn switches(ports: &[u32], rng: &mut RandomStream) -> Vec<SwitchTraits> {
 }
 
 fn port(switch: usize, number: u32) -> PortDesc {
-    PortDesc {
-        port: PortNo(number),
-        hw_addr: MacAddr([0x06, 0, 0, switch as u8, (number >> 8) as u8, number as u8]),
-        name: format!("s{switch}-eth{number}"),
-        is_admin_down: false,
-        is_link_down: false,
-        speed_kbps: 10_000_000,
-    }
+    let hw_addr = MacAddr([0x06, 0, 0, switch as u8, (number >> 8) as u8, number as u8]);
+    PortDesc::up(PortNo(number), hw_addr, format!("s{switch}-eth{number}"), 10_000_000)
 }
 
 /// Returns a central balancer with some of its parameters drawn.

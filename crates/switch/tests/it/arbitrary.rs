@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use crate::common::{Bench, C, config, port_desc, tcp, to};
-use anabranch_switch::{Output, Switch};
+use anabranch_switch::{Config, Output, Support, Switch};
 use net::Time;
 use openflow::frame::build;
 use openflow::*;
 use proptest::prelude::*;
 
 const OTHER: ConnectionId = ConnectionId(2);
+/// A connection that only monitors the rules.
+const OBSERVER: ConnectionId = ConnectionId(3);
 
 fn ports() -> impl Strategy<Value = PortNo> {
     let reserved = vec![
@@ -147,8 +149,20 @@ fn request() -> impl Strategy<Value = MultipartRequest> {
         Just(MultipartRequest::GroupDesc),
         Just(MultipartRequest::GroupFeatures),
         Just(MultipartRequest::PortDesc),
+        Just(MultipartRequest::Queue { port: PortNo::ANY, queue: QueueId::ALL }),
+        (0u32..2).prop_map(|meter| MultipartRequest::Meter(MeterId(meter))),
+        Just(MultipartRequest::TableFeatures(Vec::new())),
+        monitor().prop_map(|monitor| MultipartRequest::FlowMonitor(vec![monitor])),
         Just(MultipartRequest::Other { kind: 77, body: vec![1] }),
     ]
+}
+
+fn monitor() -> impl Strategy<Value = FlowMonitorRequest> {
+    (0u32..3, any::<[bool; 6]>(), tables(), match_(), ports()).prop_map(|(id, flags, table, match_, out_port)| {
+        let [initial, add, delete, modify, instructions, own] = flags;
+        let flags = FlowMonitorFlags { initial, add, delete, modify, instructions, own };
+        FlowMonitorRequest { id, flags, out_port, table, match_ }
+    })
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -176,6 +190,7 @@ fn message() -> impl Strategy<Value = Message> {
         2 => port_mod.prop_map(Message::PortMod),
         1 => role.prop_map(Message::RoleRequest),
         1 => Just(Message::BarrierRequest),
+        1 => (0u32..3).prop_map(|id| Message::FlowMonitor(FlowMonitorControl::Cancel(id))),
         1 => Just(Message::FeaturesRequest),
         1 => Just(Message::GetConfigRequest),
         1 => Just(Message::BarrierReply),
@@ -217,7 +232,7 @@ fn is_answer(request: &Message, reply: &Message) -> bool {
 
 fn needs_answer(request: &Message) -> bool {
     use Message::*;
-    !matches!(request, FlowMod(_) | GroupMod(_) | PacketOut(_) | PortMod(_) | Hello { .. })
+    !matches!(request, FlowMod(_) | GroupMod(_) | PacketOut(_) | PortMod(_) | FlowMonitor(_) | Hello { .. })
 }
 
 /// Asserts the replies to one request: none, one, or the parts of one.
@@ -262,10 +277,46 @@ fn assert_consistent(bench: &mut Bench) {
     assert_eq!(said.map(|group| (group.group, group.references)).collect::<BTreeMap<_, _>>(), references);
 }
 
+type RuleKey = (TableId, u16, Match);
+type Rule = (Instructions, u64);
+
+/// The rules as a monitor of them all reports them.
+#[derive(Default)]
+struct Mirror(BTreeMap<RuleKey, Rule>);
+
+impl Mirror {
+    fn apply(&mut self, outputs: &[Output]) {
+        for output in outputs {
+            let Output::Message(OBSERVER, Envelope { message, .. }) = output else { continue };
+            let Message::MultipartReply { reply: MultipartReply::FlowMonitor(updates), .. } = message else { continue };
+            for update in updates {
+                let FlowUpdate::Full(change) = update else { panic!("the observer changes nothing") };
+                let key = (change.table, change.priority, change.match_);
+                let rule = (change.instructions.clone(), change.cookie);
+                let was = match change.event {
+                    FlowEvent::Deleted(_) => self.0.remove(&key),
+                    FlowEvent::Added | FlowEvent::Modified => self.0.insert(key, rule),
+                };
+                assert!(was.is_some() || change.event == FlowEvent::Added, "{change:?}");
+            }
+        }
+    }
+
+    fn assert_equals(&self, switch: &Switch) {
+        let rule = |entry: FlowStats| ((entry.table, entry.priority, entry.match_), (entry.instructions, entry.cookie));
+        assert_eq!(self.0, switch.entries().into_iter().map(rule).collect());
+    }
+}
+
 fn play(steps: &[Step]) -> Vec<Output> {
-    let mut bench = Bench::of(Switch::new(config()).with_part_entries(NonZeroUsize::MIN));
+    let support = Support { flow_monitors: true, ..Support::default() };
+    let switch = Switch::new(Config { support, ..config() });
+    let mut bench = Bench::of(switch.with_part_entries(NonZeroUsize::MIN));
     bench.open(OTHER);
-    let mut outputs = Vec::new();
+    bench.open(OBSERVER);
+    let all = MultipartRequest::FlowMonitor(vec![FlowMonitorRequest::all(1)]);
+    assert_eq!(bench.ask_as(OBSERVER, Message::MultipartRequest(all)).len(), 1);
+    let (mut outputs, mut mirror, mut seen) = (Vec::new(), Mirror::default(), 0);
     for (ix, step) in steps.iter().enumerate() {
         match step {
             Step::Message(by, message) => {
@@ -301,6 +352,9 @@ fn play(steps: &[Step]) -> Vec<Output> {
                 outputs.extend(bench.drain());
             }
         }
+        mirror.apply(&outputs[seen..]);
+        seen = outputs.len();
+        mirror.assert_equals(&bench.switch);
         assert_consistent(&mut bench);
     }
     outputs

@@ -5,7 +5,9 @@
 mod arbitrary;
 mod common;
 mod forwarding;
+mod monitors;
 mod oracle;
 mod refusals;
 mod sessions;
 mod statistics;
+mod support;

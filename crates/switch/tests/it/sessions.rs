@@ -43,7 +43,7 @@ fn fate(message: &Message, role: ControllerRole) -> Fate {
         | Message::GroupMod(_)
         | Message::PortMod(_)
         | Message::TableMod { .. } => unless_slave,
-        Message::Experimenter { .. } => Refusal(BadRequest::BadExperimenter),
+        Message::FlowMonitor(_) | Message::Experimenter { .. } => Refusal(BadRequest::BadExperimenter),
         Message::FeaturesReply(_)
         | Message::GetConfigReply(_)
         | Message::PacketIn(_)

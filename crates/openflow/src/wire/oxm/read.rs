@@ -11,12 +11,12 @@ use crate::matching::{Masked, Match, VlanMatch};
 use crate::wire::reader::{ReadError, Reader};
 
 /// The treatment of fields that no value represents.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::wire) enum Unknown {
+pub(in crate::wire) enum Unknown<'a> {
     /// Refuse the match, which would have another meaning without them.
     Refuse,
-    /// Skip them, because they only describe a packet.
-    Skip,
+    /// Append their bytes here. The message only reports what is the case, so refusing it would lose
+    /// the report.
+    Keep(&'a mut Vec<u8>),
 }
 
 struct Field<'a> {
@@ -26,6 +26,9 @@ struct Field<'a> {
     mask: Option<&'a [u8]>,
     errors: &'static Errors,
 }
+
+/// A field that occurs twice, whose first value would be lost.
+const DUPLICATE: ErrorKind = ErrorKind::BadMatch(BadMatch::DupField);
 
 /// Matches and actions have different error codes for the same fault.
 struct Errors {
@@ -53,25 +56,31 @@ static IN_ACTION: Errors = Errors {
 };
 
 impl<'a> Field<'a> {
-    /// Reads the next field; `None` if its class is unknown.
+    /// Reads the next field. The outer error is one of its length, the inner one of its content.
     // Inline: copying the result immediately after it was written would stall the processor.
     #[inline(always)]
-    fn read(reader: &mut Reader<'a>, errors: &'static Errors) -> Result<Option<Field<'a>>, ReadError> {
+    fn read(reader: &mut Reader<'a>, errors: &'static Errors) -> Result<Result<Field<'a>, ReadError>, ReadError> {
         let offset = reader.offset();
         let (class, number, length) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
         let mut payload = reader.part(length)?;
         let (owner, length) = match class {
             BASIC => (0, length),
             EXPERIMENTER if length >= 4 && payload.u32()? == FOUNDATION => (number::OF_FOUNDATION, length - 4),
-            _ => return Ok(None),
+            _ => {
+                return Ok(Err(ReadError::new(
+                    offset,
+                    errors.field,
+                    format!("match field of unknown class {class:#06x}"),
+                )));
+            }
         };
         let has_mask = number & 1 != 0;
         if has_mask && length % 2 != 0 {
-            return Err(ReadError::new(offset, errors.len, format!("value and mask of {length} bytes")));
+            return Ok(Err(ReadError::new(offset, errors.len, format!("value and mask of {length} bytes"))));
         }
         let value = payload.bytes(if has_mask { length / 2 } else { length })?;
         let mask = has_mask.then(|| payload.remainder());
-        Ok(Some(Field { offset, number: owner | number >> 1, value, mask, errors }))
+        Ok(Ok(Field { offset, number: owner | number >> 1, value, mask, errors }))
     }
 
     fn fault(&self, kind: ErrorKind, words: String) -> ReadError {
@@ -155,14 +164,14 @@ impl<'a> Field<'a> {
     }
 
     fn unknown(&self) -> ReadError {
-        ReadError::unknown(self.offset, self.errors.field, format!("match field {} is not known", self.number))
+        ReadError::new(self.offset, self.errors.field, format!("match field {} is not known", self.number))
     }
 }
 
 /// A match with its padding that only names a port.
 const ONLY_PORT: [u8; 8] = [0, OXM as u8, 0, 12, (BASIC >> 8) as u8, BASIC as u8, number::IN_PORT << 1, 4];
 
-pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadError> {
+pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown<'_>) -> Result<Match, ReadError> {
     // Nearly all packet-ins have this match, so it has a fast path.
     if let Some(bytes) = reader.peek::<16>()
         && bytes[..8] == ONLY_PORT
@@ -174,7 +183,7 @@ pub(in crate::wire) fn read_match(reader: &mut Reader<'_>, unknown: Unknown) -> 
     read_fields(reader, unknown)
 }
 
-fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadError> {
+fn read_fields(reader: &mut Reader<'_>, mut unknown: Unknown<'_>) -> Result<Match, ReadError> {
     let offset = reader.offset();
     let mut reader_ = reader.short_as(IN_MATCH.len);
     let (kind, length) = (reader_.u16()?, usize::from(reader_.u16()?));
@@ -190,14 +199,17 @@ fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadE
     reader.skip(reader_.offset() - offset)?;
     let mut found = Match::default();
     while !fields.is_empty() {
-        let at = fields.offset();
-        match Field::read(&mut fields, &IN_MATCH)? {
-            Some(field) => match set(&mut found, &field) {
-                Err(fault) if fault.is_unknown() && unknown == Unknown::Skip => {}
-                other => other?,
-            },
-            None if unknown == Unknown::Skip => {}
-            None => return Err(ReadError::unknown(at, IN_MATCH.field, "match field of a class that is not known")),
+        let mut whole = fields;
+        let result = match Field::read(&mut fields, &IN_MATCH)? {
+            Ok(field) => set(&mut found, &field),
+            Err(fault) => Err(fault),
+        };
+        match (result, &mut unknown) {
+            (Ok(()), _) => {}
+            (Err(fault), Unknown::Keep(others)) if !fault.is(DUPLICATE) => {
+                others.extend(whole.bytes(whole.len() - fields.len())?);
+            }
+            (Err(fault), _) => return Err(fault),
         }
     }
     Ok(found)
@@ -205,8 +217,7 @@ fn read_fields(reader: &mut Reader<'_>, unknown: Unknown) -> Result<Match, ReadE
 
 fn set(found: &mut Match, field: &Field<'_>) -> Result<(), ReadError> {
     let once = |is_new: bool| {
-        let dup = ErrorKind::BadMatch(BadMatch::DupField);
-        if is_new { Ok(()) } else { Err(field.fault(dup, format!("match field {} given twice", field.number))) }
+        if is_new { Ok(()) } else { Err(field.fault(DUPLICATE, format!("match field {} given twice", field.number))) }
     };
     match field.number {
         number::IN_PORT => once(found.in_port.replace(PortNo(u32::from_be_bytes(field.exact()?))).is_none()),
@@ -240,10 +251,7 @@ fn set(found: &mut Match, field: &Field<'_>) -> Result<(), ReadError> {
 }
 
 pub(in crate::wire) fn read_set_field(reader: &mut Reader<'_>) -> Result<SetField, ReadError> {
-    let offset = reader.offset();
-    let Some(field) = Field::read(reader, &IN_ACTION)? else {
-        return Err(ReadError::unknown(offset, IN_ACTION.field, "field to set of a class that is not known"));
-    };
+    let field = Field::read(reader, &IN_ACTION)??;
     if field.mask.is_some() {
         return Err(field.fault(IN_ACTION.mask, format!("field {} is set with a mask", field.number)));
     }

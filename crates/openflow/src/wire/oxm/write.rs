@@ -61,9 +61,9 @@ fn write_vlan<W: Writer>(writer: &mut W, vlan: VlanMatch) -> Result<(), W::Error
     Ok(())
 }
 
-/// Writes `ofp_match` with its padding. Fields are in the order of their numbers, so that
-/// prerequisites come first.
-pub(in crate::wire) fn write_match<W: Writer>(writer: &mut W, m: &Match) -> Result<(), W::Error> {
+/// Writes `ofp_match` with its padding, and returns its length without. Fields are in the order of
+/// their numbers, so that prerequisites come first; `other_fields` follow as they are.
+pub(in crate::wire) fn write_match<W: Writer>(writer: &mut W, m: &Match, other_fields: &[u8]) -> Result<u16, W::Error> {
     let start = writer.len();
     writer.u32(u32::from(OXM) << 16);
     if let Some(port) = m.in_port {
@@ -105,10 +105,12 @@ pub(in crate::wire) fn write_match<W: Writer>(writer: &mut W, m: &Match) -> Resu
     if let Some(flags) = m.tcp_flags {
         write_tcp_flags(writer, flags)?;
     }
+    writer.bytes(other_fields);
     // The length of a match does not include its padding.
     writer.patch_len(start, 2, "a match")?;
+    let length = writer.len() - start;
     writer.pad_to_8(start);
-    Ok(())
+    Ok(length as u16)
 }
 
 fn write_u16s(writer: &mut impl Writer, fields: &[(u8, Option<u16>)]) {

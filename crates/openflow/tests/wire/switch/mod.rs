@@ -1,14 +1,27 @@
 //! A real Open vSwitch in a temporary directory, with emulated devices: it needs no privileges, no
 //! kernel module and no traffic outside.
 
+mod captured;
+
 use std::io::Read as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anabranch_openflow::wire::{HEADER_LEN, decode};
+use anabranch_openflow::wire::{DecodeError, HEADER_LEN, decode};
 use anabranch_openflow::{Envelope, Message, Xid};
+
+pub use captured::Captured;
+
+use crate::open_vswitch::is_installed;
+
+/// Returns whether all programs of Open vSwitch are installed; in continuous integration they must
+/// be.
+pub fn is_available() -> bool {
+    let programs = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl", "ovs-ofctl"];
+    programs.map(is_installed).iter().all(|&is_there| is_there)
+}
 
 /// Longer than any operation of Open vSwitch; its keep-alive is sent after 5 s.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -85,6 +98,19 @@ impl Switch {
         assert!(output.status.success(), "{program} {arguments:?}: {errors}");
     }
 
+    /// Adds a bridge with two ports that supports only this version of the protocol.
+    pub fn add_bridge(&self, name: &str, version: &str) {
+        let ports: String = (1..=2)
+            .map(|port| {
+                format!(
+                    " -- add-port {name} {name}p{port} -- set interface {name}p{port} type=dummy ofport_request={port}"
+                )
+            })
+            .collect();
+        let settings = format!("datapath_type=dummy fail_mode=secure protocols={version}");
+        self.vsctl(&format!("add-br {name} -- set bridge {name} {settings}{ports}"));
+    }
+
     /// Runs `ovs-vsctl` with these words.
     pub fn vsctl(&self, words: &str) {
         let database = format!("--db={}", self.database());
@@ -138,10 +164,22 @@ impl Controller {
     }
 
     pub fn receive(&mut self) -> (Envelope, Vec<u8>) {
+        self.receive_any().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Receives a message, or the error of one that cannot be decoded and is skipped.
+    pub fn receive_any(&mut self) -> Result<(Envelope, Vec<u8>), DecodeError> {
         loop {
-            if let Some((envelope, length)) = decode(&self.buffer).unwrap() {
-                assert!(length >= HEADER_LEN);
-                return (envelope, self.buffer.drain(..length).collect());
+            match decode(&self.buffer) {
+                Ok(Some((envelope, length))) => {
+                    assert!(length >= HEADER_LEN);
+                    return Ok((envelope, self.buffer.drain(..length).collect()));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.buffer.drain(..error.skip.expect("the stream continues"));
+                    return Err(error);
+                }
             }
             let mut chunk = [0; 65536];
             let count = self.stream.read(&mut chunk).expect("an answer in time");

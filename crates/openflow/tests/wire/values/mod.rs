@@ -1,6 +1,7 @@
 //! Strategies for all messages.
 
 mod parts;
+mod statistics;
 
 use anabranch_openflow::*;
 use proptest::collection::vec;
@@ -27,9 +28,12 @@ prop_compose! {
 prop_compose! {
     fn port_desc()(
         (port, hw_addr, name) in (port(), mac(), text(16)),
-        ([is_admin_down, is_link_down], speed_kbps) in any::<([bool; 2], u32)>(),
+        ([is_admin_down, is_link_down], max_speed_kbps) in any::<([bool; 2], u32)>(),
+        // A speed of 0 would be read as that of the features.
+        (speed_kbps, [current, advertised, supported, peer]) in (1..=u32::MAX, any::<[u32; 4]>()),
     ) -> PortDesc {
-        PortDesc { port, hw_addr, name, is_admin_down, is_link_down, speed_kbps }
+        let features = PortFeatures { current, advertised, supported, peer };
+        PortDesc { port, hw_addr, name, is_admin_down, is_link_down, speed_kbps, max_speed_kbps, features }
     }
 }
 
@@ -45,25 +49,36 @@ prop_compose! {
     fn packet_in()(
         (buffer, total_len, cookie) in any::<(u32, u16, u64)>(),
         reason in one_of(&[PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl]),
-        (table, match_, data) in (table(), match_(), bytes()),
+        (table, match_, other_fields, data) in (table(), match_(), other_fields(), bytes()),
     ) -> PacketIn {
-        PacketIn { buffer: BufferId(buffer), total_len, reason, table, cookie, match_, data }
+        PacketIn { buffer: BufferId(buffer), total_len, reason, table, cookie, match_, other_fields, data }
     }
 }
 
 prop_compose! {
     fn flow_removed()(
-        (table, duration_ns, match_) in (table(), duration(), match_()),
+        (table, duration_ns, match_, other_fields) in (table(), duration(), match_(), other_fields()),
         (priority, idle_timeout_s, hard_timeout_s) in any::<(u16, u16, u16)>(),
         (cookie, packets, bytes) in any::<(u64, u64, u64)>(),
-        reason in one_of(&[
-            RemovedReason::IdleTimeout, RemovedReason::HardTimeout, RemovedReason::Delete, RemovedReason::GroupDelete,
-        ]),
+        reason in removed_reason(),
     ) -> FlowRemoved {
         FlowRemoved {
             cookie, priority, reason, table, duration_ns, idle_timeout_s, hard_timeout_s, packets, bytes, match_,
+            other_fields,
         }
     }
+}
+
+/// Fields that no value represents: the id of a tunnel, a VLAN id without `OFPVID_PRESENT`, a field
+/// of an unknown class.
+fn other_fields() -> impl Strategy<Value = Vec<u8>> {
+    let known = [&[0x80, 0, 38 << 1, 8, 0, 0, 0, 0, 0, 0, 0, 5][..], &[0x80, 0, 12, 2, 0, 5], &[0, 1, 62, 1, 7]];
+    proptest::sample::subsequence(known.to_vec(), 0..=3).prop_map(|fields| fields.concat())
+}
+
+pub fn removed_reason() -> impl Strategy<Value = RemovedReason> {
+    use RemovedReason::{Delete, Eviction, GroupDelete, HardTimeout, IdleTimeout, MeterDelete};
+    one_of(&[IdleTimeout, HardTimeout, Delete, GroupDelete, MeterDelete, Eviction])
 }
 
 fn flow_mod_command() -> impl Strategy<Value = FlowModCommand> {
@@ -95,7 +110,7 @@ prop_compose! {
 
 /// Multipart types that are kept as opaque bytes.
 fn other_kind() -> impl Strategy<Value = u16> {
-    prop_oneof![Just(5u16), 9..=12u16, 14..=u16::MAX]
+    14..u16::MAX
 }
 
 prop_compose! {
@@ -118,6 +133,7 @@ fn request() -> impl Strategy<Value = MultipartRequest> {
         Just(MultipartRequest::GroupDesc),
         Just(MultipartRequest::GroupFeatures),
         Just(MultipartRequest::PortDesc),
+        statistics::request(),
         (other_kind(), bytes()).prop_map(|(kind, body)| MultipartRequest::Other { kind, body }),
     ]
 }
@@ -138,8 +154,12 @@ prop_compose! {
     fn port_stats()(
         (port, duration_ns) in (port(), duration()),
         [rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped] in any::<[u64; 6]>(),
+        [rx_errors, tx_errors, rx_frame_err, rx_over_err, rx_crc_err, collisions] in any::<[u64; 6]>(),
     ) -> PortStats {
-        PortStats { port, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, duration_ns }
+        PortStats {
+            port, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped, rx_errors, tx_errors,
+            rx_frame_err, rx_over_err, rx_crc_err, collisions, duration_ns,
+        }
     }
 }
 
@@ -194,6 +214,7 @@ fn reply() -> impl Strategy<Value = MultipartReply> {
         vec(group_description(), 0..4).prop_map(MultipartReply::GroupDesc),
         group_features().prop_map(MultipartReply::GroupFeatures),
         vec(port_desc(), 0..4).prop_map(MultipartReply::PortDesc),
+        statistics::reply(),
         (other_kind(), bytes()).prop_map(|(kind, body)| MultipartReply::Other { kind, body }),
     ]
 }
@@ -236,7 +257,7 @@ prop_compose! {
 
 prop_compose! {
     fn error()(
-        (kind, code) in prop_oneof![(0..14u16, 0..18u16), any::<(u16, u16)>()],
+        (kind, code) in prop_oneof![(0..15u16, 0..18u16), any::<(u16, u16)>()],
         data in bytes(),
     ) -> Message {
         Message::Error { kind: ErrorKind::from_numbers(kind, code), data }
@@ -272,6 +293,7 @@ fn simple() -> impl Strategy<Value = Message> {
             Message::GetAsyncRequest,
         ]),
         experimenter(),
+        statistics::monitor_control(),
         (table(), any::<u32>()).prop_map(|(table, config)| Message::TableMod { table, config }),
     ]
 }

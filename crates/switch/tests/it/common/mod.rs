@@ -4,7 +4,7 @@
 
 use core::net::Ipv4Addr;
 
-use anabranch_switch::{Config, Decision, HashFields, Output, Select, Switch};
+use anabranch_switch::{Config, Decision, HashFields, Output, Select, Support, Switch};
 use net::Time;
 use openflow::headers::{ether, protocol};
 use openflow::{
@@ -32,6 +32,7 @@ pub fn config() -> Config {
         stats_refresh: Time::ZERO,
         packet_in_per_s: None,
         supports_tcp_flags: false,
+        support: Support::default(),
         description: Description { manufacturer: "Anabranch".into(), ..Description::default() },
     }
 }
