@@ -1,6 +1,7 @@
 //! The listener for switch connections.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +60,11 @@ fn is_of_connection(error: &io::Error) -> bool {
 /// cost 1 % of the message rate.
 async fn handle_connection(hub: Arc<Hub>, peer: Arc<Peer>, stream: TcpStream, tls: Option<TlsAcceptor>, span: Span) {
     span.in_scope(|| tracing::debug!("connected"));
+    // The number stays valid as long as the engine can use it: the socket is closed in the last
+    // poll of this task, which also clears the number, and the engine runs on the same thread.
+    peer.set_socket(Some(stream.as_raw_fd()));
     let reason = run_connection(&hub, &peer, stream, tls).await;
+    peer.set_socket(None);
     hub.metrics.closed(&reason);
     let _inside = span.enter(); // No await follows.
     match (peer.phase(), &reason) {

@@ -1,9 +1,11 @@
 //! The state of one connection that its task and the engine share.
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nix::sys::socket::{MsgFlags, recv};
 use openflow::{ConnectionId, DatapathId, Envelope};
 use tokio::sync::Notify;
 
@@ -58,6 +60,8 @@ pub(crate) struct Peer {
     pub(crate) is_touched: AtomicBool,
     /// Socket for direct writes of the engine; `None` with TLS.
     outlet: Mutex<Option<SharedWriter>>,
+    /// Number of the open socket; `None` before and after.
+    socket: Mutex<Option<RawFd>>,
     closing: Mutex<Option<Closing>>,
     pub(crate) close_requested: Notify,
 }
@@ -84,6 +88,7 @@ impl Peer {
             out_bytes: AtomicUsize::new(0),
             is_touched: AtomicBool::new(false),
             outlet: Mutex::default(),
+            socket: Mutex::default(),
             closing: Mutex::new(None),
             close_requested: Notify::new(),
         }
@@ -135,6 +140,15 @@ impl Peer {
     }
     pub(crate) fn set_outlet(&self, outlet: Option<SharedWriter>) {
         *lock(&self.outlet) = outlet;
+    }
+    pub(crate) fn set_socket(&self, socket: Option<RawFd>) {
+        *lock(&self.socket) = socket;
+    }
+    /// Returns whether the peer has sent bytes that the engine has not handled: they wait in the
+    /// kernel or in the inbox.
+    pub(crate) fn has_unread(&self) -> bool {
+        let waits = |socket| matches!(recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT), Ok(1..));
+        !self.is_inbox_empty() || lock(&self.socket).is_some_and(waits)
     }
     /// Sends the output directly if the writer holds none and the socket accepts it; otherwise
     /// wakes the writer. Waking the writer for every reply would cost more than the reply.
