@@ -13,6 +13,7 @@
 )]
 
 mod agent_commands;
+mod audit;
 pub mod auth;
 pub mod balancer;
 mod channel;
@@ -29,7 +30,9 @@ mod server;
 mod services;
 pub mod settings;
 pub mod tls;
+mod token_bucket;
 
+pub use audit::AuditError;
 pub use control::vip::REPORT_PORT;
 pub use host_store::StateError;
 pub use server::{Daemon, StartError};

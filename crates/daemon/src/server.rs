@@ -13,7 +13,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::auth::Tokens;
+use crate::audit::{Actor, AuditError, AuditLog};
+use crate::auth::{Access, Rules};
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::DaemonEvent;
@@ -38,6 +39,8 @@ pub enum StartError {
     State(#[from] StateError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The services of the configuration file conflict with the stored ones.
     #[error("virtual services: {message}")]
     Services { message: String },
@@ -74,9 +77,8 @@ pub(crate) struct Handle {
     pub(crate) events: broadcast::Sender<DaemonEvent>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) services: Arc<ServiceManager>,
-    pub(crate) tokens: Arc<Tokens>,
-    /// Host names, in lower case, that requests may use if no tokens are configured.
-    pub(crate) http_names: Arc<[String]>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) audit: Arc<AuditLog>,
 }
 
 impl Handle {
@@ -110,11 +112,11 @@ impl Daemon {
         let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
-        let services = Arc::new(merge_services(settings, &mut engine)?);
+        let audit = Arc::new(AuditLog::open(settings.log.audit.as_deref())?);
+        let services = Arc::new(merge_services(settings, &mut engine, audit.clone())?);
         let (jobs, to_do) = mpsc::channel(JOBS);
-        let tokens = Arc::new(settings.tokens.clone());
-        let http_names = own_names(&settings.http_names);
-        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, tokens, http_names };
+        let access = Arc::new(Access::new(Rules::of(settings)));
+        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit };
 
         let switches = runtime()?;
         let (listener, openflow) = open(&switches, "switches", settings.listen)?;
@@ -188,7 +190,11 @@ impl Part {
     }
 }
 
-fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
+fn merge_services(
+    settings: &Settings,
+    engine: &mut Engine,
+    audit: Arc<AuditLog>,
+) -> Result<ServiceManager, StartError> {
     let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
     let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
@@ -196,18 +202,16 @@ fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceMan
     let mut desired = before.clone();
     desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
     desired.check(checker, ErrorScope::All).map_err(|fault| refused(&ChangeError::Fault(fault)))?;
-    if let Some(store) = store.as_ref().filter(|_| desired != before) {
-        store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+    if desired != before {
+        desired.number(&before);
+        if let Some(store) = &store {
+            store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+        }
+        audit.write(&before.change_to(&desired, Actor::CONFIGURATION));
     }
     let set = engine.set_services(desired.compile());
     set.map_err(|error| StartError::Services { message: error.to_string() })?;
-    Ok(ServiceManager::new(desired, store, checker))
-}
-
-fn own_names(configured: &[String]) -> Arc<[String]> {
-    let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    let own = ["localhost".to_owned()].into_iter().chain(host_name);
-    own.chain(configured.iter().cloned()).map(|name| name.to_ascii_lowercase()).collect()
+    Ok(ServiceManager::new(desired, store, audit, checker))
 }
 
 fn discovery_key() -> Result<[u8; 16], StartError> {

@@ -45,7 +45,7 @@ pub struct Tls {
     pub ca: PathBuf,
 }
 
-/// PEM files of the HTTP interface, read once at the start. Clients authenticate with tokens, not
+/// PEM files of the HTTP interface. Clients authenticate with tokens, not
 /// with certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpTls {
@@ -95,6 +95,8 @@ pub struct Log {
     pub format: LogFormat,
     /// Filter in the syntax of `tracing`, such as `info,anabranch_daemon=debug`.
     pub filter: String,
+    /// File with a line per change over the API; `None` for no audit log.
+    pub audit: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +107,7 @@ pub enum LogFormat {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { format: LogFormat::Text, filter: "info".to_owned() }
+        Log { format: LogFormat::Text, filter: "info".to_owned(), audit: None }
     }
 }
 

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::hub::Hub;
 use super::kinds;
 use super::peer::{Closing, KEPT_BYTES, Peer, Phase};
-use super::token_bucket::TokenBucket;
 use crate::clock::duration;
+use crate::token_bucket::TokenBucket;
 
 /// Maximum number of messages of one connection that the engine handles in a round.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;

@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 
 use super::connection::MESSAGES_PER_BATCH;
 use super::peer::{Closing, Peer, Phase};
-use super::token_bucket::TokenBucket;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
+use crate::token_bucket::TokenBucket;
 
 #[derive(Debug)]
 pub(crate) struct Hub {

@@ -13,8 +13,8 @@ use super::connection::serve;
 use super::hub::Hub;
 use super::peer::{Closing, Peer, Phase};
 use super::shared_writer::SharedWriter;
-use super::token_bucket::TokenBucket;
 use crate::clock::duration;
+use crate::token_bucket::TokenBucket;
 
 /// Wait after an accept error of the whole process, such as a lack of descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(20);

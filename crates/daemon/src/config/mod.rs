@@ -77,6 +77,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         crate::logs::check(filter).map_err(|error| log.error("filter", "is not a valid filter").with_cause(error))?;
         settings.log.filter = filter.to_owned();
     }
+    settings.log.audit = log.text("audit")?.map(|file| folder.join(file));
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;

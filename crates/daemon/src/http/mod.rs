@@ -4,6 +4,7 @@ mod agents;
 mod api;
 mod auth;
 mod body;
+mod change;
 mod connections;
 mod dashboard;
 mod describe;
@@ -16,6 +17,7 @@ mod stream;
 mod strict_json;
 mod tls;
 mod vips;
+mod wrong_tokens;
 
 use axum::Router;
 use axum::extract::State;
@@ -34,6 +36,7 @@ use utoipa_axum::routes;
 
 pub(crate) use agents::ServerStats;
 pub(crate) use vips::ConnectionStats;
+pub(crate) use wrong_tokens::WrongTokens;
 
 use crate::server::Handle;
 use crate::services::{MemberSpec, PoolSpec, ServiceSpec};
