@@ -8,6 +8,7 @@ use crate::controller::Controller;
 use crate::planning::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 use crate::switches::counters::PendingPoll;
 use crate::switches::discovery::next_after;
+use crate::{CloseReason, Event};
 
 impl Controller {
     pub(crate) fn next_timer(&self) -> Option<Time> {
@@ -56,6 +57,7 @@ impl Controller {
         for connection in connections {
             let Some(session) = self.sessions.get_mut(&connection) else { continue };
             if session.is_silent(self.now, self.config.echo_timeout) {
+                self.event(Event::Closed { connection, reason: CloseReason::Silent });
                 self.close(connection);
             } else {
                 self.echo(connection);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
@@ -51,6 +51,13 @@ pub(crate) struct Change {
     pub(crate) revision: Option<u64>,
     pub(crate) before: Value,
     pub(crate) after: Value,
+}
+
+impl Change {
+    pub(crate) fn of_balancer(by: Actor, before: String, after: String) -> Change {
+        let [before, after] = [before, after].map(|label| json!({ "balancer": label }));
+        Change { by, revision: None, before, after }
+    }
 }
 
 #[derive(Serialize)]
@@ -156,7 +163,6 @@ pub(crate) fn difference(before: &Value, after: &Value, depth: u32) -> (Value, V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn difference_lists_changed_definitions_only() {

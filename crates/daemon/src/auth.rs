@@ -4,11 +4,12 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
 
 use crate::http::WrongTokens;
+use crate::live::Live;
 use crate::settings::Settings;
 
 const TOKEN_CHARS: usize = 16;
@@ -175,16 +176,19 @@ impl Rules {
 /// Who may use the HTTP interface. The rules are replaced at a reload.
 #[derive(Debug)]
 pub(crate) struct Access {
-    rules: RwLock<Arc<Rules>>,
+    rules: Live<Arc<Rules>>,
     pub(crate) wrong_tokens: WrongTokens,
 }
 
 impl Access {
     pub(crate) fn new(rules: Rules) -> Access {
-        Access { rules: RwLock::new(Arc::new(rules)), wrong_tokens: WrongTokens::default() }
+        Access { rules: Live::new(Arc::new(rules)), wrong_tokens: WrongTokens::default() }
     }
     pub(crate) fn rules(&self) -> Arc<Rules> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules.get()
+    }
+    pub(crate) fn set_rules(&self, rules: Rules) {
+        self.rules.set(Arc::new(rules));
     }
 }
 

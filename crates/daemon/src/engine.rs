@@ -162,6 +162,9 @@ impl Engine {
             peer.take_batch(&mut self.batch);
             longest = longest.max(self.batch.len());
             for envelope in &self.batch {
+                if !self.is_allowed(peer, &envelope.message) {
+                    break;
+                }
                 self.controller.handle_message(now, peer.id, envelope);
             }
             self.batch.clear();
@@ -178,6 +181,13 @@ impl Engine {
         round.ready.drain(..).for_each(|peer| peer.mark_processed());
         self.round = round;
         self.hub.adapt_share(began.elapsed(), longest);
+    }
+
+    /// Returns whether a peer may send a message: with TLS it may only present the datapath id of
+    /// its certificate.
+    fn is_allowed(&self, peer: &Peer, message: &Message) -> bool {
+        let Message::FeaturesReply(features) = message else { return true };
+        self.hub.tls().is_none_or(|tls| peer.check_datapath(&tls, features.datapath))
     }
 
     fn drain(&mut self) {
@@ -250,7 +260,7 @@ impl Engine {
                 }
             }
         });
-        if waiting > self.hub.limits.send_buffer_bytes {
+        if waiting > peer.send_buffer_bytes {
             peer.close(Closing::OutputLimit);
         }
         if !peer.is_touched.swap(true, Ordering::Relaxed) {
@@ -297,6 +307,14 @@ impl Engine {
                 tracing::info!(pool, member, %address, "member: {state}");
             }
             Event::FlowMigrated(tuple) => tracing::debug!(?tuple, "flow migrated"),
+            Event::Closed { connection, reason } => {
+                // The task of the connection logs the reason. Clients do not get the event: any
+                // peer could fill the stream with its connections.
+                if let Some(peer) = self.peers.get(connection) {
+                    peer.close(Closing::Refused(*reason));
+                }
+                return;
+            }
         }
         self.publish(DaemonEvent::Event(event));
     }

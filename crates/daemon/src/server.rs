@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
@@ -19,10 +20,11 @@ use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::DaemonEvent;
 use crate::host_store::{self, StateError};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
-use crate::settings::Settings;
-use crate::tls::{self, TlsError};
+use crate::settings::{Limits, Settings};
+use crate::tls::{self, SwitchTls, TlsError};
 use crate::{fd_limit, http};
 
 const BACKLOG: u32 = 1024;
@@ -59,6 +61,14 @@ pub struct Daemon {
     /// Address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
     parts: Vec<Part>,
+    pub(crate) handle: Handle,
+    pub(crate) hub: Arc<Hub>,
+    /// TLS of the HTTP interface; `None` for plain HTTP.
+    pub(crate) http_tls: Option<Arc<Live<Arc<ServerConfig>>>>,
+    /// Settings of the start.
+    pub(crate) started: Settings,
+    /// Specification of the balancer in the latest settings.
+    pub(crate) balancer: String,
 }
 
 #[derive(Debug)]
@@ -79,6 +89,7 @@ pub(crate) struct Handle {
     pub(crate) services: Arc<ServiceManager>,
     pub(crate) access: Arc<Access>,
     pub(crate) audit: Arc<AuditLog>,
+    pub(crate) limits: Arc<Live<Limits>>,
 }
 
 impl Handle {
@@ -99,11 +110,12 @@ impl Daemon {
     /// # Errors
     /// Returns which file, socket, key or thread is not available.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
-        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
-        let http_tls = settings.http_tls.as_ref().map(tls::http_acceptor).transpose()?;
+        let tls = settings.tls.as_ref().map(SwitchTls::load).transpose()?;
+        let http_tls = settings.http_tls.as_ref().map(tls::http_config).transpose()?;
+        let http_tls = http_tls.map(|config| Arc::new(Live::new(config)));
         let metrics = Arc::new(Metrics::new());
-        let limits = fd_limit::raise_fd_limit(settings.limits);
-        let hub = Arc::new(Hub::new(limits, metrics.clone()));
+        let limits = Arc::new(Live::new(fd_limit::raise_fd_limit(settings.limits)));
+        let hub = Arc::new(Hub::new(limits.clone(), tls, metrics.clone()));
         let mut control = settings.control.clone();
         if let Some(file) = &settings.state {
             control.persisted_hosts = host_store::load(file)?;
@@ -116,32 +128,43 @@ impl Daemon {
         let services = Arc::new(merge_services(settings, &mut engine, audit.clone())?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let access = Arc::new(Access::new(Rules::of(settings)));
-        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit };
+        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit, limits };
 
-        let switches = runtime()?;
+        let switches = runtime().map_err(StartError::Thread)?;
         let (listener, openflow) = open(&switches, "switches", settings.listen)?;
         let web = settings.http.map(|configured| -> Result<_, StartError> {
-            let runtime = runtime()?;
+            let runtime = runtime().map_err(StartError::Thread)?;
             let (listener, at) = open(&runtime, "HTTP", configured)?;
             Ok((runtime, listener, at))
         });
         let web = web.transpose()?;
         let http = web.as_ref().map(|(_, _, at)| *at);
 
+        let served = hub.clone();
         let mut parts = vec![Part::spawn("openflow", switches, move |stop| async move {
-            tokio::spawn(channel::listen(hub, listener, tls));
+            tokio::spawn(channel::listen(served, listener));
             engine.run(to_do, stop).await;
         })?];
         if let Some(file) = settings.state.clone() {
             let handle = handle.clone();
-            parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
+            let runtime = runtime().map_err(StartError::Thread)?;
+            parts.push(Part::spawn("state", runtime, move |stop| host_store::persist_loop(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            let listener = (listener, http_tls);
-            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, limits, stop))?);
+            let (handle, listener) = (handle.clone(), (listener, http_tls.clone()));
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
-        Ok(Daemon { openflow, http, parts })
+        Ok(Daemon {
+            openflow,
+            http,
+            parts,
+            handle,
+            hub,
+            http_tls,
+            started: settings.clone(),
+            balancer: settings.balancer.label(),
+        })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.
@@ -222,8 +245,8 @@ fn discovery_key() -> Result<[u8; 16], StartError> {
 
 /// Creates a single-threaded runtime: no lock contention, and messages that arrive together are
 /// processed together.
-fn runtime() -> Result<Runtime, StartError> {
-    Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }
 
 /// Opens a listener. Returns it with its actual address.

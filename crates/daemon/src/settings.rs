@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use balance::Spec;
+use config::document::Document;
 use net::Time;
 
 use crate::auth::Tokens;
 use crate::services::ConfiguredServices;
+pub use crate::switch_identity::{DatapathRules, UnlistedDatapaths};
 
 /// Settings of a daemon. The keys of the configuration file describe them
 /// ([`crate::config::LAYOUT`]).
@@ -32,17 +35,22 @@ pub struct Settings {
     pub services: ConfiguredServices,
     pub limits: Limits,
     pub log: Log,
+    /// The file that these settings are from; a reload compares it.
+    pub document: Option<Arc<Document>>,
 }
 
 /// PEM files of the control channel: the certificate of the controller and the authorities of
 /// switches.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// Authorities that sign the certificates of switches. A switch without such a certificate is
     /// rejected.
     pub ca: PathBuf,
+    /// Lists of revoked certificates, one for each authority; `None` if no certificate is revoked.
+    pub crl: Option<PathBuf>,
+    pub datapaths: DatapathRules,
 }
 
 /// PEM files of the HTTP interface. Clients authenticate with tokens, not
@@ -130,6 +138,7 @@ impl Default for Settings {
             services: ConfiguredServices::default(),
             limits: Limits::default(),
             log: Log::default(),
+            document: None,
         }
     }
 }

@@ -28,7 +28,7 @@ use crate::switches::counters::{PendingPoll, Sample};
 use crate::switches::damping::Damping;
 use crate::switches::discovery::{Discovery, Status};
 use crate::switches::ports::Ports;
-use crate::switches::session::{Session, SessionAction};
+use crate::switches::session::{CloseReason, Session, SessionAction};
 use crate::vip::Vips;
 use crate::{Config, ControllerStats, EcmpHashing, Event, Output};
 
@@ -333,10 +333,11 @@ impl Controller {
             SessionAction::Answer(message) => {
                 self.push(connection, Envelope { xid, message });
             }
-            SessionAction::Close(last_words) => {
+            SessionAction::Close(reason, last_words) => {
                 if let Some(message) = last_words {
                     self.send(connection, message);
                 }
+                self.event(Event::Closed { connection, reason });
                 self.close(connection);
             }
             SessionAction::Ready => self.ready(connection),
@@ -410,6 +411,7 @@ impl Controller {
         }
         if let Some(older) = self.connections.insert(datapath, connection) {
             // The switch reconnected before its old connection timed out.
+            self.event(Event::Closed { connection: older, reason: CloseReason::Replaced });
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
             self.sessions.remove(&older); // Its session was ready: the read-back had ended.
             self.forget_polls_of(datapath);

@@ -7,7 +7,6 @@ use axum::response::IntoResponse;
 use balance::Spec;
 use balance::registry::{CENTRAL, SERVER};
 use openflow::DatapathId;
-use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::change::{ChangeRequest, etag};
@@ -118,13 +117,12 @@ pub(super) async fn set_balancer(
     let set = spec.clone();
     let change = move |engine: &mut Engine| {
         request.check(Some(&revision_of(&engine.balancer)))?;
-        let before = engine.balancer.label().to_owned();
+        let before = engine.balancer.label();
         engine.set_balancer(set);
         Ok::<_, ChangeError>(before)
     };
-    let before = json!({ "balancer": handle.ask(change).await?? });
-    let after = json!({ "balancer": spec.label() });
-    handle.audit.record(Change { by, revision: None, before, after }).await;
+    let before = handle.ask(change).await??;
+    handle.audit.record(Change::of_balancer(by, before, spec.label())).await;
     Ok((etag(revision_of(&spec)), Json(Balancer::new(&spec))))
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{Desired, ErrorScope, FieldError, Store};
 use crate::audit::{Actor, AuditLog};
+use crate::live::Live;
 use crate::server::{Handle, Stopping};
 
 /// The reason why a change was rejected. The state is unchanged.
@@ -39,7 +40,7 @@ fn stale(revision: Option<&str>) -> String {
 pub(crate) struct ServiceManager {
     /// The definitions in effect. Readers never wait for a disk: a change holds the lock only to
     /// exchange the pointer.
-    current: RwLock<Arc<Desired>>,
+    current: Live<Arc<Desired>>,
     /// Held during a change.
     changing: Mutex<()>,
     store: Option<Arc<Store>>,
@@ -55,13 +56,13 @@ impl ServiceManager {
         audit: Arc<AuditLog>,
         checker: Option<Ipv4Addr>,
     ) -> ServiceManager {
-        let current = RwLock::new(Arc::new(desired));
+        let current = Live::new(Arc::new(desired));
         ServiceManager { current, changing: Mutex::default(), store: store.map(Arc::new), audit, checker }
     }
 
     /// Returns the definitions in effect.
     pub(crate) fn desired(&self) -> Arc<Desired> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.get()
     }
     /// Waits for other changes, so that the audit log lists changes in their order.
     pub(crate) async fn lock(&self) -> MutexGuard<'_, ()> {
@@ -111,7 +112,7 @@ impl ServiceManager {
         let set = handle.ask(move |engine| engine.set_services(services)).await?;
         // The check has accepted the same definitions, so the controller does not reject them.
         set.map_err(|error| ChangeError::Fault(FieldError::new("", error.to_string())))?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = changed.clone();
+        self.current.set(changed.clone());
         self.audit.record(before.change_to(&changed, by)).await;
         Ok(result)
     }
