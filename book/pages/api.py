@@ -13,10 +13,12 @@ EVERYWHERE = {
     "404": "no object has this name",
     "408": "the request did not arrive within `[limits] http_request_timeout`",
     "409": "the request conflicts with the present state",
+    "412": "`If-Match` does not list the current revision of the object: another request has changed it",
     "413": "the body is too large",
     "415": "the content type of the body is not `application/json`",
     "421": "no tokens are configured, and the request names this machine by a name that `[api] names` does not list",
     "422": "a field is wrong; `field` names it",
+    "429": "too many wrong tokens came from this address; `Retry-After` is the time to wait, in seconds",
     "503": "the daemon is shutting down",
     "507": "the disk did not accept the change",
 }

@@ -29,9 +29,10 @@ use std::collections::BTreeMap;
 use balance::central::AgentCommand;
 use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
-use openflow::{DatapathId, FromController, MacAddr, PortNo};
+use openflow::{ConnectionId, DatapathId, FromController, MacAddr, PortNo};
 
 pub use controller::Controller;
+pub use channels::close_reason::CloseReason;
 pub use inspect::{FlowDetail, HostInfo, Inspection, LinkInfo, SwitchInfo};
 
 /// A port of a switch.
@@ -219,6 +220,8 @@ pub enum Event {
     /// A switch was disconnected because it reported more ports, groups and rules than
     /// [`Config::read_back_bytes_max`] allows.
     ReadBackTooLarge { datapath: DatapathId, limit_bytes: usize },
+    /// The controller closes a connection, which need not be one of a switch yet.
+    Closed { connection: ConnectionId, reason: CloseReason },
     /// A switch rejected a message; `message` is the human-readable consequence for the network.
     SwitchError { datapath: DatapathId, error: openflow::ErrorKind, message: String },
 }

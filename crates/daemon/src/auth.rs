@@ -4,8 +4,13 @@ use std::fmt;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
+
+use crate::http::WrongTokens;
+use crate::live::Live;
+use crate::settings::Settings;
 
 const TOKEN_CHARS: usize = 16;
 
@@ -49,13 +54,51 @@ pub(crate) fn anonymous_may(from: IpAddr, need: Permission) -> bool {
     }
 }
 
-/// Tokens with their roles. `Debug` does not show them.
+#[derive(Clone, PartialEq, Eq)]
+struct Token {
+    role: Role,
+    /// Name in the audit log.
+    name: String,
+    secret: String,
+}
+
+/// Tokens with their roles and names. `Debug` does not show them.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Tokens(Vec<(Role, String)>);
+pub struct Tokens(Vec<Token>);
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tokens({})", self.0.len())
+    }
+}
+
+impl Token {
+    fn parse(line: usize, words: &[&str]) -> Result<Token, &'static str> {
+        let name = words.last().and_then(|last| last.strip_prefix("name="));
+        let words = &words[..words.len() - usize::from(name.is_some())];
+        let (role, secret) = match *words {
+            ["admin", token] => (Role::Admin, token),
+            ["read", token] => (Role::Read, token),
+            ["agent", token] => (Role::Agent(None), token),
+            ["agent", token, host] => {
+                let host = host.parse().map_err(|_| "the text after the token is not an IPv4 address")?;
+                (Role::Agent(Some(host)), token)
+            }
+            ["admin" | "read" | "agent"] => return Err("the token is missing"),
+            ["admin" | "read" | "agent", ..] => return Err("unexpected text after the token"),
+            _ => return Err("unknown role"),
+        };
+        if secret.len() < TOKEN_CHARS {
+            return Err("a token must have at least 16 characters");
+        }
+        if !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("a token must be of visible ASCII characters");
+        }
+        if name == Some("") {
+            return Err("the name is empty");
+        }
+        let name = name.map_or_else(|| format!("line {line}"), str::to_owned);
+        Ok(Token { role, name, secret: secret.to_owned() })
     }
 }
 
@@ -65,15 +108,16 @@ pub enum TokensError {
     Read { file: String, source: std::io::Error },
     /// The line itself is not shown: it may hold a token.
     #[error(
-        "{file}, line {line}: {message}; a line is a role (admin, read, agent) and a token, for agents also an address"
+        "{file}, line {line}: {message}; a line is a role (admin, read, agent) and a token, for agents also an address, \
+         and optionally name=NAME"
     )]
     Line { file: String, line: usize, message: &'static str },
 }
 
 impl Tokens {
     /// Reads a token file: a role and a token per line. After the token of an agent, the address of
-    /// the only host it may report for can follow. Empty lines and lines that begin with `#` are
-    /// skipped.
+    /// the only host it may report for can follow. A name for the audit log, `name=NAME`, may end
+    /// the line. Empty lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// Returns why the file cannot be read, which line is wrong, or that the file contains no
@@ -85,31 +129,17 @@ impl Tokens {
     }
 
     fn parse(text: &str) -> Result<Tokens, (usize, &'static str)> {
-        let mut tokens = Vec::new();
+        let mut tokens: Vec<Token> = Vec::new();
         for (line, text) in (1..).zip(text.lines()) {
-            let mut words = text.split_whitespace();
-            let Some(role) = words.next().filter(|word| !word.starts_with('#')) else { continue };
-            let token = words.next().ok_or((line, "the token is missing"))?;
-            let role = match (role, words.next()) {
-                ("admin", None) => Role::Admin,
-                ("read", None) => Role::Read,
-                ("agent", None) => Role::Agent(None),
-                ("agent", Some(host)) => Role::Agent(Some(
-                    host.parse().map_err(|_| (line, "the text after the token is not an IPv4 address"))?,
-                )),
-                ("admin" | "read", Some(_)) => return Err((line, "unexpected text after the token")),
-                _ => return Err((line, "unknown role")),
-            };
-            if token.len() < TOKEN_CHARS {
-                return Err((line, "a token must have at least 16 characters"));
+            let words: Vec<&str> = text.split_whitespace().collect();
+            if words.first().is_none_or(|word| word.starts_with('#')) {
+                continue;
             }
-            if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err((line, "a token must be of visible ASCII characters"));
-            }
-            if tokens.iter().any(|(_, other)| other == token) {
+            let token = Token::parse(line, &words).map_err(|message| (line, message))?;
+            if tokens.iter().any(|other| other.secret == token.secret) {
                 return Err((line, "duplicate token"));
             }
-            tokens.push((role, token.to_owned()));
+            tokens.push(token);
         }
         if tokens.is_empty() { Err((1, "the file contains no token")) } else { Ok(Tokens(tokens)) }
     }
@@ -117,11 +147,48 @@ impl Tokens {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Returns the role of a token. The comparison takes constant time, so its duration does not
-    /// reveal a prefix.
-    pub(crate) fn role(&self, token: &str) -> Option<Role> {
-        let is_it = |known: &str| bool::from(known.as_bytes().ct_eq(token.as_bytes()));
-        self.0.iter().fold(None, |found, (role, known)| if is_it(known) { Some(*role) } else { found })
+    /// Returns role and name of a token. The comparison takes constant time, so its duration does
+    /// not reveal a prefix.
+    pub(crate) fn find(&self, token: &str) -> Option<(Role, &str)> {
+        let is_it = |known: &Token| bool::from(known.secret.as_bytes().ct_eq(token.as_bytes()));
+        let found = self.0.iter().fold(None, |found, known| if is_it(known) { Some(known) } else { found });
+        found.map(|known| (known.role, known.name.as_str()))
+    }
+}
+
+/// The rules of access in the settings.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) tokens: Tokens,
+    /// Host names, in lower case, that requests may use if no tokens are configured.
+    pub(crate) names: Vec<String>,
+}
+
+impl Rules {
+    pub(crate) fn of(settings: &Settings) -> Rules {
+        let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let own = ["localhost".to_owned()].into_iter().chain(host_name);
+        let names = own.chain(settings.http_names.iter().cloned()).map(|name| name.to_ascii_lowercase()).collect();
+        Rules { tokens: settings.tokens.clone(), names }
+    }
+}
+
+/// Who may use the HTTP interface. The rules are replaced at a reload.
+#[derive(Debug)]
+pub(crate) struct Access {
+    rules: Live<Arc<Rules>>,
+    pub(crate) wrong_tokens: WrongTokens,
+}
+
+impl Access {
+    pub(crate) fn new(rules: Rules) -> Access {
+        Access { rules: Live::new(Arc::new(rules)), wrong_tokens: WrongTokens::default() }
+    }
+    pub(crate) fn rules(&self) -> Arc<Rules> {
+        self.rules.get()
+    }
+    pub(crate) fn set_rules(&self, rules: Rules) {
+        self.rules.set(Arc::new(rules));
     }
 }
 
@@ -131,11 +198,12 @@ mod tests {
 
     #[test]
     fn tokens_are_parsed_and_errors_hide_them() {
-        let text = "# roles\nadmin aaaaaaaaaaaaaaaa\n\nread bbbbbbbbbbbbbbbb\nagent cccccccccccccccc 10.0.0.1\n";
+        let text = "# roles\nadmin aaaaaaaaaaaaaaaa\n\nread bbbbbbbbbbbbbbbb name=alice\nagent cccccccccccccccc 10.0.0.1 name=h1\n";
         let tokens = Tokens::parse(text).expect("tokens");
-        assert_eq!(tokens.role("aaaaaaaaaaaaaaaa"), Some(Role::Admin));
-        assert_eq!(tokens.role("cccccccccccccccc"), Some(Role::Agent(Some([10, 0, 0, 1].into()))));
-        assert_eq!((tokens.role("aaaaaaaaaaaaaaab"), tokens.role("")), (None, None));
+        assert_eq!(tokens.find("aaaaaaaaaaaaaaaa"), Some((Role::Admin, "line 2")));
+        assert_eq!(tokens.find("bbbbbbbbbbbbbbbb"), Some((Role::Read, "alice")));
+        assert_eq!(tokens.find("cccccccccccccccc"), Some((Role::Agent(Some([10, 0, 0, 1].into())), "h1")));
+        assert_eq!((tokens.find("aaaaaaaaaaaaaaab"), tokens.find("")), (None, None));
         assert_eq!(format!("{tokens:?}"), "Tokens(3)");
         for (text, line) in [
             ("", 1),
@@ -144,6 +212,8 @@ mod tests {
             ("admin short", 1),
             ("agent aaaaaaaaaaaaaaaa h1", 1),
             ("read aaaaaaaaaaaaaaaa x", 1),
+            ("read aaaaaaaaaaaaaaaa name=", 1),
+            ("agent aaaaaaaaaaaaaaaa 10.0.0.1 x", 1),
             ("read aaaaaaaaaaaaaaaa\nadmin aaaaaaaaaaaaaaaa", 2),
         ] {
             assert_eq!(Tokens::parse(text).map_err(|(line, _)| line), Err(line), "{text}");

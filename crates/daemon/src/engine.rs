@@ -37,6 +37,11 @@ const EVENTS_KEPT: usize = 1024;
 const JOBS_PER_ROUND: usize = 4;
 /// Timer period while no deadline is set.
 const LONG: Duration = Duration::from_secs(3600);
+/// A timer that is late by this much shows that the process did not run: it was stopped, its machine
+/// was suspended or had no time for it.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Maximum time to read what arrived during a pause.
+const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct Engine {
     pub(crate) controller: Controller,
@@ -118,17 +123,35 @@ impl Engine {
             for job in std::iter::from_fn(|| jobs.try_recv().ok()).take(JOBS_PER_ROUND) {
                 job(&mut self);
             }
-            self.turn();
+            self.catch_up().await;
+            self.turn(true);
         }
     }
 
-    fn turn(&mut self) {
+    /// Reads everything that arrived during a pause of the process, before a timer judges a switch
+    /// by its silence. The pause does not count as silence either: the switch was not asked.
+    async fn catch_up(&mut self) {
+        let due = self.controller.poll_timeout().and_then(|due| self.clock.moment(due));
+        let Some(pause) = due.map(|due| due.elapsed()).filter(|pause| *pause >= PAUSE_MIN) else { return };
+        tracing::warn!("the daemon did not run for {pause:?}: timeouts of switches are extended by this time");
+        self.clock.skip(pause);
+        let until = Instant::now() + CATCH_UP_MAX;
+        loop {
+            // The connection tasks read their sockets.
+            tokio::task::yield_now().await;
+            self.turn(false);
+            if !self.peers.values().any(|peer| peer.has_unread()) || Instant::now() >= until {
+                return;
+            }
+        }
+    }
+
+    /// Handles one batch of every connection that has one, and then the timers that are due: input
+    /// comes first, because it shows which switches are alive.
+    fn turn(&mut self, with_timers: bool) {
         self.metrics.engine_rounds.inc();
         let began = Instant::now();
         let now = self.clock.at(began);
-        if self.controller.poll_timeout().is_some_and(|due| due <= now) {
-            self.controller.handle_timeout(now);
-        }
         let mut round = std::mem::take(&mut self.round);
         self.hub.take(&mut round);
         let mut longest = 0;
@@ -139,6 +162,9 @@ impl Engine {
             peer.take_batch(&mut self.batch);
             longest = longest.max(self.batch.len());
             for envelope in &self.batch {
+                if !self.is_allowed(peer, &envelope.message) {
+                    break;
+                }
                 self.controller.handle_message(now, peer.id, envelope);
             }
             self.batch.clear();
@@ -148,10 +174,20 @@ impl Engine {
                 self.controller.handle(now, ToController::Disconnected(peer.id));
             }
         }
+        if with_timers && self.controller.poll_timeout().is_some_and(|due| due <= now) {
+            self.controller.handle_timeout(now);
+        }
         self.drain();
         round.ready.drain(..).for_each(|peer| peer.mark_processed());
         self.round = round;
         self.hub.adapt_share(began.elapsed(), longest);
+    }
+
+    /// Returns whether a peer may send a message: with TLS it may only present the datapath id of
+    /// its certificate.
+    fn is_allowed(&self, peer: &Peer, message: &Message) -> bool {
+        let Message::FeaturesReply(features) = message else { return true };
+        self.hub.tls().is_none_or(|tls| peer.check_datapath(&tls, features.datapath))
     }
 
     fn drain(&mut self) {
@@ -224,7 +260,7 @@ impl Engine {
                 }
             }
         });
-        if waiting > self.hub.limits.send_buffer_bytes {
+        if waiting > peer.send_buffer_bytes {
             peer.close(Closing::OutputLimit);
         }
         if !peer.is_touched.swap(true, Ordering::Relaxed) {
@@ -271,6 +307,14 @@ impl Engine {
                 tracing::info!(pool, member, %address, "member: {state}");
             }
             Event::FlowMigrated(tuple) => tracing::debug!(?tuple, "flow migrated"),
+            Event::Closed { connection, reason } => {
+                // The task of the connection logs the reason. Clients do not get the event: any
+                // peer could fill the stream with its connections.
+                if let Some(peer) = self.peers.get(connection) {
+                    peer.close(Closing::Refused(*reason));
+                }
+                return;
+            }
         }
         self.publish(DaemonEvent::Event(event));
     }

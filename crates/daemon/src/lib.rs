@@ -13,6 +13,7 @@
 )]
 
 mod agent_commands;
+mod audit;
 pub mod auth;
 pub mod balancer;
 mod channel;
@@ -23,15 +24,21 @@ mod events;
 mod fd_limit;
 mod host_store;
 pub mod http;
+mod live;
 pub mod logs;
 mod metrics;
+mod reload;
 mod server;
 mod services;
 pub mod settings;
+mod switch_identity;
 pub mod tls;
+mod token_bucket;
 
+pub use audit::AuditError;
 pub use control::vip::REPORT_PORT;
 pub use host_store::StateError;
+pub use reload::ReloadError;
 pub use server::{Daemon, StartError};
 pub use services::{ConfiguredServices, StoreError};
 pub use settings::Settings;

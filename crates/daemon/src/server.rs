@@ -9,19 +9,22 @@ use std::thread::JoinHandle;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpCongestion;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::auth::Tokens;
+use crate::audit::{Actor, AuditError, AuditLog};
+use crate::auth::{Access, Rules};
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::DaemonEvent;
 use crate::host_store::{self, StateError};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
-use crate::settings::Settings;
-use crate::tls::{self, TlsError};
+use crate::settings::{Limits, Settings};
+use crate::tls::{self, SwitchTls, TlsError};
 use crate::{fd_limit, http};
 
 const BACKLOG: u32 = 1024;
@@ -38,6 +41,8 @@ pub enum StartError {
     State(#[from] StateError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// The services of the configuration file conflict with the stored ones.
     #[error("virtual services: {message}")]
     Services { message: String },
@@ -56,6 +61,14 @@ pub struct Daemon {
     /// Address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
     parts: Vec<Part>,
+    pub(crate) handle: Handle,
+    pub(crate) hub: Arc<Hub>,
+    /// TLS of the HTTP interface; `None` for plain HTTP.
+    pub(crate) http_tls: Option<Arc<Live<Arc<ServerConfig>>>>,
+    /// Settings of the start.
+    pub(crate) started: Settings,
+    /// Specification of the balancer in the latest settings.
+    pub(crate) balancer: String,
 }
 
 #[derive(Debug)]
@@ -74,9 +87,9 @@ pub(crate) struct Handle {
     pub(crate) events: broadcast::Sender<DaemonEvent>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) services: Arc<ServiceManager>,
-    pub(crate) tokens: Arc<Tokens>,
-    /// Host names, in lower case, that requests may use if no tokens are configured.
-    pub(crate) http_names: Arc<[String]>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) limits: Arc<Live<Limits>>,
 }
 
 impl Handle {
@@ -97,11 +110,12 @@ impl Daemon {
     /// # Errors
     /// Returns which file, socket, key or thread is not available.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
-        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
-        let http_tls = settings.http_tls.as_ref().map(tls::http_acceptor).transpose()?;
+        let tls = settings.tls.as_ref().map(SwitchTls::load).transpose()?;
+        let http_tls = settings.http_tls.as_ref().map(tls::http_config).transpose()?;
+        let http_tls = http_tls.map(|config| Arc::new(Live::new(config)));
         let metrics = Arc::new(Metrics::new());
-        let limits = fd_limit::raise_fd_limit(settings.limits);
-        let hub = Arc::new(Hub::new(limits, metrics.clone()));
+        let limits = Arc::new(Live::new(fd_limit::raise_fd_limit(settings.limits)));
+        let hub = Arc::new(Hub::new(limits.clone(), tls, metrics.clone()));
         let mut control = settings.control.clone();
         if let Some(file) = &settings.state {
             control.persisted_hosts = host_store::load(file)?;
@@ -110,36 +124,47 @@ impl Daemon {
         let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
-        let services = Arc::new(merge_services(settings, &mut engine)?);
+        let audit = Arc::new(AuditLog::open(settings.log.audit.as_deref())?);
+        let services = Arc::new(merge_services(settings, &mut engine, audit.clone())?);
         let (jobs, to_do) = mpsc::channel(JOBS);
-        let tokens = Arc::new(settings.tokens.clone());
-        let http_names = own_names(&settings.http_names);
-        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, tokens, http_names };
+        let access = Arc::new(Access::new(Rules::of(settings)));
+        let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit, limits };
 
-        let switches = runtime()?;
+        let switches = runtime().map_err(StartError::Thread)?;
         let (listener, openflow) = open(&switches, "switches", settings.listen)?;
         let web = settings.http.map(|configured| -> Result<_, StartError> {
-            let runtime = runtime()?;
+            let runtime = runtime().map_err(StartError::Thread)?;
             let (listener, at) = open(&runtime, "HTTP", configured)?;
             Ok((runtime, listener, at))
         });
         let web = web.transpose()?;
         let http = web.as_ref().map(|(_, _, at)| *at);
 
+        let served = hub.clone();
         let mut parts = vec![Part::spawn("openflow", switches, move |stop| async move {
-            tokio::spawn(channel::listen(hub, listener, tls));
+            tokio::spawn(channel::listen(served, listener));
             engine.run(to_do, stop).await;
         })?];
         if let Some(file) = settings.state.clone() {
             let handle = handle.clone();
-            parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
+            let runtime = runtime().map_err(StartError::Thread)?;
+            parts.push(Part::spawn("state", runtime, move |stop| host_store::persist_loop(handle, file, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
-            let listener = (listener, http_tls);
-            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, limits, stop))?);
+            let (handle, listener) = (handle.clone(), (listener, http_tls.clone()));
+            parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
-        Ok(Daemon { openflow, http, parts })
+        Ok(Daemon {
+            openflow,
+            http,
+            parts,
+            handle,
+            hub,
+            http_tls,
+            started: settings.clone(),
+            balancer: settings.balancer.label(),
+        })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.
@@ -188,7 +213,11 @@ impl Part {
     }
 }
 
-fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
+fn merge_services(
+    settings: &Settings,
+    engine: &mut Engine,
+    audit: Arc<AuditLog>,
+) -> Result<ServiceManager, StartError> {
     let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
     let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
@@ -196,18 +225,16 @@ fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceMan
     let mut desired = before.clone();
     desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
     desired.check(checker, ErrorScope::All).map_err(|fault| refused(&ChangeError::Fault(fault)))?;
-    if let Some(store) = store.as_ref().filter(|_| desired != before) {
-        store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+    if desired != before {
+        desired.number(&before);
+        if let Some(store) = &store {
+            store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+        }
+        audit.write(&before.change_to(&desired, Actor::CONFIGURATION));
     }
     let set = engine.set_services(desired.compile());
     set.map_err(|error| StartError::Services { message: error.to_string() })?;
-    Ok(ServiceManager::new(desired, store, checker))
-}
-
-fn own_names(configured: &[String]) -> Arc<[String]> {
-    let host_name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    let own = ["localhost".to_owned()].into_iter().chain(host_name);
-    own.chain(configured.iter().cloned()).map(|name| name.to_ascii_lowercase()).collect()
+    Ok(ServiceManager::new(desired, store, audit, checker))
 }
 
 fn discovery_key() -> Result<[u8; 16], StartError> {
@@ -218,8 +245,8 @@ fn discovery_key() -> Result<[u8; 16], StartError> {
 
 /// Creates a single-threaded runtime: no lock contention, and messages that arrive together are
 /// processed together.
-fn runtime() -> Result<Runtime, StartError> {
-    Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
 }
 
 /// Opens a listener. Returns it with its actual address.

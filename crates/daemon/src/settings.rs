@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use balance::Spec;
+use config::document::Document;
 use net::Time;
 
 use crate::auth::Tokens;
 use crate::services::ConfiguredServices;
+pub use crate::switch_identity::{DatapathRules, UnlistedDatapaths};
 
 /// Settings of a daemon. The keys of the configuration file describe them
 /// ([`crate::config::LAYOUT`]).
@@ -32,20 +35,25 @@ pub struct Settings {
     pub services: ConfiguredServices,
     pub limits: Limits,
     pub log: Log,
+    /// The file that these settings are from; a reload compares it.
+    pub document: Option<Arc<Document>>,
 }
 
 /// PEM files of the control channel: the certificate of the controller and the authorities of
 /// switches.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
     /// Authorities that sign the certificates of switches. A switch without such a certificate is
     /// rejected.
     pub ca: PathBuf,
+    /// Lists of revoked certificates, one for each authority; `None` if no certificate is revoked.
+    pub crl: Option<PathBuf>,
+    pub datapaths: DatapathRules,
 }
 
-/// PEM files of the HTTP interface, read once at the start. Clients authenticate with tokens, not
+/// PEM files of the HTTP interface. Clients authenticate with tokens, not
 /// with certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HttpTls {
@@ -95,6 +103,8 @@ pub struct Log {
     pub format: LogFormat,
     /// Filter in the syntax of `tracing`, such as `info,anabranch_daemon=debug`.
     pub filter: String,
+    /// File with a line per change over the API; `None` for no audit log.
+    pub audit: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,7 +115,7 @@ pub enum LogFormat {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { format: LogFormat::Text, filter: "info".to_owned() }
+        Log { format: LogFormat::Text, filter: "info".to_owned(), audit: None }
     }
 }
 
@@ -128,6 +138,7 @@ impl Default for Settings {
             services: ConfiguredServices::default(),
             limits: Limits::default(),
             log: Log::default(),
+            document: None,
         }
     }
 }

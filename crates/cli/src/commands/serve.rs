@@ -1,6 +1,6 @@
 //! `anabranch serve`: the controller of an OpenFlow 1.3 network.
 
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use daemon::config;
 use daemon::settings::LogFormat;
 use daemon::{Daemon, Settings};
+use experiment::input::FileError;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::error::CliError;
 
@@ -44,36 +46,74 @@ pub struct Args {
 
 /// Runs the command.
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    let settings = settings(args)?;
+    let settings = with_options(args, of_file(args)?)?;
     if args.check {
         return check(&settings);
     }
     daemon::logs::begin(&settings.log);
-    let (signal, signals) = mpsc::channel();
-    // SIGINT, SIGTERM and SIGHUP end the daemon in the same way: installed rules stay, so any end
-    // is clean. A second signal is not needed.
-    let handler = move || {
-        let _ = signal.send(());
-    };
-    ctrlc::set_handler(handler).map_err(|error| CliError::new("cannot listen for signals").caused_by(error))?;
-    let daemon = Daemon::start(&settings).map_err(|error| start_failure(&error))?;
+    let signals = signals().map_err(|error| CliError::new("cannot listen for signals").caused_by(error))?;
+    let mut daemon = Daemon::start(&settings).map_err(|error| start_failure(&error))?;
     announce(&daemon, &settings)?;
-    while let Err(mpsc::RecvTimeoutError::Timeout) = signals.recv_timeout(LOOK) {
-        if !daemon.is_running() {
-            return Err(CliError::new("a daemon thread stopped unexpectedly")
-                .with_hint("the log names the thread and the panic"));
+    let had_terminal = std::io::stdin().is_terminal();
+    loop {
+        match signals.recv_timeout(LOOK) {
+            // The terminal of the daemon may have been closed, which sends the same signal.
+            Ok(Signal::SIGHUP) if !had_terminal || std::io::stdin().is_terminal() => reload(&mut daemon, args),
+            // Installed rules stay, so any end is clean. A second signal is not needed.
+            Ok(_) | Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) if daemon.is_running() => {}
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                return Err(CliError::new("a daemon thread stopped unexpectedly")
+                    .with_hint("the log names the thread and the panic"));
+            }
         }
     }
     daemon.stop();
     Ok(())
 }
 
-/// Combines the configuration file and the options.
-fn settings(args: &Args) -> Result<Settings, CliError> {
-    let mut settings = match &args.config {
-        Some(file) => config::load(file)?,
-        None => Settings::default(),
+/// Returns the signals that the process receives. It must run before other threads start: they
+/// inherit that the signals are blocked, so that only the thread here receives them.
+fn signals() -> std::io::Result<mpsc::Receiver<Signal>> {
+    let handled = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+    handled.thread_block()?;
+    let (sender, receiver) = mpsc::channel();
+    let wait = move || {
+        while let Ok(signal) = handled.wait() {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
     };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+    Ok(receiver)
+}
+
+/// Reloads the configuration. With an error the previous one stays in effect.
+fn reload(daemon: &mut Daemon, args: &Args) {
+    let kept = "configuration not reloaded, the previous one stays in effect";
+    let settings = match of_file(args) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let hint = error.hint.as_ref().map(|hint| format!(" (hint: {hint})")).unwrap_or_default();
+            return tracing::error!("{kept}: {error}{hint}");
+        }
+    };
+    // The options have been checked at the start.
+    let Ok(settings) = with_options(args, settings) else { return };
+    if let Err(error) = daemon.reload(&settings) {
+        let first: Option<&dyn std::error::Error> = Some(&error);
+        let causes = std::iter::successors(first, |&cause| cause.source()).map(ToString::to_string);
+        tracing::error!("{kept}: {}", causes.collect::<Vec<_>>().join(": "));
+    }
+}
+
+fn of_file(args: &Args) -> Result<Settings, FileError> {
+    args.config.as_deref().map_or_else(|| Ok(Settings::default()), config::load)
+}
+
+/// Returns the settings of a file with the options, which take precedence.
+fn with_options(args: &Args, mut settings: Settings) -> Result<Settings, CliError> {
     if let Some(listen) = args.listen {
         settings.listen = listen;
     }
@@ -110,10 +150,10 @@ fn argument(option: &str, message: &str) -> CliError {
 
 fn check(settings: &Settings) -> Result<(), CliError> {
     if let Some(tls) = &settings.tls {
-        daemon::tls::acceptor(tls).map_err(|error| CliError::of(&error))?;
+        daemon::tls::SwitchTls::load(tls).map_err(|error| CliError::of(&error))?;
     }
     if let Some(tls) = &settings.http_tls {
-        daemon::tls::http_acceptor(tls).map_err(|error| CliError::of(&error))?;
+        daemon::tls::http_config(tls).map_err(|error| CliError::of(&error))?;
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "switches: {}, {}", settings.listen, if settings.tls.is_some() { "TLS" } else { "TCP" })?;

@@ -1,10 +1,14 @@
 //! `anabranch serve` as users run it: it starts, stops, and reports configuration errors.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::common::{Served, outcome, request};
 
@@ -83,4 +87,77 @@ fn check_does_not_listen() {
     std::fs::write(&file, "[tls]\ncertificate = \"a\"\nkey = \"b\"\nca = \"c\"\n").expect("a file");
     let text = failure(&["--check", "--config", name]);
     assert!(text.starts_with("error: cannot read a certificate from ") && text.contains("caused by: "), "{text}");
+}
+
+/// Starts a daemon with a configuration file, and collects its log.
+fn served_with_log(file: &Path) -> (Served, Arc<Mutex<String>>) {
+    let mut served = Served::start(&["--config", file.to_str().expect("a plain name")], Stdio::piped());
+    let log = Arc::new(Mutex::new(String::new()));
+    let (lines, kept) = (BufReader::new(served.child.stderr.take().expect("a pipe")).lines(), log.clone());
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            kept.lock().expect("the log").push_str(&format!("{line}\n"));
+        }
+    });
+    (served, log)
+}
+
+fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn reload_applies_what_it_can_and_names_the_rest() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("serve.toml");
+    let [first, second] = ["first-token-0123456789", "second-token-0123456789"];
+    let write = |token: &str, text: &str| {
+        std::fs::write(folder.path().join("tokens"), format!("admin {token}\n")).expect("a file");
+        std::fs::write(&file, format!("[api]\ntokens = \"tokens\"\n{text}")).expect("a file");
+    };
+    write(first, "[pools.a]\nmembers = []\n");
+    let (served, log) = served_with_log(&file);
+    let get = |path: &str, token: &str| {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        request(served.http(), &format!("GET {path}"), &header, "").expect("an answer")
+    };
+    let hang_up = || kill(Pid::from_raw(served.child.id() as i32), Signal::SIGHUP).expect("it runs");
+    let logged = |words: &str| log.lock().expect("the log").contains(words);
+    assert_eq!((get("/v1/pools/a", first).0, get("/v1/pools", second).0), (200, 401));
+
+    let changed = "[log]\naudit = \"audit.jsonl\"\nfilter = \"info,anabranch_daemon=debug\"\n[control]\npoll_interval = \"7s\"\n\
+                   [limits]\nhttp_connections = 50\nhosts = 77\n[pools.b]\nmembers = []\n";
+    write(second, changed);
+    hang_up();
+    wait_for("the new token is accepted", || get("/v1/pools/b", second).0 == 200);
+    assert_eq!((get("/v1/pools/a", second).0, get("/v1/pools", first).0), (404, 401));
+    wait_for("the log names the keys that need a start", || {
+        logged("serve.toml:7: control.poll_interval has changed, but takes effect at the next start only")
+            && logged("serve.toml:10: limits.hosts has changed")
+    });
+    assert!(!logged("http_connections has changed") && !logged("log.filter has changed"));
+    wait_for("the new filter applies", || get("/v1/pools", second).0 == 200 && logged("DEBUG"));
+
+    // A faulty file changes nothing, and the log shows where the fault is.
+    for (text, words) in [
+        (
+            "[control]\necho_intervall = \"5s\"\n",
+            "serve.toml:4: control.echo_intervall: there is no such key (hint: did you mean",
+        ),
+        ("[log]\naudit = \"none/audit\"\n", "none/audit: No such file or directory"),
+        ("[services.s]\naddress = \"10.0.0.1\"\nport = 80\npool = \"none\"\n", "`none`"),
+    ] {
+        write(first, text);
+        hang_up();
+        wait_for(words, || logged(words));
+        assert!(logged("configuration not reloaded, the previous one stays in effect: "));
+        assert_eq!((get("/v1/pools/b", second).0, get("/v1/pools", first).0), (200, 401), "{text}");
+    }
+    assert!(!log.lock().expect("the log").contains("0123456789"), "no token is logged");
+    let audit = std::fs::read_to_string(folder.path().join("audit.jsonl"));
+    assert!(audit.is_ok(), "the audit log is opened at the reload");
 }

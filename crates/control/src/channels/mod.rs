@@ -3,6 +3,7 @@
 //! Every other part sends through [`Channels`], so that the messages of one connection have one
 //! order.
 
+pub(crate) mod close_reason;
 pub(crate) mod sent;
 pub(crate) mod session;
 
@@ -15,6 +16,7 @@ use openflow::{
 };
 
 use crate::{Config, ControllerStats, EcmpHashing, Event, Output, SwitchPort};
+use close_reason::CloseReason;
 use session::{Session, SessionAction, State};
 
 /// Limit on the memory of all table read-backs, in read-backs of the largest size.
@@ -99,10 +101,11 @@ impl Channels {
                 self.send(connection, message);
             }),
             SessionAction::Answer(message) => self.push(connection, Envelope { xid, message }),
-            SessionAction::Close(last_words) => {
+            SessionAction::Close(reason, last_words) => {
                 if let Some(message) = last_words {
                     self.send(connection, message);
                 }
+                self.event(Event::Closed { connection, reason });
                 self.close(connection);
             }
             SessionAction::Ready => return Received::Ready(self.ready(connection)),
@@ -128,6 +131,7 @@ impl Channels {
             is_replacement: false,
         };
         if let Some(older) = self.by_switch.insert(datapath, connection) {
+            self.event(Event::Closed { connection: older, reason: CloseReason::Replaced });
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
             self.sessions.remove(&older); // Its session was ready: the read-back had ended.
             read_back.is_replacement = true;
@@ -181,6 +185,7 @@ impl Channels {
         let connections: Vec<ConnectionId> = self.sessions.keys().copied().collect();
         for connection in connections {
             if self.sessions[&connection].is_silent(now, config.echo_timeout) {
+                self.event(Event::Closed { connection, reason: CloseReason::Silent });
                 self.close(connection);
             } else {
                 self.echo(now, config, connection);

@@ -13,6 +13,7 @@ use openflow::{
     MultipartReply, MultipartRequest, PortDesc, PortNo, PortReason, SwitchConfig, Xid,
 };
 
+use super::close_reason::CloseReason;
 use super::sent::{PendingInstalls, RecentXids};
 
 /// Version bitmap with OpenFlow 1.3 alone.
@@ -41,7 +42,7 @@ pub(crate) enum SessionAction {
     /// The switch is ready: its ports, rules and groups are known.
     Ready,
     /// Close the connection, after sending this message, if any.
-    Close(Option<Message>),
+    Close(CloseReason, Option<Message>),
     /// Not a session matter: counters, packets, errors, ports.
     Pass,
 }
@@ -139,9 +140,11 @@ impl Session {
                 self.state = State::Features;
                 Send(vec![Message::FeaturesRequest])
             }
-            (State::Hello, Message::Hello { .. }) => Close(Some(incompatible())),
+            (State::Hello, Message::Hello { versions }) => {
+                Close(CloseReason::Version { versions: *versions }, Some(incompatible()))
+            }
             // A first message other than hello does not come from an OpenFlow 1.3 switch.
-            (State::Hello, _) => Close(None),
+            (State::Hello, _) => Close(CloseReason::NotHello, None),
 
             (_, Message::EchoRequest(data)) => Answer(Message::EchoReply(data.clone())),
             (_, Message::EchoReply(data)) => {
@@ -179,7 +182,7 @@ impl Session {
             ) => Pass,
             // A switch that rejects the table read-back cannot be used; it may reject the
             // configuration.
-            (_, Message::Error { .. }) if is_awaited => Close(None),
+            (state, Message::Error { kind, .. }) if is_awaited => Close(CloseReason::rejected(state, *kind), None),
 
             // Before the read-back ends, packets and notifications are ignored: the read-back shows
             // their effect, or they are repeated. Late and repeated replies have no new content.
@@ -206,7 +209,8 @@ impl Session {
     fn features_received(&mut self, features: &Features) -> SessionAction {
         self.features = Some(*features);
         if features.auxiliary != 0 {
-            return SessionAction::Close(None); // The controller does not need auxiliary connections.
+            // The controller does not need auxiliary connections.
+            return SessionAction::Close(CloseReason::Auxiliary { id: features.auxiliary }, None);
         }
         self.state = State::Ports;
         let config = SwitchConfig { flags: 0, miss_send_len: openflow::Action::WHOLE_PACKET };
@@ -261,7 +265,8 @@ impl Session {
     /// could not be decoded.
     fn request_own_rules(&mut self) -> SessionAction {
         if self.own_rules_only {
-            return SessionAction::Close(None); // Own rules can always be decoded: the switch reports other ones.
+            // Own rules can always be decoded: the switch reports other ones.
+            return SessionAction::Close(CloseReason::UndecodableRules, None);
         }
         (self.own_rules_only, self.is_partial, self.is_truncated) = (true, true, false);
         self.rules.clear();

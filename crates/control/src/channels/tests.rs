@@ -47,7 +47,7 @@ fn letter(reaction: &SessionAction) -> char {
         SessionAction::Send(_) => '>',
         SessionAction::Answer(_) => 'a',
         SessionAction::Ready => 'R',
-        SessionAction::Close(_) => 'x',
+        SessionAction::Close(..) => 'x',
         SessionAction::Pass => 'p',
     }
 }

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use super::hub::Hub;
 use super::kinds;
 use super::peer::{Closing, KEPT_BYTES, Peer, Phase};
-use super::token_bucket::TokenBucket;
 use crate::clock::duration;
+use crate::token_bucket::TokenBucket;
 
 /// Maximum number of messages of one connection that the engine handles in a round.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
@@ -33,22 +33,24 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let rate_limit = TokenBucket::new(hub.limits.messages_per_s, BURST);
-    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), rate_limit };
+    let limits = hub.limits();
+    let rate_limit = TokenBucket::new(limits.messages_per_s, BURST);
+    let output_pause = limits.output_pause();
+    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), rate_limit, output_pause };
     send(peer, &hello());
-    let mut writing = std::pin::pin!(write(hub, peer, writer));
+    let write_timeout = duration(limits.write_timeout);
+    let mut writing = std::pin::pin!(write(peer, writer, write_timeout));
     let reason = tokio::select! {
         biased;
         reason = &mut writing => return reason,
         reason = reading.run() => {
             if reason == Closing::ByPeer {
                 // The peer has closed its sending side only: it may still read replies.
-                let write_timeout = duration(hub.limits.write_timeout);
                 let _ = timeout(write_timeout, reading.until_processed()).await;
             }
             reason
         }
-        () = handshake_timeout(hub, peer) => Closing::HandshakeTimeout,
+        () = handshake_timeout(duration(limits.handshake_timeout), peer) => Closing::HandshakeTimeout,
     };
     // The writer still sends pending output, such as the error reply to malformed bytes.
     peer.close(reason.clone());
@@ -62,8 +64,8 @@ fn hello() -> Envelope {
     Envelope { xid: Xid(1), message: Message::Hello { versions: 1 << wire::VERSION } }
 }
 
-async fn handshake_timeout(hub: &Hub, peer: &Peer) {
-    tokio::time::sleep(duration(hub.limits.handshake_timeout)).await;
+async fn handshake_timeout(limit: Duration, peer: &Peer) {
+    tokio::time::sleep(limit).await;
     if matches!(peer.phase(), Phase::Ready(_)) {
         std::future::pending::<()>().await;
     }
@@ -77,6 +79,8 @@ struct Reading<'a, R> {
     rest: Vec<u8>,
     batch: Vec<Envelope>,
     rate_limit: TokenBucket,
+    /// Number of pending output bytes from which on nothing is read.
+    output_pause: usize,
 }
 
 impl<R: AsyncRead + Unpin> Reading<'_, R> {
@@ -119,7 +123,7 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
     /// Waits while too much output is pending: a switch that does not read replies is not read
     /// from.
     async fn until_read(&self) {
-        while self.peer.out_bytes.load(Ordering::Relaxed) > self.hub.limits.output_pause() {
+        while self.peer.out_bytes.load(Ordering::Relaxed) > self.output_pause {
             self.peer.progress.notified().await;
         }
     }
@@ -176,7 +180,7 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
                 if let Some(reply) = error.error_reply(&bytes[used..]) {
                     send(peer, &reply);
                 }
-                let Some(length) = error.skip else { return Err(Closing::Malformed(error.message)) };
+                let Some(length) = error.skip else { return Err(malformed(&bytes[used..], &error.message)) };
                 hub.log_rejection(format_args!(
                     "connection {} from {}: message rejected at offset {}: {}",
                     peer.id.0, peer.address, error.offset, error.message
@@ -188,6 +192,21 @@ fn decode(hub: &Hub, peer: &Peer, bytes: &[u8], batch: &mut Vec<Envelope>) -> Re
     Ok(used)
 }
 
+/// Returns the reason for bytes that are not OpenFlow, with the protocol that they look like.
+fn malformed(bytes: &[u8], message: &str) -> Closing {
+    const METHODS: [&[u8]; 4] = [b"GET ", b"PUT ", b"POST", b"HEAD"];
+    let text = match bytes {
+        [0x16, 3, ..] => {
+            "a TLS handshake, but [tls] is not configured: add [tls], or configure tcp: on the switch".to_owned()
+        }
+        _ if METHODS.iter().any(|method| bytes.starts_with(method)) => {
+            "an HTTP request, but this address is for switches: the address of the API is `listen` of [http]".to_owned()
+        }
+        _ => format!("not an OpenFlow 1.3 message: {message}; check that the peer is an OpenFlow 1.3 switch"),
+    };
+    Closing::Malformed(text)
+}
+
 /// Sends a message of bounded length: a hello, or an error that repeats a beginning.
 fn send(peer: &Peer, envelope: &Envelope) {
     let (written, _) = peer.append(|out| wire::encode(envelope, out));
@@ -195,8 +214,7 @@ fn send(peer: &Peer, envelope: &Envelope) {
     peer.out_ready.notify_one();
 }
 
-async fn write<W: AsyncWrite + Unpin>(hub: &Hub, peer: &Peer, mut writer: W) -> Closing {
-    let write_timeout = duration(hub.limits.write_timeout);
+async fn write<W: AsyncWrite + Unpin>(peer: &Peer, mut writer: W, write_timeout: Duration) -> Closing {
     let mut bytes = Vec::new();
     loop {
         peer.take_out(&mut bytes);
@@ -244,7 +262,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
                     is_ending = true;
                     match peer.closing() {
                         // The reply that explains the close is still sent.
-                        None | Some(Closing::ByController | Closing::Malformed(_)) => continue,
+                        None | Some(Closing::ByController | Closing::Refused(_) | Closing::Malformed(_)) => continue,
                         Some(reason) => return Err(reason),
                     }
                 }

@@ -10,13 +10,17 @@ use tokio::sync::Notify;
 
 use super::connection::MESSAGES_PER_BATCH;
 use super::peer::{Closing, Peer, Phase};
-use super::token_bucket::TokenBucket;
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
+use crate::tls::SwitchTls;
+use crate::token_bucket::TokenBucket;
 
 #[derive(Debug)]
 pub(crate) struct Hub {
-    pub(crate) limits: Limits,
+    limits: Arc<Live<Limits>>,
+    /// `None` for TCP.
+    tls: Option<Live<SwitchTls>>,
     pub(crate) metrics: Arc<Metrics>,
     state: Mutex<State>,
     /// Notified when the queue is not empty.
@@ -76,11 +80,26 @@ impl State {
 }
 
 impl Hub {
-    pub(crate) fn new(limits: Limits, metrics: Arc<Metrics>) -> Hub {
+    pub(crate) fn new(limits: Arc<Live<Limits>>, tls: Option<SwitchTls>, metrics: Arc<Metrics>) -> Hub {
         let (next_id, share) = (AtomicU32::new(1), AtomicUsize::new(MESSAGES_PER_BATCH));
         let rate_limit = TokenBucket::new(LOG_LINES_PER_S, LOG_LINES_BURST);
         let log_throttle = Mutex::new(LogThrottle { rate_limit, suppressed: 0 });
-        Hub { limits, metrics, state: Mutex::default(), work: Notify::new(), next_id, share, log_throttle }
+        let (state, work, tls) = (Mutex::default(), Notify::new(), tls.map(Live::new));
+        Hub { limits, tls, metrics, state, work, next_id, share, log_throttle }
+    }
+    /// Returns the limits for new connections.
+    pub(crate) fn limits(&self) -> Limits {
+        self.limits.get()
+    }
+    /// Returns TLS for new connections; `None` for TCP.
+    pub(crate) fn tls(&self) -> Option<SwitchTls> {
+        self.tls.as_ref().map(Live::get)
+    }
+    /// Replaces TLS, and disconnects switches that it does not accept.
+    pub(crate) fn replace_tls(&self, tls: SwitchTls) {
+        let Some(current) = &self.tls else { return };
+        current.set(tls.clone());
+        self.state().peers.values().for_each(|peer| peer.check_certificate(&tls));
     }
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,16 +109,17 @@ impl Hub {
     /// be evicted.
     pub(crate) fn admit(&self, address: std::net::SocketAddr) -> Option<Arc<Peer>> {
         let mut state = self.state();
-        let is_full = state.peers.len() >= self.limits.connections;
-        if is_full || state.waiting.len() >= self.limits.pending_handshakes {
+        let limits = self.limits();
+        let is_full = state.peers.len() >= limits.connections;
+        if is_full || state.waiting.len() >= limits.pending_handshakes {
             state.evict()?;
         }
         // Evicted connections keep their sockets until their tasks have run.
-        if state.peers.len() >= self.limits.connections.saturating_add(self.limits.pending_handshakes) {
+        if state.peers.len() >= limits.connections.saturating_add(limits.pending_handshakes) {
             return None;
         }
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let peer = Arc::new(Peer::new(id, address));
+        let peer = Arc::new(Peer::new(id, address, limits.send_buffer_bytes));
         state.peers.insert(id, peer.clone());
         state.waiting.insert(id, peer.clone());
         state.silent.insert(id);

@@ -4,7 +4,7 @@
 //! batch to the engine and reads on when the engine has taken it. A switch that sends too fast
 //! waits in its socket, and has one batch in a round as every other switch. Batches shrink while
 //! they are full and rounds take long ([`Hub::share`]). A switch above its message rate is not read
-//! from until its token bucket refills ([`token_bucket`]). Output is encoded into the buffer of the
+//! from until its token bucket refills ([`crate::token_bucket`]). Output is encoded into the buffer of the
 //! connection and leaves in one write: the engine writes if the socket accepts it immediately,
 //! otherwise the task does.
 //!
@@ -17,7 +17,6 @@ pub(crate) mod kinds;
 mod listener;
 mod peer;
 mod shared_writer;
-mod token_bucket;
 
 pub(crate) use hub::{Hub, Round};
 pub(crate) use listener::listen;

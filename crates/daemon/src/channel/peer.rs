@@ -1,13 +1,17 @@
 //! The state of one connection that its task and the engine share.
 
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use control::CloseReason;
+use nix::sys::socket::{MsgFlags, recv};
 use openflow::{ConnectionId, DatapathId, Envelope};
 use tokio::sync::Notify;
 
 use super::shared_writer::SharedWriter;
+use crate::tls::{PeerCertificate, SwitchTls};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
@@ -24,17 +28,28 @@ pub(crate) enum Closing {
     ByPeer,
     #[error("the controller closed the connection")]
     ByController,
-    #[error("not an OpenFlow 1.3 message: {0}")]
+    #[error("{0}")]
+    Refused(CloseReason),
+    #[error("{0}")]
     Malformed(String),
-    #[error("handshake not finished within [limits] handshake_timeout")]
+    #[error("TLS handshake failed: {0}")]
+    TlsHandshake(String),
+    #[error("the certificate is no longer accepted: {0}; issue a new one, or check [tls] ca and crl")]
+    Certificate(String),
+    #[error("{0}")]
+    Datapath(String),
+    #[error(
+        "handshake not finished within [limits] handshake_timeout; check whether the peer is an OpenFlow 1.3 switch and uses \
+         the same of TLS and TCP, or raise the limit"
+    )]
     HandshakeTimeout,
     #[error(
         "evicted: the limit of connections or pending handshakes is reached; raise [limits] pending_handshakes or connections"
     )]
     Evicted,
-    #[error("more output is pending than [limits] send_buffer_bytes")]
+    #[error("more output is pending than [limits] send_buffer_bytes; check the path to the switch, or raise the limit")]
     OutputLimit,
-    #[error("the switch has read nothing for [limits] write_timeout")]
+    #[error("the switch has read nothing for [limits] write_timeout; check the path to the switch, or raise the limit")]
     NotReading,
     #[error("{0}")]
     Io(String),
@@ -58,6 +73,12 @@ pub(crate) struct Peer {
     pub(crate) is_touched: AtomicBool,
     /// Socket for direct writes of the engine; `None` with TLS.
     outlet: Mutex<Option<SharedWriter>>,
+    /// Number of the open socket; `None` before and after.
+    socket: Mutex<Option<RawFd>>,
+    /// Certificate of the peer; unset without TLS.
+    certificate: OnceLock<PeerCertificate>,
+    /// Maximum number of bytes that wait to be sent.
+    pub(crate) send_buffer_bytes: usize,
     closing: Mutex<Option<Closing>>,
     pub(crate) close_requested: Notify,
 }
@@ -71,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Peer {
-    pub(crate) fn new(id: ConnectionId, address: SocketAddr) -> Peer {
+    pub(crate) fn new(id: ConnectionId, address: SocketAddr, send_buffer_bytes: usize) -> Peer {
         Peer {
             id,
             address,
@@ -84,6 +105,9 @@ impl Peer {
             out_bytes: AtomicUsize::new(0),
             is_touched: AtomicBool::new(false),
             outlet: Mutex::default(),
+            socket: Mutex::default(),
+            certificate: OnceLock::new(),
+            send_buffer_bytes,
             closing: Mutex::new(None),
             close_requested: Notify::new(),
         }
@@ -136,6 +160,15 @@ impl Peer {
     pub(crate) fn set_outlet(&self, outlet: Option<SharedWriter>) {
         *lock(&self.outlet) = outlet;
     }
+    pub(crate) fn set_socket(&self, socket: Option<RawFd>) {
+        *lock(&self.socket) = socket;
+    }
+    /// Returns whether the peer has sent bytes that the engine has not handled: they wait in the
+    /// kernel or in the inbox.
+    pub(crate) fn has_unread(&self) -> bool {
+        let waits = |socket| matches!(recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT), Ok(1..));
+        !self.is_inbox_empty() || lock(&self.socket).is_some_and(waits)
+    }
     /// Sends the output directly if the writer holds none and the socket accepts it; otherwise
     /// wakes the writer. Waking the writer for every reply would cost more than the reply.
     pub(crate) fn flush(&self) {
@@ -164,6 +197,29 @@ impl Peer {
         self.out_bytes.fetch_sub(written, Ordering::Relaxed);
         self.progress.notify_one();
         is_all
+    }
+
+    /// Records the certificate of the peer. It is recorded once.
+    pub(crate) fn set_certificate(&self, certificate: PeerCertificate) {
+        let was_unset = self.certificate.set(certificate).is_ok();
+        debug_assert!(was_unset, "a connection has one handshake");
+    }
+    /// Closes the connection if TLS does not accept its certificate, or its datapath id.
+    pub(crate) fn check_certificate(&self, tls: &SwitchTls) {
+        let Some(certificate) = self.certificate.get() else { return };
+        if let Err(reason) = tls.check(certificate) {
+            self.close(Closing::Certificate(reason));
+        }
+        if let Phase::Ready(datapath) = self.phase() {
+            self.check_datapath(tls, datapath);
+        }
+    }
+    /// Closes the connection if its certificate may not use this datapath id. Returns whether it
+    /// may.
+    pub(crate) fn check_datapath(&self, tls: &SwitchTls, datapath: DatapathId) -> bool {
+        let Some(certificate) = self.certificate.get() else { return true };
+        let checked = tls.check_datapath(certificate, datapath);
+        checked.map_err(|reason| self.close(Closing::Datapath(reason))).is_ok()
     }
 
     /// Requests the end of the connection; the first reason counts.

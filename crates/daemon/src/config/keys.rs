@@ -11,7 +11,7 @@ const DATAPATH: Kind = Kind::Either(&[Kind::Count(0, u64::MAX), Kind::Text("data
 const MEMORY: Kind = Kind::Size(1 << 20, 1 << 32);
 
 /// The layout of configuration files.
-pub static LAYOUT: Layout = Layout { keys: KEYS, repeated: &["link", "host"], flat: &[] };
+pub static LAYOUT: Layout = Layout { keys: KEYS, repeated: &["link", "host", "switch"], flat: &[] };
 
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
@@ -23,13 +23,18 @@ const KEYS: &[Key] = &[
     key("tls", "certificate", FILE, "required", "PEM file: certificate of the controller for switches that connect by TLS; omit `[tls]` for TCP"),
     key("tls", "key", FILE, "required", "PEM file: private key of the certificate"),
     key("tls", "ca", FILE, "required", "PEM file: authorities that sign the certificates of switches; a switch without such a certificate is rejected"),
+    key("tls", "crl", FILE, "none", "PEM file: lists of revoked certificates, one for each authority of `ca`; a switch whose certificate is revoked, or whose authority has no list, is rejected. The date of the next list is not checked, so that a late list does not disconnect the network"),
+    key("tls", "datapath_ids", Kind::Choice(&["any", "certificate"]), "any", "datapath ids of switches without a `[[switch]]`: any, as long as there is no `[[switch]]`; or the one with which a name in the certificate begins, such as `00000000000000a1` or `00000000000000a1.example.org`"),
+    key("switch", "dpid", DATAPATH, "required", "datapath id that belongs to a certificate, written as in `[[link]]`; with a `[[switch]]` other datapath ids are rejected, unless `datapath_ids` of `[tls]` allows them"),
+    key("switch", "certificate", Kind::Text("name"), "required", "name in the certificate of this switch: a DNS name, or the common name if there is none"),
     key("http", "listen", Kind::Text("address and port, or off"), "\"127.0.0.1:8080\"", "listen address of the dashboard, the API and the metrics"),
-    key("api", "tokens", FILE, "none", "a role and a token per line; without tokens only this machine may change anything"),
+    key("api", "tokens", FILE, "none", "a role and a token per line, and optionally `name=NAME` for the audit log; without tokens only this machine may change anything"),
     key("api", "names", Kind::List(&Kind::Text("name")), "[]", "further host names that requests may use if no tokens are configured; addresses, `localhost` and the name of this machine are always accepted. Other names are rejected, since a web page could make its own name resolve to this machine"),
     key("api.tls", "certificate", FILE, "required", "PEM file: certificate of the HTTP interface, which then accepts TLS only"),
     key("api.tls", "key", FILE, "required", "PEM file: private key of the certificate"),
     key("log", "format", Kind::Choice(&["text", "json"]), "\"text\"", "format of log lines"),
     key("log", "filter", Kind::Text("filter"), "\"info\"", "a level, or levels by module, such as `info,anabranch_daemon=debug`"),
+    key("log", "audit", FILE, "none", "file of the audit log: for each change of services, pools, members or balancer a line of JSON with time, name of the token, source address, request, and the definitions before and after; it may be renamed at any time, as logrotate does"),
     key("control", "echo_interval", Kind::Time, "\"5s\"", "send an echo request to a switch that has sent nothing for this time"),
     key("control", "echo_timeout", Kind::Time, "\"15s\"", "disconnect a switch that has sent nothing for this time; must exceed `echo_interval`"),
     key("control", "discovery_interval", Kind::Time, "\"15s\"", "time between two rounds of link discovery (LLDP)"),

@@ -1,11 +1,13 @@
 //! Configuration files.
 
+pub(crate) mod difference;
 mod keys;
 mod services;
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::diagnostic::{FileError, SourceLocation};
 use config::document::{Data, Document, Value};
@@ -16,7 +18,7 @@ use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::auth::Tokens;
 use crate::balancer;
-use crate::settings::{HttpTls, LogFormat, Settings, Tls};
+use crate::settings::{DatapathRules, HttpTls, LogFormat, Settings, Tls, UnlistedDatapaths};
 
 pub use self::keys::LAYOUT;
 
@@ -59,7 +61,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.balancer = balancer::parse(text).map_err(|error| top.error("balancer", error.to_string()))?;
     }
     settings.state = top.text("state")?.map(|file| folder.join(file));
-    settings.tls = tls(&top.section("tls")?, folder)?;
+    settings.tls = tls(&top, folder)?;
     let http = top.section("http")?;
     match http.text("listen")? {
         Some("off") => settings.http = None,
@@ -77,6 +79,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         crate::logs::check(filter).map_err(|error| log.error("filter", "is not a valid filter").with_cause(error))?;
         settings.log.filter = filter.to_owned();
     }
+    settings.log.audit = log.text("audit")?.map(|file| folder.join(file));
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
@@ -86,6 +89,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     set(&mut settings.control.hosts_max, limits.count("hosts")?);
     set(&mut settings.control.hosts_per_port, limits.count("hosts_per_port")?);
     set(&mut settings.control.read_back_bytes_max, limits.size("read_back_bytes")?);
+    settings.document = Some(Arc::new(document));
     Ok(settings)
 }
 
@@ -100,13 +104,30 @@ fn address(section: &Section<'_>, key: &str) -> Result<Option<SocketAddr>, FileE
     parsed.map_err(|error| error.with_hint("write an address and a port, such as \"0.0.0.0:6653\" or \"[::]:6653\""))
 }
 
-fn tls(section: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
+fn tls(top: &Section<'_>, folder: &Path) -> Result<Option<Tls>, FileError> {
+    let section = top.section("tls")?;
     if !section.exists() {
-        return Ok(None);
+        let without = top.sections("switch")?.first().map(|switch| {
+            let error = switch.error("certificate", "has no effect without TLS");
+            error.with_hint("add [tls] with certificate, key and ca")
+        });
+        return without.map_or(Ok(None), Err);
     }
     let hint = "TLS needs certificate, key and ca: both sides check certificates";
-    let file = |key| file(section, key, folder, hint);
-    Ok(Some(Tls { certificate: file("certificate")?, key: file("key")?, ca: file("ca")? }))
+    let file = |key| file(&section, key, folder, hint);
+    let (certificate, key, ca) = (file("certificate")?, file("key")?, file("ca")?);
+    let crl = section.text("crl")?.map(|file| folder.join(file));
+    let choices = [UnlistedDatapaths::Any, UnlistedDatapaths::Certificate];
+    let mut datapaths = DatapathRules::default();
+    set(&mut datapaths.unlisted, section.chosen("datapath_ids", &choices)?);
+    for switch in top.sections("switch")? {
+        let name: String = switch.required("certificate", "text")?;
+        let datapath = DatapathId(read_dpid(&switch, "dpid")?);
+        if datapaths.listed.insert(datapath, name.to_ascii_lowercase()).is_some() {
+            return Err(switch.error("dpid", "this datapath id already has a certificate earlier in the file"));
+        }
+    }
+    Ok(Some(Tls { certificate, key, ca, crl, datapaths }))
 }
 
 fn http_tls(api: &Section<'_>, folder: &Path) -> Result<Option<HttpTls>, FileError> {

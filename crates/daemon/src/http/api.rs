@@ -3,14 +3,19 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
+use axum::response::IntoResponse;
+use balance::Spec;
 use balance::registry::{CENTRAL, SERVER};
 use openflow::DatapathId;
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::change::{ChangeRequest, etag};
 use super::model::{Balancer, BalancerKind, BalancerRequest, Flow, Group, Host, Link, Paths, Statistics, Switch};
 use super::problem::Problem;
+use crate::audit::Change;
 use crate::engine::Engine;
 use crate::server::Handle;
-use crate::services::FieldError;
+use crate::services::{ChangeError, FieldError};
 
 async fn reply<T: Send + 'static>(
     handle: &Handle,
@@ -84,8 +89,15 @@ pub(super) async fn statistics(State(handle): State<Handle>) -> Result<Json<Stat
 
 /// Returns the current balancer.
 #[utoipa::path(get, path = "/v1/balancer", tag = "balancer", responses((status = 200, body = Balancer)))]
-pub(super) async fn balancer(State(handle): State<Handle>) -> Result<Json<Balancer>, Problem> {
-    reply(&handle, |engine| Balancer::new(&engine.balancer)).await
+pub(super) async fn balancer(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem> {
+    let spec = handle.ask(|engine| engine.balancer.clone()).await?;
+    Ok((etag(revision_of(&spec)), Json(Balancer::new(&spec))))
+}
+
+/// Returns the revision of a balancer: a hash of its specification, since the balancer is not
+/// stored and a counter would start again with the daemon.
+fn revision_of(spec: &Spec) -> String {
+    format!("{:016x}", xxh3_64(spec.label().as_bytes()))
 }
 
 /// Replaces the balancer or its parameters. No traffic is lost: installed rules stay until their
@@ -96,16 +108,23 @@ pub(super) async fn balancer(State(handle): State<Handle>) -> Result<Json<Balanc
     responses((status = 200, description = "The new balancer", body = Balancer))
 )]
 pub(super) async fn set_balancer(
-    State(handle): State<Handle>,
+    request: ChangeRequest,
     requested: Result<Json<BalancerRequest>, JsonRejection>,
-) -> Result<Json<Balancer>, Problem> {
+) -> Result<impl IntoResponse, Problem> {
     let Json(requested) = requested?;
     let spec = crate::balancer::parse(&requested.spec).map_err(|error| FieldError::new("", error.to_string()))?;
-    let change = |engine: &mut Engine| {
-        engine.set_balancer(spec);
-        Balancer::new(&engine.balancer)
+    let (handle, by) = (request.handle.clone(), request.actor.clone());
+    let _changing = handle.services.lock().await;
+    let set = spec.clone();
+    let change = move |engine: &mut Engine| {
+        request.check(Some(&revision_of(&engine.balancer)))?;
+        let before = engine.balancer.label();
+        engine.set_balancer(set);
+        Ok::<_, ChangeError>(before)
     };
-    reply(&handle, change).await
+    let before = handle.ask(change).await??;
+    handle.audit.record(Change::of_balancer(by, before, spec.label())).await;
+    Ok((etag(revision_of(&spec)), Json(Balancer::new(&spec))))
 }
 
 /// Returns the available balancers. `ecmp`, `wcmp`, `vlb` and `spt` are short for `sdn-ecmp` and so

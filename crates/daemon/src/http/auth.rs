@@ -1,6 +1,7 @@
 //! Middleware that authenticates and authorises requests.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::Authority;
@@ -11,7 +12,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::problem::Problem;
-use crate::auth::{Permission, anonymous_may};
+use crate::audit::Actor;
+use crate::auth::{Access, Permission, Rules, anonymous_may};
 use crate::server::Handle;
 
 fn need(method: &Method, path: &str) -> Permission {
@@ -85,50 +87,90 @@ fn is_of_another_site(headers: &HeaderMap, host: Option<&Authority>) -> bool {
 pub(super) async fn guard(
     State(handle): State<Handle>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    match authorise(&handle, from.ip(), &request) {
-        Ok(()) => next.run(request).await,
-        Err((StatusCode::UNAUTHORIZED, message)) => {
-            let challenge = "Bearer realm=\"anabranch\", Basic realm=\"anabranch\", charset=\"UTF-8\"";
-            let problem = Problem::new(StatusCode::UNAUTHORIZED, message);
-            ([(header::WWW_AUTHENTICATE, challenge)], problem).into_response()
+    match authorise(&handle.access, from.ip(), &request) {
+        Ok(actor) => {
+            request.extensions_mut().insert(actor);
+            next.run(request).await
         }
-        Err((status, message)) => Problem::new(status, message).into_response(),
+        Err(rejection) => rejection.into_response(),
     }
 }
 
-/// Returns the status and message of a request that is rejected.
-fn authorise(handle: &Handle, from: IpAddr, request: &Request) -> Result<(), (StatusCode, String)> {
+/// A request that is rejected.
+#[derive(Debug)]
+enum Rejection {
+    Status(StatusCode, String),
+    /// Too many wrong tokens; the next one is compared after this time.
+    Wait(Duration),
+}
+
+impl IntoResponse for Rejection {
+    fn into_response(self) -> Response {
+        match self {
+            Rejection::Status(StatusCode::UNAUTHORIZED, message) => {
+                let challenge = "Bearer realm=\"anabranch\", Basic realm=\"anabranch\", charset=\"UTF-8\"";
+                let problem = Problem::new(StatusCode::UNAUTHORIZED, message);
+                ([(header::WWW_AUTHENTICATE, challenge)], problem).into_response()
+            }
+            Rejection::Status(status, message) => Problem::new(status, message).into_response(),
+            Rejection::Wait(time) => {
+                let message = "too many wrong tokens from this address; repeat the request after `Retry-After` seconds";
+                let seconds = time.as_millis().div_ceil(1000).to_string();
+                let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, message);
+                ([(header::RETRY_AFTER, seconds)], problem).into_response()
+            }
+        }
+    }
+}
+
+/// Returns the sender of a request that is allowed.
+fn authorise(access: &Access, from: IpAddr, request: &Request) -> Result<Actor, Rejection> {
+    let rules = access.rules();
+    let token = check(access, &rules, from, request)?;
+    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+    Ok(Actor::Request { token, source: from.to_canonical(), method, path })
+}
+
+/// Returns the name of the token of a request that is allowed; `None` if no tokens are configured.
+fn check(access: &Access, rules: &Rules, from: IpAddr, request: &Request) -> Result<Option<String>, Rejection> {
     let need = need(request.method(), request.uri().path());
-    let host = authority(request).map_err(|message| (StatusCode::BAD_REQUEST, message.to_owned()))?;
-    let forbidden = |message: &str| Err((StatusCode::FORBIDDEN, message.to_owned()));
-    if handle.tokens.is_empty()
-        && let Some(host) = host.as_ref().filter(|host| !is_own(host, &handle.http_names))
+    let host = authority(request).map_err(|message| Rejection::Status(StatusCode::BAD_REQUEST, message.to_owned()))?;
+    let forbidden = |message: &str| Err(Rejection::Status(StatusCode::FORBIDDEN, message.to_owned()));
+    if rules.tokens.is_empty()
+        && let Some(host) = host.as_ref().filter(|host| !is_own(host, &rules.names))
     {
         let message =
             format!("{} is not a name of this machine; add it to `names` of [api] or configure tokens", host.host());
-        return Err((StatusCode::MISDIRECTED_REQUEST, message));
+        return Err(Rejection::Status(StatusCode::MISDIRECTED_REQUEST, message));
     }
     if need == Permission::Write && is_of_another_site(request.headers(), host.as_ref()) {
         return forbidden("requests of other sites must not change anything");
     }
-    if handle.tokens.is_empty() {
+    if rules.tokens.is_empty() {
         if anonymous_may(from, need) {
-            return Ok(());
+            return Ok(None);
         }
         return forbidden(
             "without tokens only this machine may change anything; configure a token file as `tokens` of [api]",
         );
     }
-    match token(request.headers()).and_then(|token| handle.tokens.role(&token)) {
-        Some(role) if role.may(need) => Ok(()),
+    let token = token(request.headers());
+    if let Some(time) = token.as_ref().and_then(|_| access.wrong_tokens.must_wait(from)) {
+        return Err(Rejection::Wait(time));
+    }
+    match token.as_ref().and_then(|token| rules.tokens.find(token)) {
+        Some((role, name)) if role.may(need) => Ok(Some(name.to_owned())),
         Some(_) => forbidden("the role of this token does not allow this request"),
         None => {
+            if token.is_some() {
+                access.wrong_tokens.note(from);
+            }
             let message =
                 "a token is required: send `Authorization: Bearer TOKEN`, or TOKEN as the password of any user";
-            Err((StatusCode::UNAUTHORIZED, message.to_owned()))
+            Err(Rejection::Status(StatusCode::UNAUTHORIZED, message.to_owned()))
         }
     }
 }

@@ -29,6 +29,7 @@ use tower_service::Service as _;
 
 use super::problem::Problem;
 use crate::clock::duration;
+use crate::live::Live;
 use crate::settings::Limits;
 
 /// The open connections, oldest first.
@@ -69,13 +70,14 @@ impl Open {
     }
 }
 
-pub(super) async fn serve<L>(mut listener: L, app: Router, limits: Limits)
+pub(super) async fn serve<L>(mut listener: L, app: Router, limits: Arc<Live<Limits>>)
 where
     L: Listener<Addr = SocketAddr>,
 {
     let mut open = Open::default();
     loop {
         let (stream, from) = listener.accept().await;
+        let limits = limits.get();
         if !open.evict(limits.http_connections) {
             tracing::debug!(%from, "HTTP connection closed: [limits] http_connections is reached");
             continue;

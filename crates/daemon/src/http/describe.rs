@@ -4,7 +4,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{OpenApi, Ref, RefOr, Required};
+use utoipa::openapi::{HeaderBuilder, OpenApi, Ref, RefOr, Required};
 
 use super::problem::Problem;
 use crate::services::Name;
@@ -20,10 +20,11 @@ const PARAMETERS: [(&str, &str, &str); 5] = [
     ("member", "Name of the member", "Unknown or invalid name"),
 ];
 
-const ALWAYS: [(&str, &str); 5] = [
+const ALWAYS: [(&str, &str); 6] = [
     ("400", "Malformed Host header or body"),
     ("401", "Tokens are configured, and the request has no valid one"),
     ("408", "The request was not received in time"),
+    ("429", "Too many wrong tokens from this address; `Retry-After` is the time to wait, in seconds"),
     ("421", "No tokens are configured, and the host name of the request is not a name of this machine"),
     ("503", "The controller is stopping"),
 ];
@@ -33,6 +34,8 @@ const WITH_BODY: [(&str, &str); 4] = [
     ("415", "Content type other than application/json"),
     ("422", "An invalid field; `field` names it"),
 ];
+const CONDITIONAL: [(&str, &str); 1] =
+    [("412", "If-Match does not list the current revision: another request has changed the object")];
 const CHANGES: [(&str, &str); 2] = [
     ("403", "The role of the token, or the address of the client, does not allow changes"),
     ("507", "The change cannot be stored"),
@@ -54,13 +57,20 @@ pub(super) fn complete(document: &mut OpenApi) {
             }
             add(operation, &ALWAYS);
         };
+        let has_revision = is_definition || path == "/v1/balancer";
         item.get.iter_mut().for_each(describe);
+        item.get.iter_mut().filter(|_| has_revision).for_each(add_etag);
         for operation in item.put.iter_mut().chain(&mut item.post).chain(&mut item.patch).chain(&mut item.delete) {
             if is_definition {
                 add(operation, &[("409", "The name or pool is in use, or the object has another origin")]);
             }
             describe(operation);
             add(operation, &CHANGES);
+            if has_revision {
+                add(operation, &CONDITIONAL);
+                add_etag(operation);
+                operation.parameters.get_or_insert_default().push(RefOr::T(if_match()));
+            }
         }
     }
     if let Some(components) = &mut document.components {
@@ -84,6 +94,27 @@ fn parameter((name, description, _): &(&str, &str, &str)) -> Parameter {
     match *name {
         "host" | "switch" => parameter.schema(Some(text)).build(),
         _ => parameter.schema(Some(Ref::from_schema_name("Name"))).build(),
+    }
+}
+
+fn if_match() -> Parameter {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    let message = "Revisions that the request accepts, as in `ETag`; without it any revision is accepted";
+    let parameter = ParameterBuilder::new().name("If-Match").parameter_in(ParameterIn::Header);
+    parameter.required(Required::False).description(Some(message)).schema(Some(text)).build()
+}
+
+/// Describes the header `ETag` of successful responses with a body.
+fn add_etag(operation: &mut Operation) {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    let message = "Revision of the definition, for `If-Match`; a member has the revision of its pool";
+    let header = HeaderBuilder::new().schema(Some(text)).description(Some(message)).build();
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && matches!(status.as_str(), "200" | "201")
+        {
+            response.headers.insert("ETag".to_owned(), header.clone().into());
+        }
     }
 }
 

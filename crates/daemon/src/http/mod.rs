@@ -4,6 +4,7 @@ mod agents;
 mod api;
 mod auth;
 mod body;
+mod change;
 mod connections;
 mod dashboard;
 mod describe;
@@ -16,6 +17,9 @@ mod stream;
 mod strict_json;
 mod tls;
 mod vips;
+mod wrong_tokens;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
@@ -25,19 +29,20 @@ use axum::routing::{any, get};
 use net::Time;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio_rustls::TlsAcceptor;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(crate) use agents::ServerStats;
 pub(crate) use vips::ConnectionStats;
+pub(crate) use wrong_tokens::WrongTokens;
 
+use crate::live::Live;
 use crate::server::Handle;
 use crate::services::{MemberSpec, PoolSpec, ServiceSpec};
-use crate::settings::Limits;
 use problem::Problem;
 
 const BODY_BYTES: usize = 64 << 10;
@@ -139,13 +144,13 @@ async fn home(State(handle): State<Handle>) -> Result<impl IntoResponse, Problem
 
 pub(crate) async fn serve(
     handle: Handle,
-    (listener, tls): (TcpListener, Option<TlsAcceptor>),
-    limits: Limits,
+    (listener, tls): (TcpListener, Option<Arc<Live<Arc<ServerConfig>>>>),
     stop: oneshot::Receiver<()>,
 ) {
+    let limits = handle.limits.clone();
     let app = app(handle);
     // Accepted sockets inherit the option.
-    let timeout_ms = limits.write_timeout.as_ps() / Time::from_ms(1).as_ps();
+    let timeout_ms = limits.get().write_timeout.as_ps() / Time::from_ms(1).as_ps();
     if let Err(error) = setsockopt(&listener, TcpUserTimeout, &(timeout_ms as u32)) {
         tracing::debug!(
             "TCP_USER_TIMEOUT cannot be set, so HTTP clients that read nothing are not disconnected: {error}"
@@ -154,7 +159,7 @@ pub(crate) async fn serve(
     let served = async {
         match tls {
             None => connections::serve(listener, app, limits).await,
-            Some(tls) => connections::serve(tls::Listener::new(listener, tls, &limits), app, limits).await,
+            Some(tls) => connections::serve(tls::Listener::new(listener, tls, limits.clone()), app, limits).await,
         }
     };
     tokio::select! {

@@ -45,6 +45,7 @@ pub(super) fn status_of(refused: &ChangeError) -> StatusCode {
         ChangeError::Fault(_) => StatusCode::UNPROCESSABLE_ENTITY,
         ChangeError::NotFound(_) => StatusCode::NOT_FOUND,
         ChangeError::Conflict(_) => StatusCode::CONFLICT,
+        ChangeError::Stale(_) => StatusCode::PRECONDITION_FAILED,
         ChangeError::Store(_) => StatusCode::INSUFFICIENT_STORAGE,
         ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
     }

@@ -18,6 +18,7 @@ use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::body::{Body, new_schema, patch_schema};
+use super::change::{ChangeRequest, etag};
 use super::problem::Problem;
 use super::vips::Overview;
 use crate::server::Handle;
@@ -34,6 +35,8 @@ pub(super) trait Resource: Clone + Serialize + DeserializeOwned + ToSchema + Sen
     type Key: TryFrom<Vec<Name>> + AsRef<[Name]> + Clone + Send + Sync + 'static;
 
     fn find(desired: &Desired, key: &Self::Key) -> Result<Option<Self>, ChangeError>;
+    /// Returns the revision of the object; `None` if it does not exist.
+    fn revision(desired: &Desired, key: &Self::Key) -> Option<u64>;
     /// Adds or replaces the object and checks the result. Returns whether it is new. Errors name
     /// fields of this object.
     fn put(self, desired: &mut Desired, manager: &ServiceManager, key: &Self::Key) -> Result<bool, ChangeError>;
@@ -135,30 +138,29 @@ fn missing<T: Resource>(key: &T::Key) -> ChangeError {
     unknown(kind_of::<T>(), key.as_ref().last().expect("a key has names"))
 }
 
-async fn view_of<T: Resource>(handle: &Handle, key: &T::Key) -> Result<Json<T::View>, Problem> {
-    T::view(&Overview::of(handle).await?, key).map(Json).ok_or_else(|| missing::<T>(key).into())
+async fn view_of<T: Resource>(handle: &Handle, key: &T::Key) -> Result<Response, Problem> {
+    let overview = Overview::of(handle).await?;
+    let view = T::view(&overview, key).ok_or_else(|| missing::<T>(key))?;
+    Ok((etag(T::revision(overview.desired(), key).unwrap_or_default()), Json(view)).into_response())
 }
 
 /// Returns the response to a PUT or POST: 201 with the location of a new object, else 200.
 async fn shown_as_made<T: Resource>(handle: &Handle, key: &T::Key, is_new: bool) -> Result<Response, Problem> {
     let view = view_of::<T>(handle, key).await?;
     let location = [(header::LOCATION, path_of::<T>(key.as_ref()))];
-    Ok(if is_new { (StatusCode::CREATED, location, view).into_response() } else { view.into_response() })
+    Ok(if is_new { (StatusCode::CREATED, location, view).into_response() } else { view })
 }
 
 async fn list_all<T: Resource>(
     State(handle): State<Handle>,
     Names(within): Names,
-) -> Result<Json<Vec<T::View>>, Problem> {
-    Ok(Json(T::views(&Overview::of(&handle).await?, &within)?))
+) -> Result<impl IntoResponse, Problem> {
+    let overview = Overview::of(&handle).await?;
+    Ok((etag(overview.desired().revision), Json(T::views(&overview, &within)?)))
 }
 
 /// Creates an object; the body contains its name.
-async fn make<T: Resource>(
-    State(handle): State<Handle>,
-    Names(mut names): Names,
-    body: Body,
-) -> Result<Response, Problem> {
+async fn make<T: Resource>(request: ChangeRequest, Names(mut names): Names, body: Body) -> Result<Response, Problem> {
     let (name, spec) = T::read_new(body)?;
     names.push(name.clone());
     let key = Names(names).key::<T>();
@@ -170,38 +172,50 @@ async fn make<T: Resource>(
         }
         spec.put(desired, manager, &at)
     };
-    ServiceManager::change(&handle, change).await?;
+    let handle = request.handle.clone();
+    request.change(|desired| Some(desired.revision), change).await?;
     shown_as_made::<T>(&handle, &key, true).await
 }
 
-async fn get<T: Resource>(State(handle): State<Handle>, names: Names) -> Result<Json<T::View>, Problem> {
+async fn get<T: Resource>(State(handle): State<Handle>, names: Names) -> Result<Response, Problem> {
     view_of::<T>(&handle, &names.key::<T>()).await
 }
 
-async fn put_one<T: Resource>(State(handle): State<Handle>, names: Names, body: Body) -> Result<Response, Problem> {
-    let key = names.key::<T>();
+async fn put_one<T: Resource>(request: ChangeRequest, names: Names, body: Body) -> Result<Response, Problem> {
+    let (handle, key) = (request.handle.clone(), names.key::<T>());
     let spec = body.read::<T>()?;
     let at = key.clone();
-    let is_new = ServiceManager::change(&handle, move |desired, manager| spec.put(desired, manager, &at)).await?;
+    let is_new = change_one::<T, _>(request, &key, move |desired, manager| spec.put(desired, manager, &at)).await?;
     shown_as_made::<T>(&handle, &key, is_new).await
 }
 
-async fn patch<T: Resource>(State(handle): State<Handle>, names: Names, body: Body) -> Result<Json<T::View>, Problem> {
-    let key = names.key::<T>();
+async fn patch<T: Resource>(request: ChangeRequest, names: Names, body: Body) -> Result<Response, Problem> {
+    let (handle, key) = (request.handle.clone(), names.key::<T>());
     let at = key.clone();
     let change = move |desired: &mut Desired, manager: &ServiceManager| {
         let current = T::find(desired, &at)?.ok_or_else(|| missing::<T>(&at))?;
         body.patch(&current)?.put(desired, manager, &at)
     };
-    ServiceManager::change(&handle, change).await?;
+    change_one::<T, _>(request, &key, change).await?;
     view_of::<T>(&handle, &key).await
 }
 
-async fn delete<T: Resource>(State(handle): State<Handle>, names: Names) -> Result<StatusCode, Problem> {
+async fn delete<T: Resource>(request: ChangeRequest, names: Names) -> Result<StatusCode, Problem> {
     let key = names.key::<T>();
-    let change = move |desired: &mut Desired, manager: &ServiceManager| match T::remove(desired, manager, &key)? {
+    let at = key.clone();
+    let change = move |desired: &mut Desired, manager: &ServiceManager| match T::remove(desired, manager, &at)? {
         true => Ok(StatusCode::NO_CONTENT),
-        false => Err(missing::<T>(&key)),
+        false => Err(missing::<T>(&at)),
     };
-    Ok(ServiceManager::change(&handle, change).await?)
+    Ok(change_one::<T, _>(request, &key, change).await?)
+}
+
+/// Changes an object if the request accepts its revision.
+async fn change_one<T: Resource, R: Send + 'static>(
+    request: ChangeRequest,
+    key: &T::Key,
+    edit: impl FnOnce(&mut Desired, &ServiceManager) -> Result<R, ChangeError> + Send + 'static,
+) -> Result<R, ChangeError> {
+    let key = key.clone();
+    request.change(move |desired| T::revision(desired, &key), edit).await
 }

@@ -29,6 +29,9 @@ impl Resource for ServiceSpec {
     fn find(desired: &Desired, [name]: &[Name; 1]) -> Result<Option<ServiceSpec>, ChangeError> {
         Ok(desired.services.get(name).map(|service| service.spec.clone()))
     }
+    fn revision(desired: &Desired, [name]: &[Name; 1]) -> Option<u64> {
+        desired.services.get(name).map(|service| service.revision)
+    }
     fn put(self, desired: &mut Desired, manager: &ServiceManager, [name]: &[Name; 1]) -> Result<bool, ChangeError> {
         let is_new = desired.put_service(Origin::Api, name, self)?;
         desired.check(manager.checker, ErrorScope::Service(name))?;
@@ -60,6 +63,9 @@ impl Resource for PoolSpec {
 
     fn find(desired: &Desired, [name]: &[Name; 1]) -> Result<Option<PoolSpec>, ChangeError> {
         Ok(desired.pools.get(name).map(|pool| pool.spec.clone()))
+    }
+    fn revision(desired: &Desired, [name]: &[Name; 1]) -> Option<u64> {
+        desired.pools.get(name).map(|pool| pool.revision)
     }
     fn put(self, desired: &mut Desired, manager: &ServiceManager, [name]: &[Name; 1]) -> Result<bool, ChangeError> {
         let is_new = desired.put_pool(Origin::Api, name, self)?;
@@ -97,6 +103,10 @@ impl Resource for MemberSpec {
 
     fn find(desired: &Desired, [pool, name]: &[Name; 2]) -> Result<Option<MemberSpec>, ChangeError> {
         Ok(pool_of(desired, pool)?.member(name).map(NamedMember::spec))
+    }
+    /// Returns the revision of the pool, which contains its members.
+    fn revision(desired: &Desired, [pool, _]: &[Name; 2]) -> Option<u64> {
+        desired.pools.get(pool).map(|pool| pool.revision)
     }
     fn put(
         self,

@@ -130,18 +130,19 @@ impl FlowTuple {
 }
 
 impl EventMessage {
-    fn new(event: DaemonEvent) -> EventMessage {
-        match event {
-            DaemonEvent::Event(event) => EventMessage::of_controller(event),
+    /// Returns the message of an event; `None` if the event is not for clients.
+    fn new(event: DaemonEvent) -> Option<EventMessage> {
+        Some(match event {
+            DaemonEvent::Event(event) => return EventMessage::of_controller(event),
             DaemonEvent::Command(AgentCommand::SetReportThreshold(bytes)) => EventMessage::ReportThreshold { bytes },
             DaemonEvent::Command(AgentCommand::SetRateLimit { tuple, rate }) => {
                 EventMessage::RateLimit { flow: FlowTuple::new(&tuple), rate_bps: rate.map(|rate| rate.as_bps()) }
             }
-        }
+        })
     }
-    fn of_controller(event: Event) -> EventMessage {
+    fn of_controller(event: Event) -> Option<EventMessage> {
         let end = SwitchPort::new;
-        match event {
+        Some(match event {
             Event::SwitchUp(datapath) => EventMessage::SwitchUp { dpid: dpid(datapath) },
             Event::SwitchDown(datapath) => EventMessage::SwitchDown { dpid: dpid(datapath) },
             Event::LinkUp { from, to } => EventMessage::LinkUp { from: end(from), to: end(to) },
@@ -169,10 +170,11 @@ impl EventMessage {
             Event::ReadBackTooLarge { datapath, limit_bytes } => {
                 EventMessage::ReadBackTooLarge { dpid: dpid(datapath), limit_bytes: limit_bytes as u64 }
             }
+            Event::Closed { .. } => return None,
             Event::SwitchError { datapath, error, message } => {
                 EventMessage::SwitchError { dpid: dpid(datapath), error: format!("{error:?}"), message }
             }
-        }
+        })
     }
 
     /// Returns the message with its name, which JSON has as the field `event`.
@@ -188,12 +190,12 @@ impl EventMessage {
     responses((status = 200, description = "The event stream", body = EventMessage, content_type = "text/event-stream"))
 )]
 pub(super) async fn events(State(handle): State<Handle>) -> Sse<impl Stream<Item = Result<Sent, Infallible>>> {
-    let stream = BroadcastStream::new(handle.events.subscribe()).map(|received| {
+    let stream = BroadcastStream::new(handle.events.subscribe()).filter_map(|received| {
         let model = match received {
-            Ok(event) => EventMessage::new(event),
+            Ok(event) => EventMessage::new(event)?,
             Err(BroadcastStreamRecvError::Lagged(count)) => EventMessage::EventsLost { count },
         };
-        Ok(model.sent().unwrap_or_else(|_| Sent::default().comment("event cannot be serialised")))
+        Some(Ok(model.sent().unwrap_or_else(|_| Sent::default().comment("event cannot be serialised"))))
     });
     Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }

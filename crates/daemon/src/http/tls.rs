@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::serve;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
@@ -13,15 +14,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::duration;
+use crate::live::Live;
 use crate::settings::Limits;
 
 type Opened = (TlsStream<TcpStream>, SocketAddr);
 
 pub(super) struct Listener {
     listener: TcpListener,
-    acceptor: TlsAcceptor,
-    patience: Duration,
-    max: usize,
+    config: Arc<Live<Arc<ServerConfig>>>,
+    limits: Arc<Live<Limits>>,
     handshakes: JoinSet<Option<Opened>>,
     /// Unfinished handshakes, oldest first.
     oldest: VecDeque<AbortHandle>,
@@ -29,20 +30,25 @@ pub(super) struct Listener {
 
 impl Listener {
     /// Creates a listener. Handshakes are bounded in number and time by the limits for switches.
-    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor, limits: &Limits) -> Listener {
-        let (patience, max) = (duration(limits.handshake_timeout), limits.pending_handshakes);
-        Listener { listener, acceptor, patience, max, handshakes: JoinSet::new(), oldest: VecDeque::new() }
+    pub(super) fn new(
+        listener: TcpListener,
+        config: Arc<Live<Arc<ServerConfig>>>,
+        limits: Arc<Live<Limits>>,
+    ) -> Listener {
+        Listener { listener, config, limits, handshakes: JoinSet::new(), oldest: VecDeque::new() }
     }
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
-        if self.handshakes.len() >= self.max {
+        let limits = self.limits.get();
+        if self.handshakes.len() >= limits.pending_handshakes {
             self.oldest.retain(|handshake| !handshake.is_finished());
             // The oldest handshake is aborted to make way for this one.
             let _ = self.oldest.pop_front().map(|handshake| handshake.abort());
         }
         // Each response is written in one piece.
         let _ = stream.set_nodelay(true);
-        let handshake = timeout(self.patience, self.acceptor.accept(stream));
+        let handshake =
+            timeout(duration(limits.handshake_timeout), TlsAcceptor::from(self.config.get()).accept(stream));
         let handshake = self.handshakes.spawn(async move {
             let stream = handshake.await.ok()?;
             let stream = stream.inspect_err(|error| tracing::debug!(%from, "TLS handshake failed: {error}"));

@@ -3,6 +3,7 @@
 use control::vip::{self, Counts, Failure, MemberId, MemberStatus, ServiceStatus};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use utoipa::ToSchema;
 
 use crate::metrics::MemberLabels;
@@ -121,17 +122,19 @@ pub(crate) struct Pool {
 }
 
 pub(crate) struct Overview {
-    desired: Desired,
+    desired: Arc<Desired>,
     /// By service id.
     now: BTreeMap<u16, ServiceStatus>,
 }
 
 impl Overview {
     pub(crate) async fn of(handle: &Handle) -> Result<Overview, Stopping> {
-        let desired = handle.services.desired.lock().await;
         let now = handle.ask(|engine| engine.controller.inspect().services()).await?;
         let now = now.into_iter().map(|service| (service.service.id.0, service)).collect();
-        Ok(Overview { desired: desired.clone(), now })
+        Ok(Overview { desired: handle.services.desired(), now })
+    }
+    pub(crate) fn desired(&self) -> &Desired {
+        &self.desired
     }
     pub(crate) fn floodlight(&self) -> &Floodlight {
         &self.desired.floodlight

@@ -107,7 +107,10 @@ impl Metrics {
     pub(crate) fn closed(&self, reason: &Closing) {
         let reason = match reason {
             Closing::ByPeer => "peer",
-            Closing::ByController => "controller",
+            Closing::ByController | Closing::Refused(_) => "controller",
+            Closing::TlsHandshake(_) => "tls_handshake",
+            Closing::Certificate(_) => "certificate",
+            Closing::Datapath(_) => "datapath_id",
             Closing::Malformed(_) => "malformed",
             Closing::HandshakeTimeout => "handshake_timeout",
             Closing::Evicted => "evicted",

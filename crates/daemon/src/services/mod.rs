@@ -18,8 +18,10 @@ use std::net::Ipv4Addr;
 
 use control::vip::{self, MEMBER_MAX, MemberId, PoolId, ServiceId};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 
+use crate::audit::{self, Actor, Change};
 pub(crate) use check::ErrorScope;
 pub(crate) use field_error::{FieldError, read, require};
 pub(crate) use floodlight::Floodlight;
@@ -67,6 +69,9 @@ pub struct ConfiguredServices {
 pub(crate) struct Service {
     pub(crate) id: u16,
     pub(crate) origin: Origin,
+    /// [`Desired::revision`] of the latest change of this service.
+    #[serde(default)]
+    pub(crate) revision: u64,
     pub(crate) spec: ServiceSpec,
 }
 
@@ -75,6 +80,9 @@ pub(crate) struct Service {
 pub(crate) struct Pool {
     pub(crate) id: u16,
     pub(crate) origin: Origin,
+    /// [`Desired::revision`] of the latest change of this pool or its members.
+    #[serde(default)]
+    pub(crate) revision: u64,
     pub(crate) spec: PoolSpec,
     pub(crate) members: BTreeMap<Name, u32>,
 }
@@ -82,6 +90,10 @@ pub(crate) struct Pool {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Desired {
+    /// Number of changes so far. It never returns to a smaller number, so that an object that was
+    /// removed and created again has another revision.
+    #[serde(default)]
+    pub(crate) revision: u64,
     pub(crate) services: BTreeMap<Name, Service>,
     pub(crate) pools: BTreeMap<Name, Pool>,
     /// Definitions by Floodlight calls; the services and pools derived from them are in the other
@@ -125,6 +137,35 @@ fn known_id(name: &Name, origin: Origin, found: Option<(u16, Origin)>) -> Result
 }
 
 impl Desired {
+    /// Gives the next revision to the state, and to every definition that differs from `before`.
+    pub(crate) fn number(&mut self, before: &Desired) {
+        self.revision = before.revision + 1;
+        for (name, service) in &mut self.services {
+            if before.services.get(name) != Some(service) {
+                service.revision = self.revision;
+            }
+        }
+        for (name, pool) in &mut self.pools {
+            if before.pools.get(name) != Some(pool) {
+                pool.revision = self.revision;
+            }
+        }
+    }
+
+    /// Returns the line of the audit log for a change from this state.
+    pub(crate) fn change_to(&self, after: &Desired, by: Actor) -> Change {
+        /// Depth of one definition: kind and name, below `floodlight` one level more.
+        const DEPTH: u32 = 2;
+        let definitions = |desired: &Desired| json!({ "services": desired.services, "pools": desired.pools });
+        let (mut old, mut new) = audit::difference(&definitions(self), &definitions(after), DEPTH);
+        if self.floodlight != after.floodlight {
+            let floodlight = |desired: &Desired| json!(desired.floodlight);
+            let (before, after) = audit::difference(&floodlight(self), &floodlight(after), DEPTH);
+            (old["floodlight"], new["floodlight"]) = (before, after);
+        }
+        Change { by, revision: Some(after.revision), before: old, after: new }
+    }
+
     /// Adds or replaces a service. Returns whether it is new.
     ///
     /// # Errors
@@ -133,7 +174,8 @@ impl Desired {
         let known = known_id(name, origin, self.services.get(name).map(|service| (service.id, service.origin)))?;
         let used = self.services.values().map(|service| service.id);
         let id = known.map_or_else(|| new_id(&mut self.last.service, used, "services"), Ok)?;
-        self.services.insert(name.clone(), Service { id, origin, spec });
+        let revision = self.services.get(name).map_or(0, |service| service.revision);
+        self.services.insert(name.clone(), Service { id, origin, revision, spec });
         Ok(known.is_none())
     }
 
@@ -155,7 +197,8 @@ impl Desired {
         let used = self.pools.values().map(|pool| pool.id);
         let id = known.map_or_else(|| new_id(&mut self.last.pool, used, "pools"), Ok)?;
         let members = self.member_ids(name, &spec);
-        self.pools.insert(name.clone(), Pool { id, origin, spec, members });
+        let revision = self.pools.get(name).map_or(0, |pool| pool.revision);
+        self.pools.insert(name.clone(), Pool { id, origin, revision, spec, members });
         Ok(known.is_none())
     }
 

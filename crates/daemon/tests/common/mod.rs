@@ -77,6 +77,8 @@ pub struct Node {
     retry_at: Instant,
     /// Whether the switch reconnects on its own.
     pub is_connecting: bool,
+    /// Whether the switch neither reads nor sends, with its connection open.
+    is_mute: bool,
 }
 
 /// All switches and the links between them.
@@ -175,7 +177,7 @@ impl Wires {
     pub fn step(&mut self) -> bool {
         let mut has_moved = false;
         let now = self.now();
-        for (ix, node) in &mut self.nodes {
+        for (ix, node) in self.nodes.iter_mut().filter(|(_, node)| !node.is_mute) {
             if node.stream.is_none() && node.is_connecting && Instant::now() >= node.retry_at {
                 self.connects += 1;
                 node.connect(now, self.controller, ConnectionId(self.connects));
@@ -284,7 +286,13 @@ impl Node {
             output: Vec::new(),
             retry_at: Instant::now(),
             is_connecting: true,
+            is_mute: false,
         }
+    }
+
+    /// Makes the switch silent for the rest of the test.
+    pub fn mute(&mut self) {
+        self.is_mute = true;
     }
 
     fn connect(&mut self, now: Time, to: SocketAddr, connection: ConnectionId) {

@@ -1,8 +1,10 @@
 //! Authorisation over HTTP: tokens with roles, and requests without tokens.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::common::{exchange, request_with, served, status_of};
+use crate::common::{exchange, request_with, served, status_of, wait};
+use anabranch_daemon::auth::Tokens;
 use anabranch_daemon::config;
 
 const POOL: &str = r#"{"members": [{"name": "a", "address": "10.0.0.1"}]}"#;
@@ -75,6 +77,14 @@ fn tokenless_requests_to_foreign_host_names_rejected() {
     let twice = r#"{"members": [], "members": [{"name": "a", "address": "10.0.0.1"}]}"#;
     let (status, answer) = request_with(http, "PUT", "/v1/pools/p", JSON, twice);
     assert!(status == 400 && answer.contains("key `members` is repeated"), "{answer}");
+    for (method, path, twice, status) in [
+        ("PUT", "/v1/balancer", r#"{"spec": "ecmp", "spec": "wcmp"}"#, 422),
+        ("POST", "/v1/agents/10.0.0.1/stats", r#"{"cpu": 0.5, "cpu": 0.1}"#, 400),
+        ("POST", "/v1/agents/10.0.0.1/reports", r#"{"reports": [], "reports": []}"#, 422),
+        ("POST", "/quantum/v1.0/vips/", r#"{"id": "1", "id": "2", "address": "10.0.0.100"}"#, 400),
+    ] {
+        assert_eq!(request_with(http, method, path, JSON, twice).0, status, "{method} {path} {twice}");
+    }
 }
 
 #[test]
@@ -86,4 +96,34 @@ fn token_file_errors_hide_tokens() {
     let error = parse("[api]\ntokens = \"tokens\"\n");
     assert!(error.contains("line 2: unknown role") && !error.contains("0123456789"), "{error}");
     assert!(parse("[api]\ntokens = \"none\"\n").contains("cannot read tokens"));
+}
+
+/// A search for a token is slowed down; other addresses and requests without a token are not
+/// affected.
+#[test]
+fn wrong_tokens_are_limited_per_source() {
+    let (_daemon, http) = served(|settings| settings.tokens = tokens(&format!("admin {ADMIN}\n")));
+    let send = |token: &str| request_with(http, "GET", "/v1/pools", &format!("Authorization: Bearer {token}\r\n"), "");
+    assert_eq!(send(ADMIN).0, 200);
+    let began = Instant::now();
+    let answers: Vec<(u16, String)> = (0..200).map(|turn| send(&format!("wrong-token-{turn:016}"))).collect();
+    let compared = answers.iter().filter(|(status, _)| *status == 401).count() as u64;
+    // A budget of 20, and one more each second.
+    let allowed = 20 + began.elapsed().as_secs() + 1;
+    assert!((20..=allowed).contains(&compared), "{compared} of 200 wrong tokens were compared, {allowed} are allowed");
+    let (status, answer) = answers.last().expect("200 answers");
+    assert!(*status == 429 && answer.to_ascii_lowercase().contains("retry-after: 1\r\n"), "{answer}");
+    // Otherwise a search would succeed in spite of the limit.
+    assert_eq!(send(ADMIN).0, 429, "the right token is not compared either");
+    assert_eq!(request_with(http, "GET", "/v1/pools", "", "").0, 401);
+    let patience = Instant::now();
+    wait("the right token is accepted after the time to wait", || send(ADMIN).0 == 200);
+    assert!(patience.elapsed() < Duration::from_secs(3), "{:?}", patience.elapsed());
+}
+
+fn tokens(text: &str) -> Tokens {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, text).expect("a file");
+    Tokens::load(&file).expect("tokens")
 }

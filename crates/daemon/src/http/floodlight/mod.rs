@@ -8,6 +8,7 @@ mod fields;
 mod listings;
 mod monitors;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -15,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::problem::status_of;
+use crate::audit::Actor;
 use crate::server::Handle;
 use crate::services::{ChangeError, FieldError, Floodlight, ServiceManager};
 
@@ -108,6 +110,7 @@ impl IntoResponse for Answer {
 
 struct Call<'a> {
     handle: &'a Handle,
+    actor: Actor,
     method: Method,
     /// Path segments without empty ones: a trailing slash makes no difference.
     path: Vec<&'a str>,
@@ -137,7 +140,7 @@ impl Call<'_> {
         &self,
         edit: impl FnOnce(&mut Floodlight) -> Result<Answer, FieldError> + Send + 'static,
     ) -> Result<Answer, Answer> {
-        let done = ServiceManager::change(self.handle, move |desired, manager| {
+        let done = ServiceManager::change(self.handle, self.actor.clone(), move |desired, manager| {
             let answer = edit(&mut desired.floodlight)?;
             desired.follow_floodlight(manager.checker)?;
             Ok(answer)
@@ -148,6 +151,7 @@ impl Call<'_> {
 
 pub(super) async fn answer(
     State(handle): State<Handle>,
+    Extension(actor): Extension<Actor>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -156,7 +160,7 @@ pub(super) async fn answer(
     let mut path: Vec<&str> = uri.path().split('/').filter(|piece| !piece.is_empty()).collect();
     let is_balancing = path.first() == Some(&"quantum");
     path.drain(..if is_balancing { 2.min(path.len()) } else { 1 });
-    let call = Call { handle: &handle, method, path, headers: &headers, body: &body };
+    let call = Call { handle: &handle, actor, method, path, headers: &headers, body: &body };
     let answer = if is_balancing { balancing::answer(&call).await } else { listings::answer(&call, uri.query()).await };
     answer.unwrap_or_else(|error| error).into_response()
 }
