@@ -28,6 +28,7 @@ mod metrics;
 mod server;
 mod services;
 pub mod settings;
+mod storage;
 pub mod tls;
 
 pub use control::vip::REPORT_PORT;

@@ -17,10 +17,11 @@ use crate::auth::Tokens;
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::DaemonEvent;
-use crate::host_store::{self, StateError};
+use crate::host_store::{self, HostStore, StateError};
 use crate::metrics::Metrics;
 use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
 use crate::settings::Settings;
+use crate::storage::{Disk, RealDisk};
 use crate::tls::{self, TlsError};
 use crate::{fd_limit, http};
 
@@ -97,20 +98,26 @@ impl Daemon {
     /// # Errors
     /// Returns which file, socket, key or thread is not available.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
+        Daemon::start_on(Arc::new(RealDisk), settings)
+    }
+
+    /// Starts a daemon that stores its files on this disk.
+    pub(crate) fn start_on(disk: Arc<dyn Disk>, settings: &Settings) -> Result<Daemon, StartError> {
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let http_tls = settings.http_tls.as_ref().map(tls::http_acceptor).transpose()?;
         let metrics = Arc::new(Metrics::new());
         let limits = fd_limit::raise_fd_limit(settings.limits);
         let hub = Arc::new(Hub::new(limits, metrics.clone()));
         let mut control = settings.control.clone();
-        if let Some(file) = &settings.state {
-            control.persisted_hosts = host_store::load(file)?;
+        let hosts = settings.state.as_ref().map(|file| Arc::new(HostStore::new(disk.clone(), file)));
+        if let Some(hosts) = &hosts {
+            control.persisted_hosts = hosts.load()?;
         }
         control.discovery_key = Some(discovery_key()?);
         let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
-        let services = Arc::new(merge_services(settings, &mut engine)?);
+        let services = Arc::new(merge_services(disk, settings, &mut engine)?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let tokens = Arc::new(settings.tokens.clone());
         let http_names = own_names(&settings.http_names);
@@ -130,9 +137,9 @@ impl Daemon {
             tokio::spawn(channel::listen(hub, listener, tls));
             engine.run(to_do, stop).await;
         })?];
-        if let Some(file) = settings.state.clone() {
+        if let Some(hosts) = hosts {
             let handle = handle.clone();
-            parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, file, stop))?);
+            parts.push(Part::spawn("state", runtime()?, move |stop| host_store::persist_loop(handle, hosts, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
             let listener = (listener, http_tls);
@@ -188,8 +195,9 @@ impl Part {
     }
 }
 
-fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
-    let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
+fn merge_services(disk: Arc<dyn Disk>, settings: &Settings, engine: &mut Engine) -> Result<ServiceManager, StartError> {
+    let open = |file| Store::open(disk, &Store::path_for(file), settings.state_versions);
+    let store = settings.state.as_deref().map(open).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
     let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
     let refused = |refused: &ChangeError| StartError::Services { message: refused.to_string() };
@@ -197,7 +205,7 @@ fn merge_services(settings: &Settings, engine: &mut Engine) -> Result<ServiceMan
     desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
     desired.check(checker, ErrorScope::All).map_err(|fault| refused(&ChangeError::Fault(fault)))?;
     if let Some(store) = store.as_ref().filter(|_| desired != before) {
-        store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+        store.write(&desired).map_err(|error| refused(&error.into()))?;
     }
     let set = engine.set_services(desired.compile());
     set.map_err(|error| StartError::Services { message: error.to_string() })?;

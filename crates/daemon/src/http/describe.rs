@@ -25,7 +25,7 @@ const ALWAYS: [(&str, &str); 5] = [
     ("401", "Tokens are configured, and the request has no valid one"),
     ("408", "The request was not received in time"),
     ("421", "No tokens are configured, and the host name of the request is not a name of this machine"),
-    ("503", "The controller is stopping"),
+    ("503", "The controller is stopping, or its state file cannot be written; `detail` says whether a change was made"),
 ];
 const WITH_BODY: [(&str, &str); 4] = [
     ("400", "Not valid JSON"),
@@ -35,7 +35,7 @@ const WITH_BODY: [(&str, &str); 4] = [
 ];
 const CHANGES: [(&str, &str); 2] = [
     ("403", "The role of the token, or the address of the client, does not allow changes"),
-    ("507", "The change cannot be stored"),
+    ("507", "The change cannot be stored; nothing was changed"),
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {

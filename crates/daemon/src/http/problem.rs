@@ -46,7 +46,7 @@ pub(super) fn status_of(refused: &ChangeError) -> StatusCode {
         ChangeError::NotFound(_) => StatusCode::NOT_FOUND,
         ChangeError::Conflict(_) => StatusCode::CONFLICT,
         ChangeError::Store(_) => StatusCode::INSUFFICIENT_STORAGE,
-        ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
+        ChangeError::StoreUnavailable(_) | ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
