@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{Event, KnownHost};
+use nix::errno::Errno;
 use openflow::{DatapathId, PortNo};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, oneshot};
@@ -58,7 +59,7 @@ impl HostStore {
     /// and its hosts are learned again.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file exists and the daemon may not read it.
     pub(crate) fn load(&self) -> Result<Vec<KnownHost>, StateError> {
         let message = match self.0.load() {
             Ok(None) => return Ok(Vec::new()),
@@ -67,6 +68,8 @@ impl HostStore {
                 Err(message) => message,
             },
             Err(LoadError::Content(error)) => error.to_string(),
+            // A damaged medium; other errors are mistakes of the operator, such as missing rights.
+            Err(LoadError::Io(source)) if source.raw_os_error() == Some(Errno::EIO as i32) => source.to_string(),
             Err(LoadError::Io(source)) => {
                 return Err(StateError { file: self.0.path.display().to_string(), source });
             }
@@ -112,7 +115,7 @@ pub(crate) async fn persist_loop(handle: Handle, store: Arc<HostStore>, mut stop
             let hosts = handle.ask(|engine| engine.controller.hosts().map(|host| host.known).collect::<Vec<_>>()).await;
             let Ok(hosts) = hosts else { return };
             let writer = store.clone();
-            // In a thread of its own, so that a disk that does not respond cannot delay the end.
+            // In another thread, so that a disk that does not respond cannot delay the end.
             let written = tokio::task::spawn_blocking(move || writer.write(&hosts)).await;
             if let Ok(Err(error)) = written {
                 tracing::error!(file = %store.0.path.display(), "cannot store learned hosts: {error}");
@@ -196,8 +199,11 @@ mod tests {
         disk.create(Path::new("/hosts")).expect("a file").write_all(b"{").expect("it is written");
         disk.fail(0..usize::MAX, Fault::Error);
         assert_eq!(store.load().expect("no hosts"), []);
+        disk.fail_reads();
+        assert_eq!(store.load().expect("no hosts, from a damaged medium"), []);
         assert!(store.write(&[host(1, 1)]).is_err());
-        disk.fail(0..0, Fault::Error);
+        let disk = disk.after_restart();
+        let store = HostStore::new(Arc::new(disk), Path::new("/hosts"));
         store.write(&[host(1, 1)]).expect("the disk works again");
         assert_eq!(store.load().expect("hosts"), [host(1, 1)]);
     }

@@ -4,13 +4,13 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::timeout;
 
 use super::{Desired, ErrorScope, FieldError, Store, WriteError};
 use crate::server::{Handle, Stopping};
 
-/// Time that a change waits for earlier ones, and then for its own place on disk.
+/// Time that a change waits for earlier ones, and then for the disk.
 const DISK_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The reason why a change was rejected. The state is unchanged, unless the message says that the
@@ -45,7 +45,7 @@ impl From<WriteError> for ChangeError {
 pub(crate) struct ServiceManager {
     /// Locked only for moments: readers do not wait for the disk.
     pub(crate) desired: Mutex<Desired>,
-    /// Held during a change.
+    /// Held during a change, so that changes are made one at a time.
     turn: Arc<Mutex<()>>,
     store: Option<Arc<Store>>,
     /// The health-check address.
@@ -67,13 +67,16 @@ impl ServiceManager {
         let unavailable = |message: &str| ChangeError::StoreUnavailable(message.to_owned());
         let turn = timeout(DISK_TIMEOUT, handle.services.turn.clone().lock_owned()).await;
         let turn = turn.map_err(|_| {
-            unavailable("the change was not made: the disk of the state file still has not stored an earlier one")
+            unavailable(
+                "the change was not made: an earlier one has not ended; does the disk of the state file respond?",
+            )
         })?;
-        let handle = handle.clone();
+        let (handle, (stored, is_stored)) = (handle.clone(), oneshot::channel());
         // A separate task completes the change even if the client disconnects.
-        let done = tokio::spawn(async move { handle.services.clone().make(&handle, turn, edit).await });
-        match timeout(DISK_TIMEOUT, done).await {
-            Ok(done) => done.unwrap_or(Err(Stopping.into())),
+        let done = tokio::spawn(async move { handle.services.clone().make(&handle, turn, stored, edit).await });
+        match timeout(DISK_TIMEOUT, is_stored).await {
+            // Also if the change was rejected before.
+            Ok(_) => done.await.unwrap_or(Err(Stopping.into())),
             Err(_) => Err(unavailable(
                 "the outcome of this change is unknown: the disk of the state file does not respond. The change is \
                  made when it does; read the object to see whether it was",
@@ -85,6 +88,7 @@ impl ServiceManager {
         &self,
         handle: &Handle,
         _turn: OwnedMutexGuard<()>,
+        stored: oneshot::Sender<()>,
         edit: impl FnOnce(&mut Desired, &ServiceManager) -> Result<T, ChangeError>,
     ) -> Result<T, ChangeError> {
         let before = self.desired.lock().await.clone();
@@ -104,6 +108,8 @@ impl ServiceManager {
                 return Err(error.into());
             }
         }
+        // The receiver is gone if that took too long.
+        let _ = stored.send(());
         let services = changed.compile();
         let mut desired = self.desired.lock().await;
         let set = handle.ask(move |engine| engine.set_services(services)).await?;

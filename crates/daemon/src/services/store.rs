@@ -1,4 +1,4 @@
-//! The file of desired services: the only copy of what clients were told is stored.
+//! The file of desired services: the only copy of the changes that clients were promised.
 //!
 //! Damage therefore refuses to start, and a change whose fate on disk is unknown stops all further
 //! changes until a complete rewrite has succeeded (`docs/decisions/0004-stored-files.md`).

@@ -11,6 +11,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use nix::errno::Errno;
+
 use super::{Disk, disk::NewFile};
 
 /// Result of an operation that was chosen to fail.
@@ -31,7 +33,7 @@ struct Inode {
     is_marked_clean: bool,
 }
 
-/// Names with their inodes.
+/// Inodes by the paths of their names.
 type Names = BTreeMap<PathBuf, usize>;
 
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,7 @@ struct State {
     failing: Range<usize>,
     fault: Option<Fault>,
     is_stalled: bool,
+    fails_reads: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,13 +71,18 @@ impl SimDisk {
         self.0.1.notify_all();
     }
 
+    /// Lets all reads fail as on a damaged medium.
+    pub(crate) fn fail_reads(&self) {
+        self.state().fails_reads = true;
+    }
+
     pub(crate) fn operations(&self) -> usize {
         self.state().operations
     }
 
     /// Returns the disk as a restarted program finds it.
     pub(crate) fn after_restart(&self) -> SimDisk {
-        SimDisk::with(State { fault: None, ..self.state().clone() })
+        SimDisk::with(State { fault: None, fails_reads: false, ..self.state().clone() })
     }
 
     /// Returns all disks that a power failure can leave: any beginning of the pending names, and
@@ -177,6 +185,9 @@ impl NewFile for SimFile {
 impl Disk for SimDisk {
     fn read(&self, file: &Path) -> io::Result<Vec<u8>> {
         let state = self.ready();
+        if state.fails_reads {
+            return Err(Errno::EIO.into());
+        }
         Ok(state.inodes[state.find(file)?].content.clone())
     }
     fn create(&self, file: &Path) -> io::Result<Box<dyn NewFile>> {

@@ -35,11 +35,7 @@ pub enum StoreError {
         cause: serde_json::Error,
     },
     #[error("{path}:{line} was changed after its run: the hash does not match")]
-    ChangedLine {
-        path: PathBuf,
-        /// Line, counted from 1.
-        line: usize,
-    },
+    ChangedLine { path: PathBuf, line: usize },
     #[error("{path} is not the file that {sums} lists")]
     ChangedFile { path: PathBuf, sums: &'static str },
     #[error("{path} is not finished: it has no {sums}")]
