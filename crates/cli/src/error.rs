@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 
 use experiment::input::{FileError, SourceLocation};
+use experiment::store::StoreError;
 
 /// Reason why a command ended early.
 #[derive(Debug)]
@@ -69,12 +70,7 @@ impl From<experiment::Error> for CliError {
     fn from(error: experiment::Error) -> CliError {
         let hint = match &error {
             experiment::Error::Interrupted { .. } => Some("repeat the command to resume"),
-            experiment::Error::Store(experiment::store::StoreError::Write { .. }) => {
-                Some("name a folder that can be written to with --out")
-            }
-            experiment::Error::Store(experiment::store::StoreError::Content { .. }) => {
-                Some("rename the folder, or name another one with --out")
-            }
+            experiment::Error::Store(error) => store_hint(error),
             _ => None,
         };
         let failure = CliError::of(&error);
@@ -82,6 +78,20 @@ impl From<experiment::Error> for CliError {
             Some(hint) => failure.with_hint(hint),
             None => failure,
         }
+    }
+}
+
+fn store_hint(error: &StoreError) -> Option<&'static str> {
+    match error {
+        StoreError::Read { .. } => None,
+        StoreError::Write { .. } => Some("name a folder that can be written to with --out"),
+        StoreError::InUse { .. } => Some("wait until it ends, or name another folder with --out"),
+        StoreError::Content { .. } => Some("rename the folder, or name another one with --out"),
+        StoreError::ChangedLine { .. } => Some("delete the line; the next `run` into the folder repeats its run"),
+        StoreError::ChangedFile { .. } => {
+            Some("restore the file, or delete it and repeat the command that wrote the folder")
+        }
+        StoreError::Unfinished { .. } => Some("repeat the command that writes the folder; finished runs are kept"),
     }
 }
 

@@ -19,11 +19,12 @@ use crate::auth::{Access, Rules};
 use crate::channel::{self, Hub};
 use crate::engine::{Engine, Job};
 use crate::events::DaemonEvent;
-use crate::host_store::{self, StateError};
+use crate::host_store::{self, HostStore, StateError};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
 use crate::settings::{Limits, Settings};
+use crate::storage::{Disk, RealDisk};
 use crate::tls::{self, SwitchTls, TlsError};
 use crate::{fd_limit, http};
 
@@ -110,6 +111,11 @@ impl Daemon {
     /// # Errors
     /// Returns which file, socket, key or thread is not available.
     pub fn start(settings: &Settings) -> Result<Daemon, StartError> {
+        Daemon::start_on(Arc::new(RealDisk), settings)
+    }
+
+    /// Starts a daemon that stores its files on this disk.
+    pub(crate) fn start_on(disk: Arc<dyn Disk>, settings: &Settings) -> Result<Daemon, StartError> {
         let tls = settings.tls.as_ref().map(SwitchTls::load).transpose()?;
         let http_tls = settings.http_tls.as_ref().map(tls::http_config).transpose()?;
         let http_tls = http_tls.map(|config| Arc::new(Live::new(config)));
@@ -117,15 +123,16 @@ impl Daemon {
         let limits = Arc::new(Live::new(fd_limit::raise_fd_limit(settings.limits)));
         let hub = Arc::new(Hub::new(limits.clone(), tls, metrics.clone()));
         let mut control = settings.control.clone();
-        if let Some(file) = &settings.state {
-            control.persisted_hosts = host_store::load(file)?;
+        let hosts = settings.state.as_ref().map(|file| Arc::new(HostStore::new(disk.clone(), file)));
+        if let Some(hosts) = &hosts {
+            control.persisted_hosts = hosts.load()?;
         }
         control.discovery_key = Some(discovery_key()?);
         let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
         let audit = Arc::new(AuditLog::open(settings.log.audit.as_deref())?);
-        let services = Arc::new(merge_services(settings, &mut engine, audit.clone())?);
+        let services = Arc::new(merge_services(disk, settings, &mut engine, audit.clone())?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let access = Arc::new(Access::new(Rules::of(settings)));
         let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit, limits };
@@ -145,10 +152,10 @@ impl Daemon {
             tokio::spawn(channel::listen(served, listener));
             engine.run(to_do, stop).await;
         })?];
-        if let Some(file) = settings.state.clone() {
+        if let Some(hosts) = hosts {
             let handle = handle.clone();
             let runtime = runtime().map_err(StartError::Thread)?;
-            parts.push(Part::spawn("state", runtime, move |stop| host_store::persist_loop(handle, file, stop))?);
+            parts.push(Part::spawn("state", runtime, move |stop| host_store::persist_loop(handle, hosts, stop))?);
         }
         if let Some((runtime, listener, _)) = web {
             let (handle, listener) = (handle.clone(), (listener, http_tls.clone()));
@@ -214,11 +221,13 @@ impl Part {
 }
 
 fn merge_services(
+    disk: Arc<dyn Disk>,
     settings: &Settings,
     engine: &mut Engine,
     audit: Arc<AuditLog>,
 ) -> Result<ServiceManager, StartError> {
-    let store = settings.state.as_deref().map(|file| Store::open(&Store::path_for(file))).transpose()?;
+    let open = |file| Store::open(disk, &Store::path_for(file), settings.state_versions);
+    let store = settings.state.as_deref().map(open).transpose()?;
     let (store, before) = store.map_or((None, Desired::default()), |(store, desired)| (Some(store), desired));
     let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
     let refused = |refused: &ChangeError| StartError::Services { message: refused.to_string() };
@@ -228,7 +237,7 @@ fn merge_services(
     if desired != before {
         desired.number(&before);
         if let Some(store) = &store {
-            store.write(&desired).map_err(|error| refused(&ChangeError::Store(error.to_string())))?;
+            store.write(&desired).map_err(|error| refused(&error.into()))?;
         }
         audit.write(&before.change_to(&desired, Actor::CONFIGURATION));
     }

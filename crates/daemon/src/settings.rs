@@ -32,6 +32,8 @@ pub struct Settings {
     /// File of learned hosts. Virtual services are stored next to it in a file whose name ends in
     /// `.services`. `None` stores neither, and services defined over the API end with the daemon.
     pub state: Option<PathBuf>,
+    /// Number of earlier versions of the file of services that are kept.
+    pub state_versions: usize,
     pub services: ConfiguredServices,
     pub limits: Limits,
     pub log: Log,
@@ -135,6 +137,7 @@ impl Default for Settings {
             http_names: Vec::new(),
             tokens: Tokens::default(),
             state: None,
+            state_versions: 10,
             services: ConfiguredServices::default(),
             limits: Limits::default(),
             log: Log::default(),

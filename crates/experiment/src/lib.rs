@@ -15,13 +15,15 @@
 //! | file | content |
 //! | --- | --- |
 //! | `summary.json` | [`summary::Summary`]; byte-identical whenever the experiment is repeated |
-//! | `runs.jsonl` | one [`summary::RunRecord`] per run, appended as it ends; a run found here is not repeated |
+//! | `runs.jsonl` | one [`summary::RunRecord`] per run with the hash of its line, appended as it ends; a run found here is not repeated |
 //! | `flows.parquet`, `flows.csv` | one row per flow and run |
 //! | `points.csv` | statistics over seeds |
 //! | `responses.csv` | response times over seeds, by request class; absent without requests |
 //! | `timings.json` | wall time and memory of each run; of central balancers also the time of a decision |
 //! | `report.html` | the report |
 //! | `experiment.toml`, `inputs/` | the experiment, to run it again |
+//! | `SHA256SUMS` | hashes of the files above that repeat byte for byte |
+//! | `.lock` | locked by the process that writes to the folder |
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
@@ -39,3 +41,4 @@ pub use judge::{claims, reproduction, validation};
 pub use results::{statistics, summary};
 pub use run::execute::{Observer, Options, Progress, peak_rss_bytes};
 pub use run::{Error, load, run, run_in, runner, store, write_report};
+use run::{checksums, records};

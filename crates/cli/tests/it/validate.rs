@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -29,6 +30,10 @@ fn change(folder: &Path, change: impl FnOnce(&mut Value)) {
     let mut summary: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     change(&mut summary);
     fs::write(path, serde_json::to_vec(&summary).unwrap()).unwrap();
+    // As the testbed writes it, and not as an edited file.
+    let sums = "sha256sum $(cut --characters 67- SHA256SUMS) > new && mv new SHA256SUMS";
+    let status = Command::new("sh").args(["-c", sums]).current_dir(folder.join("real")).status().unwrap();
+    assert!(status.success());
 }
 
 #[test]

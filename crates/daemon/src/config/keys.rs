@@ -20,6 +20,7 @@ const KEYS: &[Key] = &[
     key("", "seed", Kind::Count(0, u64::MAX), "1", "seed of all random decisions"),
     key("", "owner", Kind::Count(1, 65_535), "42923", "owner of this controller's rules and groups, in the upper 16 bits of their cookies and group ids; rules of other owners are never changed"),
     key("", "state", FILE, "none", "stores learned hosts over restarts; virtual services are stored next to it in a file whose name ends in `.services`"),
+    key("", "state_versions", Kind::Count(0, 10_000), "10", "number of earlier versions of the stored virtual services that are kept next to the file, under names that end in a number"),
     key("tls", "certificate", FILE, "required", "PEM file: certificate of the controller for switches that connect by TLS; omit `[tls]` for TCP"),
     key("tls", "key", FILE, "required", "PEM file: private key of the certificate"),
     key("tls", "ca", FILE, "required", "PEM file: authorities that sign the certificates of switches; a switch without such a certificate is rejected"),

@@ -61,6 +61,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.balancer = balancer::parse(text).map_err(|error| top.error("balancer", error.to_string()))?;
     }
     settings.state = top.text("state")?.map(|file| folder.join(file));
+    set(&mut settings.state_versions, top.count("state_versions")?);
     settings.tls = tls(&top, folder)?;
     let http = top.section("http")?;
     match http.text("listen")? {

@@ -26,7 +26,7 @@ const ALWAYS: [(&str, &str); 6] = [
     ("408", "The request was not received in time"),
     ("429", "Too many wrong tokens from this address; `Retry-After` is the time to wait, in seconds"),
     ("421", "No tokens are configured, and the host name of the request is not a name of this machine"),
-    ("503", "The controller is stopping"),
+    ("503", "The controller is stopping, or its state file cannot be written; `detail` says whether a change was made"),
 ];
 const WITH_BODY: [(&str, &str); 4] = [
     ("400", "Not valid JSON"),
@@ -38,7 +38,7 @@ const CONDITIONAL: [(&str, &str); 1] =
     [("412", "If-Match does not list the current revision: another request has changed the object")];
 const CHANGES: [(&str, &str); 2] = [
     ("403", "The role of the token, or the address of the client, does not allow changes"),
-    ("507", "The change cannot be stored"),
+    ("507", "The change cannot be stored; nothing was changed"),
 ];
 
 pub(super) fn complete(document: &mut OpenApi) {

@@ -47,7 +47,7 @@ pub(super) fn status_of(refused: &ChangeError) -> StatusCode {
         ChangeError::Conflict(_) => StatusCode::CONFLICT,
         ChangeError::Stale(_) => StatusCode::PRECONDITION_FAILED,
         ChangeError::Store(_) => StatusCode::INSUFFICIENT_STORAGE,
-        ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
+        ChangeError::StoreUnavailable(_) | ChangeError::Stopping(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use spec::{
     Mac, MemberSpec, Name, NamedMember, OnMemberFailure, OnUnavailable, PoolSpec, Protocol, Rules, ServiceSpec,
 };
 pub use store::StoreError;
-pub(crate) use store::{Store, replace_file};
+pub(crate) use store::{Store, WriteError};
 
 /// The pool of services without a pool: it has no members, and clients are refused.
 const EMPTY_POOL: PoolId = PoolId(0);

@@ -1,20 +1,17 @@
-//! The file of desired services, complete at every moment.
+//! The file of desired services: the only copy of the changes that clients were promised.
 //!
-//! The content is small and read once, so a file that replaces the old one is as safe as a database
-//! and simpler: data and folder are flushed to the disk before a change counts. The first line
-//! holds the format and the length and hash of the rest, so that damage is detected and not taken
-//! for missing services.
+//! Damage therefore refuses to start, and a change whose fate on disk is unknown stops all further
+//! changes until a complete rewrite has succeeded (`docs/decisions/0004-stored-files.md`).
 
-use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
-
-use xxhash_rust::xxh3::xxh3_64;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Desired;
+use crate::storage::{Disk, Format, LoadError, ReplaceError, StoredFile, Versions, with_suffix};
 
-const MAGIC: &str = "anabranch-services 2";
+const FORMAT: Format = Format { kind: "anabranch-services", oldest: 2, newest: 3, bare: 2 };
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -22,27 +19,50 @@ pub enum StoreError {
     Io { file: String, source: io::Error },
     #[error("another daemon uses the store of services {file}")]
     InUse { file: String },
+    #[error("cannot read the store of services {file}: {message}; the file was left unchanged: {remedy}")]
+    Content { file: String, message: String, remedy: String },
+}
+
+/// The reason why a change was not stored, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// The change was not made.
+    #[error("{0}")]
+    Rejected(io::Error),
+    /// The change may be there after a restart.
     #[error(
-        "{file} is not an intact store of virtual services: {message}; the file was left unchanged: restore a copy, or move it away to start without services"
+        "the outcome of this change is unknown: {0}; the daemon does not use it, but a restart may. Repair the disk of \
+         the state file, then repeat the change"
     )]
-    Content { file: String, message: String },
+    Unknown(String),
+    /// The change was not made, because the fate of an earlier one is unknown.
+    #[error(
+        "the change was not made: the state file cannot be written since an earlier failure: {0}. Repair its disk, \
+         then repeat the change"
+    )]
+    Halted(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct Store {
-    file: PathBuf,
+    file: StoredFile,
+    versions: Versions,
+    state: Mutex<State>,
     /// Held as long as the store exists.
-    _lock: File,
+    _lock: Option<File>,
 }
 
-fn with_suffix(file: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(file);
-    name.push(end);
-    PathBuf::from(name)
+#[derive(Debug)]
+struct State {
+    /// The body that was stored last; the file has it unless `failure` is set.
+    confirmed: Vec<u8>,
+    /// The failure since which the content on disk is unknown.
+    failure: Option<String>,
 }
 
 impl Store {
-    pub(crate) fn open(file: &Path) -> Result<(Store, Desired), StoreError> {
+    /// Opens the store and locks it against other daemons.
+    pub(crate) fn open(disk: Arc<dyn Disk>, file: &Path, versions: usize) -> Result<(Store, Desired), StoreError> {
         let name = || file.display().to_string();
         let failed = |source| StoreError::Io { file: name(), source };
         let lock = File::options().create(true).truncate(false).write(true).open(with_suffix(file, ".lock"));
@@ -52,85 +72,122 @@ impl Store {
             Err(fs::TryLockError::WouldBlock) => return Err(StoreError::InUse { file: name() }),
             Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let desired = match fs::read(file) {
-            Ok(bytes) => decode(&bytes).map_err(|message| StoreError::Content { file: name(), message })?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Desired::default(),
-            Err(source) => return Err(failed(source)),
+        let (store, desired) = Store::load(disk, file, versions)?;
+        Ok((Store { _lock: Some(lock), ..store }, desired))
+    }
+
+    fn load(disk: Arc<dyn Disk>, file: &Path, versions: usize) -> Result<(Store, Desired), StoreError> {
+        let file = StoredFile { disk, path: file.to_owned(), format: FORMAT };
+        let name = file.path.display().to_string();
+        let content = |message: String| StoreError::Content { file: name.clone(), message, remedy: remedy(&file) };
+        let body = match file.load() {
+            Ok(body) => body,
+            Err(LoadError::Io(source)) => return Err(StoreError::Io { file: name, source }),
+            Err(LoadError::Content(error)) => return Err(content(error.to_string())),
         };
-        Ok((Store { file: file.to_owned(), _lock: lock }, desired))
+        let desired = match &body {
+            Some(body) => serde_json::from_slice(body).map_err(|error| content(error.to_string()))?,
+            None => Desired::default(),
+        };
+        let confirmed = body.clone().map_or_else(|| encode(&desired), Ok);
+        let confirmed = confirmed.map_err(|source| StoreError::Io { file: name, source })?;
+        let store = Store {
+            file,
+            versions: Versions { count: versions },
+            state: Mutex::new(State { confirmed, failure: None }),
+            _lock: None,
+        };
+        if body.is_some() {
+            store.confirm();
+        }
+        Ok((store, desired))
+    }
+
+    /// Writes what was read again: the previous instance may have ended before the content was on
+    /// disk, and clients are about to see it. A failure does not prevent the start, because the
+    /// content is intact and the network needs its controller.
+    fn confirm(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current =
+            self.file.disk.read(&self.file.path).is_ok_and(|bytes| bytes == FORMAT.encode(&state.confirmed));
+        if !is_current {
+            // Another version wrote the file: the operator may want to return to that version.
+            self.keep_version();
+        }
+        if let Err(error) = self.file.replace(&state.confirmed) {
+            tracing::error!("{} cannot be written: {error}; changes of services are refused", self.file.path.display());
+            state.failure = Some(error.to_string());
+        }
     }
 
     pub(crate) fn path_for(state: &Path) -> PathBuf {
         with_suffix(state, ".services")
     }
-    pub(crate) fn write(&self, desired: &Desired) -> io::Result<()> {
-        replace_file(&self.file, &encode(desired)?)
+
+    pub(crate) fn write(&self, desired: &Desired) -> Result<(), WriteError> {
+        let body = encode(desired).map_err(WriteError::Rejected)?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.recover(&mut state)?;
+        let kept = self.keep_version();
+        let Err(failure) = self.file.replace(&body) else {
+            state.confirmed = body;
+            if let Err(error) = self.versions.prune(&self.file) {
+                tracing::warn!("cannot remove old versions of {}: {error}", self.file.path.display());
+            }
+            return Ok(());
+        };
+        // Otherwise repeated failures would displace the real versions.
+        kept.map(|version| self.file.disk.remove(&version));
+        let error = match failure {
+            ReplaceError::Kept(error) => return Err(WriteError::Rejected(error)),
+            ReplaceError::Unknown(error) => error,
+        };
+        // The file may have the new body. If the old one can be written, the change is undone.
+        if self.file.replace(&state.confirmed).is_ok() {
+            return Err(WriteError::Rejected(error));
+        }
+        tracing::error!("the content of {} on disk is unknown: {error}", self.file.path.display());
+        state.failure = Some(error.to_string());
+        Err(WriteError::Unknown(error.to_string()))
     }
-}
 
-/// Replaces a file, so that it is complete at every moment. When this returns, it is on disk.
-pub(crate) fn replace_file(file: &Path, content: &[u8]) -> io::Result<()> {
-    let new = with_suffix(file, ".new");
-    let mut written = File::create(&new)?;
-    written.write_all(content)?;
-    written.sync_all()?;
-    fs::rename(&new, file)?;
-    // The folder holds the name of the file.
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
+    /// Ends the state after a failure by a complete rewrite of what was acknowledged.
+    fn recover(&self, state: &mut State) -> Result<(), WriteError> {
+        let Some(failure) = &state.failure else { return Ok(()) };
+        match self.file.replace(&state.confirmed) {
+            Ok(()) => {
+                tracing::info!("{} was written again; changes are accepted", self.file.path.display());
+                state.failure = None;
+                Ok(())
+            }
+            Err(error) => Err(WriteError::Halted(format!("{failure}; now: {error}"))),
+        }
+    }
 
-fn head_of(body: &[u8]) -> String {
-    format!("{MAGIC} {} {:016x}", body.len(), xxh3_64(body))
+    /// Versions are an aid for operators: a file system without hard links has none.
+    fn keep_version(&self) -> Option<PathBuf> {
+        self.versions.keep(&self.file).unwrap_or_else(|error| {
+            tracing::warn!("cannot keep the present version of {}: {error}", self.file.path.display());
+            None
+        })
+    }
 }
 
 fn encode(desired: &Desired) -> io::Result<Vec<u8>> {
     let mut body = serde_json::to_vec_pretty(desired)?;
     body.push(b'\n');
-    Ok([head_of(&body).as_bytes(), b"\n", &body].concat())
+    Ok(body)
 }
 
-fn decode(bytes: &[u8]) -> Result<Desired, String> {
-    let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("the first line is missing")?;
-    let (head, body) = (&bytes[..end], &bytes[end + 1..]);
-    if !head.starts_with(MAGIC.as_bytes()) {
-        return Err(format!("the first line does not begin with `{MAGIC}`: another program or version wrote it"));
+fn remedy(file: &StoredFile) -> String {
+    let path = file.path.display();
+    match Versions::newest_intact(file) {
+        Some(version) => {
+            format!("the newest intact version is before the last change: cp {} {path}", version.display())
+        }
+        None => "restore a copy, or move the file away to start without services".to_owned(),
     }
-    if head != head_of(body).as_bytes() {
-        return Err("length or hash does not match: the file was truncated, edited or damaged".to_owned());
-    }
-    serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::some;
-    use super::*;
-
-    #[test]
-    fn content_round_trips_and_damage_is_detected() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("services");
-        let (store, empty) = Store::open(&file).expect("a store that is not there is empty");
-        assert_eq!(empty, Desired::default());
-        assert!(matches!(Store::open(&file), Err(StoreError::InUse { .. })), "one daemon at a time");
-        store.write(&some()).expect("it is written");
-        drop(store);
-        let (store, read) = Store::open(&file).expect("a store");
-        assert_eq!(read, some());
-        drop(store);
-
-        // One bit error at every position, and every length.
-        let whole = fs::read(&file).expect("the file");
-        for at in 0..whole.len() {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 1 << (at % 8);
-            assert!(decode(&bytes).is_err(), "damage at {at}");
-            assert!(decode(&whole[..at]).is_err(), "cut at {at}");
-        }
-        fs::write(&file, "{}").expect("the file");
-        let error = Store::open(&file).expect_err("another content is rejected").to_string();
-        assert!(error.contains("left unchanged"), "{error}");
-        assert_eq!(fs::read(&file).expect("the file"), b"{}", "it is kept");
-    }
-}
+mod tests;

@@ -26,6 +26,14 @@ pub(super) fn some() -> Desired {
     desired
 }
 
+/// Returns a state with one service of this name.
+pub(super) fn named(text: &str) -> Desired {
+    let mut desired = Desired::default();
+    let spec = service(json!({"address": "10.0.0.100", "port": 80}));
+    desired.put_service(Origin::Api, &name(text), spec).expect("a service");
+    desired
+}
+
 #[test]
 fn ids_stay_with_names_and_are_reused_last() {
     let mut desired = some();

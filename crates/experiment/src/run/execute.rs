@@ -12,11 +12,12 @@ use traffic::FlowList;
 
 use crate::Error;
 use crate::input::Experiment;
+use crate::records::Appender;
 use crate::results::flow_row::FlowRow;
 use crate::results::metrics::{RunContext, measure};
 use crate::run::plan::PlannedRun;
 use crate::runner::{RunError, RunJob, RunOutput, Runner};
-use crate::store::{Appender, Store};
+use crate::store::Store;
 use crate::summary::RunRecord;
 
 #[derive(Clone, Debug)]
@@ -82,8 +83,12 @@ pub(crate) fn execute(
     let jobs = if options.jobs == 0 { cores } else { options.jobs };
     let jobs = jobs.min(shared.control.platform.jobs_max()).clamp(1, pending.len().max(1));
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| shared.work());
+        let start = || std::thread::Builder::new().spawn_scoped(scope, || shared.work()).is_ok();
+        // Without memory for more threads, those that run share the work. Without any, this one
+        // does it.
+        let started = (0..jobs).take_while(|_| start()).count();
+        if started == 0 {
+            shared.work();
         }
     });
     let results = shared.results.into_inner().unwrap_or_else(PoisonError::into_inner);

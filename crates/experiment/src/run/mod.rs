@@ -1,8 +1,10 @@
 //! Runs an experiment into a results folder.
 
+pub mod checksums;
 pub mod controller;
 pub mod execute;
 pub mod plan;
+pub mod records;
 pub mod runner;
 pub mod store;
 
@@ -10,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use checksums::Checksums;
 use plan::PlannedRun;
 use runner::Runner;
 use store::{Store, StoreError};
@@ -20,6 +23,9 @@ use crate::results::{points_csv, responses};
 use crate::summary::{RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
+
+const FLOWS: [&str; 2] = ["flows.parquet", "flows.csv"];
+const REPORT: &str = "report.html";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -77,9 +83,9 @@ pub fn run_in(
     platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let store = Store::create(&options.out)?;
     let runs = plan::plan_in(experiment, platform);
-    let known = known(&store, &runs, options)?;
-    let runs_outdated = known.outdated(platform.name(), experiment, &runs);
-    write_inputs(experiment, &store)?;
+    let known = known(&store, platform, experiment, &runs, options)?;
+    let runs_outdated = known.outdated(platform, experiment, &runs);
+    let mut published = write_inputs(experiment, &store)?;
     if options.flow_lists {
         write_flow_lists(experiment, &store, &runs)?;
     }
@@ -89,25 +95,37 @@ pub fn run_in(
     if options.flows {
         write_flows(&store, &runs, &records)?;
     }
+    if options.flows || known.has_flows {
+        published.extend(FLOWS.map(str::to_owned));
+    }
     // Records of other plans stay, unless these records replace them.
     let done: BTreeSet<String> = records.iter().map(|record| identity(&record.summary)).collect();
     let others = known.others.iter().filter(|record| !done.contains(&identity(&record.summary)));
     store.write_records(records.iter().chain(others))?;
     store.write_timings(&records)?;
-    store.write("points.csv", points_csv::csv(&summary.points).as_bytes())?;
+    let mut publish = |name: &str, content: &[u8]| {
+        published.push(name.to_owned());
+        store.write(name, content)
+    };
+    publish("points.csv", points_csv::csv(&summary.points).as_bytes())?;
     let responses = responses::points(&summary.runs);
     if !responses.is_empty() {
-        store.write("responses.csv", responses::csv(&responses).as_bytes())?;
+        publish("responses.csv", responses::csv(&responses).as_bytes())?;
     }
-    store.write("report.html", report::html(&summary, &records).as_bytes())?;
-    store.write("summary.json", &store::pretty(&summary))?;
+    publish(REPORT, report::html(&summary, &records).as_bytes())?;
+    publish(store::SUMMARY, &store::pretty(&summary))?;
+    Checksums::of(&store, published)?.write(&store)?;
     store.remove_parts()?;
     Ok(summary)
 }
 
+/// Reads a finished results folder.
+///
+/// # Errors
+/// A file cannot be read, or was changed after it was written.
 pub fn load(folder: &Path) -> Result<(Summary, Vec<RunRecord>), Error> {
     let store = Store::open(folder);
-    let summary = store.summary()?;
+    let summary = store.intact_summary()?;
     let mut of_run: BTreeMap<String, RunRecord> = BTreeMap::new();
     for record in store.records()? {
         of_run.entry(identity(&record.summary)).or_insert(record);
@@ -117,10 +135,13 @@ pub fn load(folder: &Path) -> Result<(Summary, Vec<RunRecord>), Error> {
 }
 
 pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
+    let store = Store::create(folder)?;
     let (summary, records) = load(folder)?;
-    let store = Store::open(folder);
-    store.write("report.html", report::html(&summary, &records).as_bytes())?;
-    Ok(store.path("report.html"))
+    store.write(REPORT, report::html(&summary, &records).as_bytes())?;
+    let mut checksums = Checksums::read(&store)?.unwrap_or_default();
+    checksums.update(&store, REPORT)?;
+    checksums.write(&store)?;
+    Ok(store.path(REPORT))
 }
 
 fn identity(run: &RunSummary) -> String {
@@ -134,41 +155,74 @@ fn identity_of(platform: &str, variant: &str, balancer: &str, load: Option<f64>,
 struct Known {
     runs: BTreeMap<String, RunRecord>,
     others: Vec<RunRecord>,
+    /// Whether the folder has the flows of exactly this plan.
+    has_flows: bool,
 }
 
-/// Reads the existing records. A record without its flows is reusable only if the plan is complete,
-/// because then the flows have been written.
-fn known(store: &Store, runs: &[PlannedRun], options: &Options) -> Result<Known, Error> {
+/// Reads the existing records. A record without its flows is reusable only if the folder has the
+/// flows of exactly this plan.
+fn known(
+    store: &Store,
+    platform: &dyn Runner,
+    experiment: &Experiment,
+    runs: &[PlannedRun],
+    options: &Options,
+) -> Result<Known, Error> {
     let planned: BTreeSet<&str> = runs.iter().map(|run| run.fingerprint.as_str()).collect();
     let (known, others): (Vec<_>, Vec<_>) =
         store.records()?.into_iter().partition(|record| planned.contains(record.fingerprint.as_str()));
-    let mut runs: BTreeMap<String, RunRecord> =
+    let mut known: BTreeMap<String, RunRecord> =
         known.into_iter().map(|record| (record.fingerprint.clone(), record)).collect();
-    let is_complete = runs.len() == planned.len() && store.path("flows.parquet").is_file();
-    if options.flows && !is_complete {
-        runs.retain(|fingerprint, _| store.has_part(fingerprint));
+    let identities = runs.iter().map(|run| planned_identity(platform, experiment, run));
+    let has_flows = known.len() == planned.len() && has_flows_of(store, identities)?;
+    if options.flows && !has_flows {
+        known.retain(|fingerprint, _| store.has_part(fingerprint));
     }
-    Ok(Known { runs, others })
+    Ok(Known { runs: known, others, has_flows })
+}
+
+/// Returns whether the folder is finished and has the flows of these runs, in this order.
+///
+/// # Errors
+/// Its files were changed after they were written.
+fn has_flows_of(store: &Store, planned: impl Iterator<Item = String>) -> Result<bool, Error> {
+    let checksums = Checksums::read(store)?.unwrap_or_default();
+    if !FLOWS.iter().all(|name| checksums.has(name) && store.path(name).is_file()) {
+        return Ok(false);
+    }
+    let summary: Option<Summary> = store.json(store::SUMMARY)?;
+    let Some(summary) = summary.filter(|summary| summary.runs.iter().map(identity).eq(planned)) else {
+        return Ok(false);
+    };
+    drop(summary);
+    [store::SUMMARY].iter().chain(&FLOWS).try_for_each(|name| checksums.check(store, name))?;
+    Ok(true)
+}
+
+fn planned_identity(platform: &dyn Runner, experiment: &Experiment, run: &PlannedRun) -> String {
+    let (variant, balancer) = (&experiment.variants[run.variant].label, &experiment.balancers[run.balancer]);
+    identity_of(platform.name(), variant, &balancer.label(), run.load, run.seed)
 }
 
 impl Known {
-    fn outdated(&self, platform: &str, experiment: &Experiment, runs: &[PlannedRun]) -> u64 {
+    fn outdated(&self, platform: &dyn Runner, experiment: &Experiment, runs: &[PlannedRun]) -> u64 {
         let of_other_builds = self.others.iter().filter(|record| record.build != plan::BUILD);
         let of_other_builds: BTreeSet<String> = of_other_builds.map(|record| identity(&record.summary)).collect();
         let is_outdated = |run: &&PlannedRun| {
-            let (variant, balancer) = (&experiment.variants[run.variant].label, &experiment.balancers[run.balancer]);
-            let identity = identity_of(platform, variant, &balancer.label(), run.load, run.seed);
-            !self.runs.contains_key(&run.fingerprint) && of_other_builds.contains(&identity)
+            !self.runs.contains_key(&run.fingerprint)
+                && of_other_builds.contains(&planned_identity(platform, experiment, run))
         };
         runs.iter().filter(is_outdated).count() as u64
     }
 }
 
-fn write_inputs(experiment: &Experiment, store: &Store) -> Result<(), Error> {
-    for input in &experiment.inputs {
-        store.write(&format!("inputs/{}", input.stored), input.text.as_bytes())?;
-    }
-    Ok(store.write("experiment.toml", experiment.file.as_bytes())?)
+/// Writes the experiment file and its inputs. Returns their names.
+fn write_inputs(experiment: &Experiment, store: &Store) -> Result<Vec<String>, Error> {
+    let inputs = experiment.inputs.iter().map(|input| (format!("inputs/{}", input.stored), input.text.as_bytes()));
+    let files: Vec<(String, &[u8])> =
+        inputs.chain([("experiment.toml".to_owned(), experiment.file.as_bytes())]).collect();
+    files.iter().try_for_each(|(name, content)| store.write(name, content))?;
+    Ok(files.into_iter().map(|(name, _)| name).collect())
 }
 
 fn write_flow_lists(experiment: &Experiment, store: &Store, runs: &[PlannedRun]) -> Result<(), Error> {
@@ -231,11 +285,15 @@ fn write_flows(store: &Store, runs: &[PlannedRun], records: &[RunRecord]) -> Res
         Ok(writer.finish()?)
     };
     // In parallel: in sweeps of short runs, writing takes as long as simulating.
-    let (parquet, csv) = std::thread::scope(|scope| {
-        let parquet = scope.spawn(|| write("flows.parquet"));
-        let csv = write("flows.csv");
-        (parquet.join(), csv)
-    });
-    parquet.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    csv
+    std::thread::scope(|scope| {
+        let [parquet, csv] = FLOWS;
+        let thread = std::thread::Builder::new().spawn_scoped(scope, || write(parquet));
+        let written = write(csv);
+        match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?,
+            // Without memory for a second thread, one after the other.
+            Err(_) => write(parquet)?,
+        }
+        written
+    })
 }

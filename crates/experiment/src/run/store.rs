@@ -1,10 +1,14 @@
 //! The results folder: records are appended as runs end; all other files are written atomically.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::checksums::Checksums;
+use crate::records::{self, Appender};
 use crate::results::flow_row::FlowRow;
 use crate::summary::{RunRecord, Summary};
 
@@ -30,31 +34,50 @@ pub enum StoreError {
         #[source]
         cause: serde_json::Error,
     },
+    #[error("{path}:{line} was changed after its run: the hash does not match")]
+    ChangedLine { path: PathBuf, line: usize },
+    #[error("{path} is not the file that {sums} lists")]
+    ChangedFile { path: PathBuf, sums: &'static str },
+    #[error("{path} is not finished: it has no {sums}")]
+    Unfinished { path: PathBuf, sums: &'static str },
+    #[error("another process writes to the results folder {path}")]
+    InUse { path: PathBuf },
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
+    /// Held as long as the store exists; `None` for readers.
+    _lock: Option<File>,
 }
 
+const LOCK: &str = ".lock";
 const RECORDS: &str = "runs.jsonl";
+pub(crate) const SUMMARY: &str = "summary.json";
 const PARTS: &str = "parts";
 
 impl Store {
+    /// Creates the folder if it does not exist, and locks it against other writers.
     pub fn create(folder: &Path) -> Result<Store, StoreError> {
-        let store = Store { folder: folder.to_owned() };
+        let store = Store::open(folder);
         if folder.is_file() {
             let cause = io::Error::new(io::ErrorKind::NotADirectory, "this is a file, not a folder");
             return Err(store.cannot_write(folder)(cause));
         }
         fs::create_dir_all(folder).map_err(store.cannot_write(folder))?;
-        let probe = folder.join(".probe");
-        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(store.cannot_write(folder))?;
-        Ok(store)
+        let path = folder.join(LOCK);
+        let lock = File::options().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.map_err(store.cannot_write(folder))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Store { _lock: Some(lock), ..store }),
+            Err(fs::TryLockError::WouldBlock) => Err(StoreError::InUse { path: store.folder }),
+            Err(fs::TryLockError::Error(cause)) => Err(store.cannot_write(&path)(cause)),
+        }
     }
 
+    /// Opens a folder for reading.
     pub fn open(folder: &Path) -> Store {
-        Store { folder: folder.to_owned() }
+        Store { folder: folder.to_owned(), _lock: None }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -81,7 +104,18 @@ impl Store {
     }
 
     pub fn summary(&self) -> Result<Summary, StoreError> {
-        self.read("summary.json")
+        self.read(SUMMARY)
+    }
+
+    /// Reads the summary of a finished folder.
+    ///
+    /// # Errors
+    /// It was changed after it was written.
+    pub(crate) fn intact_summary(&self) -> Result<Summary, StoreError> {
+        let summary = self.summary()?;
+        let unfinished = || StoreError::Unfinished { path: self.folder.clone(), sums: Checksums::NAME };
+        Checksums::read(self)?.ok_or_else(unfinished)?.check(self, SUMMARY)?;
+        Ok(summary)
     }
 
     /// Reads a JSON file; `None` if it does not exist.
@@ -98,46 +132,18 @@ impl Store {
         serde_json::from_str(&text).map_err(|cause| StoreError::Content { path, line: cause.line(), cause })
     }
 
-    /// Reads all records, in the order they were appended; none if the file does not exist. If the
-    /// program was killed while writing the last line, the incomplete line is dropped from the
-    /// file, too, so that appending starts with a whole line.
+    /// Reads all records, in the order they were appended; none if the file does not exist. A last
+    /// line without an end is left out.
     pub fn records(&self) -> Result<Vec<RunRecord>, StoreError> {
-        let path = self.path(RECORDS);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(StoreError::Read { path, cause }),
-        };
-        let mut records = Vec::new();
-        let mut good = 0;
-        for (line, content) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
-            let is_last = good + content.len() == bytes.len();
-            match serde_json::from_slice(content) {
-                Ok(record) if content.ends_with(b"\n") => records.push(record),
-                _ if is_last => break,
-                Ok(_) => break,
-                Err(cause) => return Err(StoreError::Content { path, line, cause }),
-            }
-            good += content.len();
-        }
-        if good < bytes.len() {
-            let mend = OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(good as u64));
-            mend.map_err(self.cannot_write(&path))?;
-        }
-        Ok(records)
+        records::read(&self.path(RECORDS))
     }
 
     pub fn appender(&self) -> Result<Appender, StoreError> {
-        let path = self.path(RECORDS);
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(self.cannot_write(&path))?;
-        Ok(Appender { path, file })
+        Appender::open(&self.path(RECORDS))
     }
 
     pub fn write_records<'a>(&self, records: impl Iterator<Item = &'a RunRecord>) -> Result<(), StoreError> {
-        let mut text = Vec::new();
-        for record in records {
-            text.extend(line(record));
-        }
+        let text: Vec<u8> = records.flat_map(records::line).collect();
         self.write(RECORDS, &text)
     }
 
@@ -164,7 +170,7 @@ impl Store {
     }
 
     pub fn write_part(&self, fingerprint: &str, rows: &[FlowRow]) -> Result<(), StoreError> {
-        self.write(&format!("{PARTS}/{fingerprint}"), &postcard::to_stdvec(rows).expect("rows are plain numbers"))
+        self.write(&format!("{PARTS}/{fingerprint}"), &part_of(rows))
     }
 
     pub fn has_part(&self, fingerprint: &str) -> bool {
@@ -192,38 +198,26 @@ impl Store {
     }
 }
 
-#[derive(Debug)]
-pub struct Appender {
-    path: PathBuf,
-    file: File,
-}
-
-impl Appender {
-    /// Appends one line with a single write. Other processes, or a later run after a kill,
-    /// therefore find a whole line or the beginning of one.
-    pub fn append(&mut self, record: &RunRecord) -> Result<(), StoreError> {
-        let written = self.file.write_all(&line(record)).and_then(|()| self.file.flush());
-        written.map_err(|cause| StoreError::Write { path: self.path.clone(), cause })
-    }
-}
-
-fn line(record: &RunRecord) -> Vec<u8> {
-    let mut line = serde_json::to_vec(record).expect("records contain only values that JSON supports");
-    line.push(b'\n');
-    line
-}
-
 pub(crate) fn pretty(value: &impl serde::Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("results contain only values that JSON supports");
     text.push(b'\n');
     text
 }
 
-/// Reads the flows of a run, encoded by postcard. `like` has the values shared by all rows, which the
-/// file leaves out.
+/// Encodes the flows of a run: a hash, then the rows in postcard's format.
+fn part_of(rows: &[FlowRow]) -> Vec<u8> {
+    let rows = postcard::to_stdvec(rows).expect("rows are plain numbers");
+    [&xxh3_128(&rows).to_le_bytes()[..], &rows].concat()
+}
+
+/// Parses the flows of a run. `like` has the values shared by all rows, which the file leaves out.
 fn flows_of(bytes: &[u8], like: &FlowRow) -> io::Result<Vec<FlowRow>> {
-    let damaged = |_| io::Error::new(io::ErrorKind::InvalidData, "the file is truncated or damaged; remove it");
-    let mut rows: Vec<FlowRow> = postcard::from_bytes(bytes).map_err(damaged)?;
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file is truncated or damaged; remove it");
+    let (hash, rows) = bytes.split_first_chunk().ok_or_else(damaged)?;
+    if xxh3_128(rows).to_le_bytes() != *hash {
+        return Err(damaged());
+    }
+    let mut rows: Vec<FlowRow> = postcard::from_bytes(rows).map_err(|_| damaged())?;
     for row in &mut rows {
         let FlowRow { run, load, seed, .. } = *like;
         (row.run, row.load, row.seed) = (run, load, seed);
@@ -259,9 +253,13 @@ mod tests {
             path_changes: 5,
             ..FlowRow::default()
         };
-        let bytes = postcard::to_stdvec(&vec![row.clone(), row.clone()]).unwrap();
+        let bytes = part_of(&[row.clone(), row.clone()]);
         assert_eq!(flows_of(&bytes, &row).unwrap(), [row.clone(), row.clone()]);
-        assert!(flows_of(&bytes[..bytes.len() - 3], &row).is_err());
-        assert!(flows_of(&[0xff; 136], &row).is_err());
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(flows_of(&damaged, &row).is_err(), "damage at {at}");
+            assert!(flows_of(&bytes[..at], &row).is_err(), "cut at {at}");
+        }
     }
 }

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{self, NEVER, options};
+use anabranch_experiment::store::{Store, StoreError};
 use anabranch_experiment::summary::Judgement;
-use anabranch_experiment::{Error, Experiment, Observer, Progress, load, run, write_report};
+use anabranch_experiment::{Error, Experiment, Observer, Options, Progress, load, run, write_report};
 
 const FILE: &str = include_str!("../data/small.toml");
 
@@ -45,7 +46,9 @@ fn results_do_not_depend_on_threads_or_interruptions() {
     fs::write(three.join("runs.jsonl"), &records).unwrap();
     assert!(records.len() > whole);
     run(&experiment(&[]), &options(&three, 2), &Resumed(2), &NEVER).unwrap();
-    for name in ["summary.json", "flows.parquet", "flows.csv", "points.csv", "experiment.toml", "report.html"] {
+    let names =
+        ["summary.json", "flows.parquet", "flows.csv", "points.csv", "experiment.toml", "report.html", "SHA256SUMS"];
+    for name in names {
         assert_eq!(read(&one, name), read(&two, name), "{name} on two threads");
         assert_eq!(read(&one, name), read(&three, name), "{name} after an interruption");
     }
@@ -107,7 +110,7 @@ fn reason_added_after_the_runs_repeats_no_run() {
     let old = text.split(",\n  \"claims\": [").next().unwrap().to_owned() + "\n}\n";
     assert!(old.len() < text.len());
     fs::write(folder.path().join("summary.json"), old).unwrap();
-    assert!(load(folder.path()).unwrap().0.claims.is_empty());
+    assert!(Store::open(folder.path()).summary().unwrap().claims.is_empty());
 }
 
 #[test]
@@ -141,4 +144,78 @@ fn unusable_folders_are_rejected_before_running() {
     fs::write(folder.path().join("runs.jsonl"), "nonsense\n{}\n").unwrap();
     let error = run(&experiment(&[]), &options(folder.path(), 1), &(), &NEVER).unwrap_err();
     assert!(error.to_string().contains("runs.jsonl:1 is not a record"), "{error}");
+}
+
+#[test]
+fn folder_that_another_process_writes_to_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Store::create(folder.path()).unwrap();
+    let error = run(&experiment(&[]), &options(folder.path(), 1), &(), &NEVER).unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::InUse { .. })), "{error}");
+    assert!(error.to_string().contains(folder.path().to_str().unwrap()), "{error}");
+    assert!(write_report(folder.path()).is_err());
+    drop(writer);
+    run(&experiment(&[]), &options(folder.path(), 1), &(), &NEVER).unwrap();
+}
+
+#[test]
+fn edited_results_are_refused_by_resuming_and_by_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = options(folder.path(), 2);
+    run(&experiment(&[]), &out, &(), &NEVER).unwrap();
+    let edit = |name: &str, from: &str, to: &str| {
+        let before = read(folder.path(), name);
+        let text = String::from_utf8(before.clone()).unwrap();
+        let edited = text.replacen(from, to, 1);
+        assert_ne!(edited, text, "{name} has {from}");
+        fs::write(folder.path().join(name), edited).unwrap();
+        before
+    };
+    for (name, from, to, message) in [
+        ("runs.jsonl", "\"seed\":2", "\"seed\":3", "runs.jsonl:2 was changed after its run"),
+        ("summary.json", "\"seed\": 2", "\"seed\": 3", "summary.json is not the file that SHA256SUMS lists"),
+    ] {
+        let before = edit(name, from, to);
+        let report = write_report(folder.path()).unwrap_err().to_string();
+        assert!(report.contains(message), "{report}");
+        fs::write(folder.path().join(name), before).unwrap();
+        write_report(folder.path()).unwrap();
+    }
+    for (name, from, to) in [
+        ("runs.jsonl", "\"completed\":30", "\"completed\":31"),
+        ("summary.json", "\"completed\": 30", "\"completed\": 31"),
+        ("flows.csv", "completed", "running"),
+    ] {
+        let before = edit(name, from, to);
+        let error = run(&experiment(&[]), &out, &(), &NEVER).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+        fs::write(folder.path().join(name), before).unwrap();
+    }
+    run(&experiment(&[]), &out, &Resumed(8), &NEVER).unwrap();
+}
+
+#[test]
+fn flows_of_a_larger_plan_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (small, large) = (folder.path().join("1"), folder.path().join("2"));
+    run(&experiment(&[]), &options(&small, 2), &(), &NEVER).unwrap();
+    run(&experiment(&[("seeds", "3")]), &options(&large, 2), &(), &NEVER).unwrap();
+    run(&experiment(&[]), &options(&large, 2), &(), &NEVER).unwrap();
+    for name in ["summary.json", "flows.csv", "flows.parquet", "SHA256SUMS"] {
+        assert_eq!(read(&small, name), read(&large, name), "{name}");
+    }
+}
+
+#[test]
+fn checksums_list_what_was_published() {
+    let folder = tempfile::tempdir().unwrap();
+    run(&experiment(&[]), &options(folder.path(), 2), &(), &NEVER).unwrap();
+    let listed = String::from_utf8(read(folder.path(), "SHA256SUMS")).unwrap();
+    let names: Vec<&str> = listed.lines().map(|line| line.split_once("  ").unwrap().1).collect();
+    let expected = ["experiment.toml", "flows.csv", "flows.parquet", "points.csv", "report.html", "summary.json"];
+    assert_eq!(names, expected);
+    // The flows stay listed when a repeated command does not write them.
+    let quick = Options { flows: false, ..options(folder.path(), 2) };
+    run(&experiment(&[]), &quick, &Resumed(8), &NEVER).unwrap();
+    assert_eq!(String::from_utf8(read(folder.path(), "SHA256SUMS")).unwrap(), listed);
 }

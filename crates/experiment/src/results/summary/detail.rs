@@ -48,7 +48,7 @@ pub struct Heat {
 }
 
 /// One line of `runs.jsonl`, appended as the run ends; a resumed sweep and the report read it.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct RunRecord {
     /// Fingerprint of everything the run depends on (experiment content, balancer, load, seed,
     /// version). A resumed sweep skips runs whose fingerprint it finds.
