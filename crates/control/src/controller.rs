@@ -86,6 +86,7 @@ impl Controller {
             Received::Nothing => {}
             Received::Ready(read_back) => self.switch_ready(read_back),
             Received::Message(datapath) => self.message(connection, datapath, envelope),
+            Received::Demoted(datapath) => self.demoted(datapath),
         }
         self.forget_lost();
     }
@@ -156,6 +157,7 @@ impl Controller {
             self.observer.poll_timeout(now, config, channels),
             self.planner.poll_timeout(),
             self.updater.next_late(now),
+            self.updater.next_audit(),
             services,
         ];
         timers.into_iter().flatten().min()
@@ -177,6 +179,8 @@ impl Controller {
             on.observer.request_counters(&mut on.cx);
         }
         on.planner.poll_period(&mut on.cx, on.observer);
+        let datapath_of = |node| on.observer.network.datapath_of(node);
+        on.updater.run_audits(on.cx.now, on.cx.config, on.cx.channels, datapath_of);
     }
 
     pub fn inspect(&self) -> Inspection<'_> {
@@ -234,7 +238,20 @@ impl Controller {
             on.updater.switch(node).is_held = true;
             on.observer.begin_recovery(&on.cx, &read_back);
         }
+        on.updater.begin_audits(on.cx.now, on.cx.config, on.cx.channels, (node, connection));
+        let is_slave = read_back.is_slave;
         on.observer.switch_ready(&mut on.cx, read_back);
+        if is_slave {
+            self.demoted(datapath);
+        }
+    }
+
+    /// Handles a switch that has another master now.
+    fn demoted(&mut self, datapath: DatapathId) {
+        self.channels.event(Event::Demoted(datapath));
+        if let Some(node) = self.observer.network.node_of(datapath) {
+            self.updater.switch(node).is_slave = true;
+        }
     }
 
     /// Handles a message of a switch that is ready.
@@ -266,6 +283,8 @@ impl Controller {
             Message::FlowRemoved(removed) if vips.connection_removed(&mut on, datapath, removed) => {}
             Message::FlowRemoved(removed) => on.updater.switch(node).removed(removed),
             Message::MultipartReply { reply, has_more }
+                if on.updater.audit_reply(on.cx.now, on.cx.channels, (node, datapath, xid), reply, *has_more) => {}
+            Message::MultipartReply { reply, has_more }
                 if vips.connections_counted(&mut on, datapath, xid, reply, *has_more) => {}
             Message::MultipartReply { reply, has_more } => {
                 on.observer.counters(&mut on.cx, (datapath, xid), reply, *has_more);
@@ -280,11 +299,13 @@ impl Controller {
         if vips.connection_refused(&mut on, connection, datapath, xid, error) {
             return;
         }
+        let node = on.observer.network.node_of(datapath);
+        if node.is_some_and(|node| on.updater.audit_refused(node, xid)) {
+            return;
+        }
         let message = if on.observer.counter_refused(&mut on.cx, connection, xid) {
             "a flow is not counted; it is tried again after its idle timeout".to_owned()
-        } else if let Some(refusal) =
-            on.observer.network.node_of(datapath).and_then(|node| on.updater.refused(node, xid, error))
-        {
+        } else if let Some(refusal) = node.and_then(|node| on.updater.refused(node, xid, error)) {
             refusal.key.iter().for_each(|key| vips.record_rejected(key));
             refusal.message
         } else {

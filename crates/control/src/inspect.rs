@@ -29,6 +29,10 @@ pub struct SwitchInfo {
     pub rules_wanted: usize,
     pub groups_wanted: usize,
     pub rules_refused: usize,
+    /// Number of rules with one next hop instead of several, because the switch rejects groups.
+    pub rules_single: usize,
+    /// Whether the switch has another master, so that the controller changes nothing there.
+    pub is_slave: bool,
     /// How it distributes flows over next hops: `native` (its own hash), `bundle` (Open vSwitch's, with
     /// a basis per switch) or `shuffled`.
     pub spread: &'static str,
@@ -109,6 +113,8 @@ impl<'a> Inspection<'a> {
                 rules_wanted: installer.map_or(0, |installer| installer.desired.len()),
                 groups_wanted: installer.map_or(0, |installer| installer.groups.len()),
                 rules_refused: installer.map_or(0, |installer| installer.refused.len()),
+                rules_single: installer.map_or(0, Installer::single_count),
+                is_slave: installer.is_some_and(|installer| installer.is_slave),
                 spread: installer.map_or_else(Default::default, |installer| installer.hashing_method).words(),
                 is_settled: installer.is_none_or(Installer::is_settled),
             }

@@ -31,8 +31,8 @@ use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
 use openflow::{ConnectionId, DatapathId, FromController, MacAddr, PortNo};
 
-pub use controller::Controller;
 pub use channels::close_reason::CloseReason;
+pub use controller::Controller;
 pub use inspect::{FlowDetail, HostInfo, Inspection, LinkInfo, SwitchInfo};
 
 /// A port of a switch.
@@ -45,6 +45,9 @@ pub struct Config {
     /// Secret key of discovery probes: with it a host could forge links. A live controller must
     /// draw it from the operating system. `None`: derived from [`Config::seed`], for simulations.
     pub discovery_key: Option<[u8; 16]>,
+    /// Whether the controller requests to be the master of each switch, so that another instance
+    /// with the same owner cannot change rules there. Otherwise it has full access beside others.
+    pub requests_mastership: bool,
     /// Upper 16 bits of the cookies of all rules of this controller. Rules with other values are
     /// foreign and never changed.
     pub owner: u16,
@@ -60,6 +63,9 @@ pub struct Config {
     pub persisted_hosts: Vec<KnownHost>,
     /// Time between two echo requests to a switch.
     pub echo_interval: Time,
+    /// Time between two audits of a switch's rules, if any: rules that were changed behind the
+    /// controller's back are found and restored.
+    pub audit_interval: Option<Time>,
     /// Time without any message after which a switch is disconnected.
     pub echo_timeout: Time,
     /// Time between two LLDP packets out of a port.
@@ -117,12 +123,14 @@ impl Default for Config {
         Config {
             seed: 1,
             discovery_key: None,
+            requests_mastership: false,
             owner: 0xa7ab,
             capacities: BTreeMap::new(),
             default_capacity: Bandwidth::from_gbps(10),
             hosts: Vec::new(),
             persisted_hosts: Vec::new(),
             echo_interval: Time::from_s(5),
+            audit_interval: None,
             echo_timeout: Time::from_s(15),
             discovery_interval: Time::from_s(15),
             link_timeout: Time::from_s(35),
@@ -220,6 +228,13 @@ pub enum Event {
     /// A switch was disconnected because it reported more ports, groups and rules than
     /// [`Config::read_back_bytes_max`] allows.
     ReadBackTooLarge { datapath: DatapathId, limit_bytes: usize },
+    /// Rules with the owner of this controller were removed, changed or added behind its back, and
+    /// are restored. `audits`: the number of audits in a row that have found any; above 2, another
+    /// program probably writes with the same owner.
+    RulesRestored { datapath: DatapathId, removed: usize, changed: usize, added: usize, audits: u32 },
+    /// A switch has another master, which took over after this controller. The controller changes
+    /// nothing there until the switch connects again and accepts it as master.
+    Demoted(DatapathId),
     /// The controller closes a connection, which need not be one of a switch yet.
     Closed { connection: ConnectionId, reason: CloseReason },
     /// A switch rejected a message; `message` is the human-readable consequence for the network.

@@ -286,6 +286,21 @@ impl Engine {
                 "switch disconnected: its ports, groups and rules take more than [limits] read_back_bytes = {limit_bytes}, or \
                  four times that together with other switches that are being read; raise it if its tables are this large"
             ),
+            Event::RulesRestored { datapath, removed, changed, added, audits } => {
+                let hint = match audits {
+                    0..=2 => "",
+                    _ => "; another program writes with the same owner: give each controller its own `owner`",
+                };
+                tracing::warn!(
+                    datapath = %dpid(*datapath), removed, changed, added,
+                    "rules were changed behind the controller's back and are restored{hint}"
+                );
+            }
+            Event::Demoted(datapath) => tracing::warn!(
+                datapath = %dpid(*datapath),
+                "another controller is the master of this switch: this one changes nothing there. Stop one of them, or set \
+                 [control] role = \"equal\" and another `owner`, and connect the switch again"
+            ),
             Event::LinkUp { from, to } => tracing::info!(from = end(from), to = end(to), "link is up"),
             Event::LinkDown { from, to } => tracing::warn!(from = end(from), to = end(to), "link is down"),
             Event::PortDamped { datapath, port } => {

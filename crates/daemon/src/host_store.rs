@@ -112,7 +112,9 @@ pub(crate) async fn persist_loop(handle: Handle, store: Arc<HostStore>, mut stop
         let mut events = handle.events.subscribe();
         while next(&mut events).await {
             tokio::time::sleep(BATCH_TIME).await;
-            let hosts = handle.ask(|engine| engine.controller.inspect().hosts().map(|host| host.known).collect::<Vec<_>>()).await;
+            let hosts = handle
+                .ask(|engine| engine.controller.inspect().hosts().map(|host| host.known).collect::<Vec<_>>())
+                .await;
             let Ok(hosts) = hosts else { return };
             let writer = store.clone();
             // In another thread, so that a disk that does not respond cannot delay the end.

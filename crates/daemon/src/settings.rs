@@ -128,6 +128,8 @@ impl Default for Settings {
             tls: None,
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config {
+                requests_mastership: true,
+                audit_interval: Some(Time::from_s(3)),
                 ecmp_hashing: control::EcmpHashing::Auto,
                 uses_extensions: true,
                 ..control::Config::default()

@@ -25,7 +25,7 @@ use crate::report::{Failure, Oracle, Report};
 
 pub(crate) const OWNER: u16 = 0xa7ab;
 /// The kind of connection rules in cookies, after the owner.
-pub(crate) const CONNECTS: u64 = 6;
+pub(crate) const CONNECTS: u64 = 0x86;
 
 /// Capacity of links as configured in the controller, so small that a few flows are large.
 pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
@@ -283,6 +283,8 @@ impl Simulation {
             discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(self.incarnation)).to_be_bytes()),
             hosts,
             hosts_max: self.hosts.len() * 2,
+            requests_mastership: true,
+            audit_interval: Some(Time::from_s(1)),
             health_check_address: (!self.plan.services.is_empty()).then_some(CHECKS),
             uses_extensions: !self.plan.services.is_empty(),
             // A new instance may hash flows differently from the previous one.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use openflow::ErrorKind;
+use openflow::{DatapathId, ErrorKind};
 
 use super::session::State;
 
@@ -17,8 +17,8 @@ pub enum CloseReason {
     Auxiliary { id: u8 },
     /// The switch rejects a request that every switch must support.
     RequestRejected { request: &'static str, error: ErrorKind },
-    /// The rules of this controller in the read-back cannot be decoded.
-    UndecodableRules,
+    /// Another connection with this datapath id is alive.
+    DatapathInUse { datapath: DatapathId },
     /// The switch has been silent for [`crate::Config::echo_timeout`].
     Silent,
     /// A newer connection has the same datapath id.
@@ -73,16 +73,18 @@ impl fmt::Display for CloseReason {
                 "the switch rejects the {request} ({error:?}), which OpenFlow 1.3 requires; update the switch, or check \
                  whether it restricts this controller"
             ),
-            CloseReason::UndecodableRules => f.write_str(
-                "the switch reports rules of this controller in a form that cannot be decoded; check whether another \
-                 controller has the same `owner`, or delete these rules on the switch",
+            CloseReason::DatapathInUse { datapath } => write!(
+                f,
+                "a connected switch has the datapath id {:016x} and still answers; give each switch its own id, and bind \
+                 ids to certificates with TLS",
+                datapath.0
             ),
             CloseReason::Silent => f.write_str(
                 "the switch has sent nothing for [control] echo_timeout; check the path to it, or raise the timeout",
             ),
-            CloseReason::Replaced => f.write_str(
-                "a newer connection has the same datapath id; if this repeats, two switches have the same id: change one",
-            ),
+            CloseReason::Replaced => {
+                f.write_str("the switch has connected again, and this connection did not answer any more")
+            }
         }
     }
 }

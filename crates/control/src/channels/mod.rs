@@ -4,6 +4,7 @@
 //! order.
 
 pub(crate) mod close_reason;
+pub(crate) mod role;
 pub(crate) mod sent;
 pub(crate) mod session;
 
@@ -17,6 +18,7 @@ use openflow::{
 
 use crate::{Config, ControllerStats, EcmpHashing, Event, Output, SwitchPort};
 use close_reason::CloseReason;
+use role::RoleElection;
 use session::{Session, SessionAction, State};
 
 /// Limit on the memory of all table read-backs, in read-backs of the largest size.
@@ -26,17 +28,37 @@ const READ_BACKS_AT_ONCE: usize = 4;
 /// more later.
 const OUTPUTS_KEPT: usize = 2_048;
 
+/// Generation of the first election at a switch, unless it knows a later one.
+const FIRST_GENERATION: u64 = 1;
+
+/// Time within which a connected switch must answer when another connection presents its datapath
+/// id.
+const CHALLENGE_TIMEOUT: Time = Time::from_ms(1000);
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     pub(crate) sessions: BTreeMap<ConnectionId, Session>,
     /// Connections of the switches that are ready.
     by_switch: BTreeMap<DatapathId, ConnectionId>,
+    /// The connection that has each datapath id: ready, or in its table read-back.
+    holders: BTreeMap<DatapathId, ConnectionId>,
+    /// Connections that present a datapath id which another one has.
+    newcomers: BTreeMap<DatapathId, Newcomer>,
+    /// Generation of the latest election at each switch.
+    generations: BTreeMap<DatapathId, u64>,
     /// Sum of [`Session::read_back_bytes`] over all sessions.
     read_back_bytes: usize,
     /// Switches that have disconnected since [`Channels::take_lost`].
     lost: Vec<DatapathId>,
     outputs: VecDeque<Output>,
     pub(crate) tally: ControllerStats,
+}
+
+/// A connection that waits until it is known whether the one with its datapath id is alive.
+#[derive(Clone, Copy, Debug)]
+struct Newcomer {
+    connection: ConnectionId,
+    until: Time,
 }
 
 /// What a message means to the other parts.
@@ -48,6 +70,8 @@ pub(crate) enum Received {
     Ready(ReadBack),
     /// A message of a switch that is ready: counters, packets, errors, ports.
     Message(DatapathId),
+    /// The switch has another master, and refuses changes.
+    Demoted(DatapathId),
 }
 
 /// Result of the table read-back of a switch.
@@ -60,6 +84,10 @@ pub(crate) struct ReadBack {
     pub(crate) ports: BTreeMap<PortNo, PortDesc>,
     /// Whether foreign rules or groups are missing from the read-back.
     pub(crate) is_partial: bool,
+    /// Whether the switch has no groups.
+    pub(crate) lacks_groups: bool,
+    /// Whether the switch has another master, and refuses changes.
+    pub(crate) is_slave: bool,
     pub(crate) manufacturer: Option<String>,
     /// Whether no switch was ready before.
     pub(crate) is_only_switch: bool,
@@ -71,7 +99,7 @@ impl Channels {
     /// Handles a new connection.
     pub(crate) fn open(&mut self, now: Time, config: &Config, connection: ConnectionId) {
         let requests_manufacturer = config.ecmp_hashing == EcmpHashing::Auto || config.uses_extensions;
-        self.sessions.insert(connection, Session::new(now, config.owner, requests_manufacturer));
+        self.sessions.insert(connection, Session::new(now, requests_manufacturer));
         self.send(connection, Session::hello());
     }
 
@@ -108,12 +136,67 @@ impl Channels {
                 self.event(Event::Closed { connection, reason });
                 self.close(connection);
             }
+            SessionAction::Identified => self.identified(now, config, connection),
+            SessionAction::Alive => self.refuse_newcomer(connection),
+            SessionAction::Demoted => {
+                return Received::Demoted(features.expect("a ready session has features").datapath);
+            }
             SessionAction::Ready => return Received::Ready(self.ready(connection)),
             SessionAction::Pass => {
                 return Received::Message(features.expect("a ready session has features").datapath);
             }
         }
         Received::Nothing
+    }
+
+    /// Handles the datapath id of a connection. If another connection has it, that one is asked
+    /// whether it is alive: nobody takes over the id of a connected switch.
+    fn identified(&mut self, now: Time, config: &Config, connection: ConnectionId) {
+        let datapath = self.sessions[&connection].features.expect("an identified session has features").datapath;
+        let Some(holder) = self.holders.get(&datapath).copied() else {
+            self.holders.insert(datapath, connection);
+            return self.begin_read_back(config, datapath, connection);
+        };
+        if self.newcomers.contains_key(&datapath) {
+            return self.refuse(connection, CloseReason::DatapathInUse { datapath });
+        }
+        self.newcomers.insert(datapath, Newcomer { connection, until: now.saturating_add(CHALLENGE_TIMEOUT) });
+        if let Some(session) = self.sessions.get_mut(&holder) {
+            let challenge = session.challenge();
+            self.send(holder, challenge);
+        }
+    }
+
+    fn begin_read_back(&mut self, config: &Config, datapath: DatapathId, connection: ConnectionId) {
+        let election = config.requests_mastership.then(|| match self.generations.get(&datapath) {
+            Some(generation) => RoleElection::new(*generation, false),
+            None => RoleElection::new(FIRST_GENERATION, true),
+        });
+        let Some(session) = self.sessions.get_mut(&connection) else { return };
+        for message in session.begin_read_back(election) {
+            self.send(connection, message);
+        }
+    }
+
+    fn refuse(&mut self, connection: ConnectionId, reason: CloseReason) {
+        self.event(Event::Closed { connection, reason });
+        self.close(connection);
+    }
+
+    /// Refuses the newcomer with the datapath id of a connection that is alive.
+    fn refuse_newcomer(&mut self, holder: ConnectionId) {
+        let Some(datapath) = self.sessions[&holder].features.map(|features| features.datapath) else { return };
+        if let Some(newcomer) = self.newcomers.remove(&datapath) {
+            self.refuse(newcomer.connection, CloseReason::DatapathInUse { datapath });
+        }
+    }
+
+    /// Admits the newcomer with a datapath id, if there is one.
+    fn admit_newcomer(&mut self, config: &Config, datapath: DatapathId) {
+        if let Some(newcomer) = self.newcomers.remove(&datapath) {
+            self.holders.insert(datapath, newcomer.connection);
+            self.begin_read_back(config, datapath, newcomer.connection);
+        }
     }
 
     fn ready(&mut self, connection: ConnectionId) -> ReadBack {
@@ -126,10 +209,15 @@ impl Channels {
             groups: std::mem::take(&mut session.groups),
             ports: session.ports.clone(),
             is_partial: session.is_partial,
+            lacks_groups: session.lacks_groups,
+            is_slave: session.is_slave(),
             manufacturer: session.manufacturer.clone(),
             is_only_switch: self.by_switch.is_empty(),
             is_replacement: false,
         };
+        if let Some(election) = &session.election {
+            self.generations.insert(datapath, election.generation());
+        }
         if let Some(older) = self.by_switch.insert(datapath, connection) {
             self.event(Event::Closed { connection: older, reason: CloseReason::Replaced });
             self.outputs.push_back(Output::Channel(FromController::Close(older)));
@@ -169,6 +257,16 @@ impl Channels {
         let Some(session) = self.sessions.remove(&connection) else { return };
         self.read_back_bytes -= session.read_back_bytes;
         let Some(datapath) = session.features.map(|features| features.datapath) else { return };
+        if self.newcomers.get(&datapath).is_some_and(|newcomer| newcomer.connection == connection) {
+            self.newcomers.remove(&datapath);
+            return;
+        }
+        if self.holders.get(&datapath) == Some(&connection) {
+            self.holders.remove(&datapath);
+            if let Some(newcomer) = self.newcomers.get_mut(&datapath) {
+                newcomer.until = Time::ZERO; // Nobody has the datapath id any more.
+            }
+        }
         if self.by_switch.get(&datapath) == Some(&connection) {
             self.by_switch.remove(&datapath);
             self.lost.push(datapath);
@@ -180,8 +278,12 @@ impl Channels {
         std::mem::take(&mut self.lost)
     }
 
-    /// Sends echo requests that are due, and closes silent connections.
+    /// Sends echo requests that are due, closes silent connections, and admits newcomers whose
+    /// datapath id no other connection has shown to have.
     pub(crate) fn keep_alive(&mut self, now: Time, config: &Config) {
+        let due = self.newcomers.iter().filter(|(_, newcomer)| newcomer.until <= now);
+        let due: Vec<DatapathId> = due.map(|(datapath, _)| *datapath).collect();
+        due.into_iter().for_each(|datapath| self.admit_newcomer(config, datapath));
         let connections: Vec<ConnectionId> = self.sessions.keys().copied().collect();
         for connection in connections {
             if self.sessions[&connection].is_silent(now, config.echo_timeout) {
@@ -203,7 +305,8 @@ impl Channels {
 
     /// Returns when the next echo is due or the next echo timeout expires.
     pub(crate) fn poll_timeout(&self, config: &Config) -> Option<Time> {
-        self.sessions.values().map(|session| session.poll_timeout(config.echo_timeout)).min()
+        let newcomers = self.newcomers.values().map(|newcomer| newcomer.until);
+        self.sessions.values().map(|session| session.poll_timeout(config.echo_timeout)).chain(newcomers).min()
     }
 
     /// Returns the connection of a switch, or `None` if it is disconnected.
@@ -257,6 +360,9 @@ impl Channels {
     }
     pub(crate) fn send_packet(&mut self, datapath: DatapathId, packet: PacketOut) {
         let Some(connection) = self.connection_of(datapath) else { return };
+        if self.sessions.get(&connection).is_some_and(Session::is_slave) {
+            return; // The switch would refuse it.
+        }
         self.tally.packet_outs += 1;
         self.send(connection, Message::PacketOut(packet));
     }
@@ -283,7 +389,7 @@ impl Channels {
     /// Adds a switch whose table read-back has ended.
     #[cfg(test)]
     pub(crate) fn add_ready(&mut self, connection: ConnectionId, datapath: DatapathId) {
-        self.sessions.insert(connection, Session::new(Time::ZERO, 0, false));
+        self.sessions.insert(connection, Session::new(Time::ZERO, false));
         self.by_switch.insert(datapath, connection);
     }
 

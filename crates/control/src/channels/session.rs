@@ -14,6 +14,7 @@ use openflow::{
 };
 
 use super::close_reason::CloseReason;
+use super::role::RoleElection;
 use super::sent::{PendingInstalls, RecentXids};
 
 /// Version bitmap with OpenFlow 1.3 alone.
@@ -39,6 +40,12 @@ pub(crate) enum SessionAction {
     Nothing,
     Send(Vec<Message>),
     Answer(Message),
+    /// The datapath id is known; the connection waits for [`Session::begin_read_back`].
+    Identified,
+    /// The switch has answered a challenge.
+    Alive,
+    /// The switch has another master, which has the same owner or another one.
+    Demoted,
     /// The switch is ready: its ports, rules and groups are known.
     Ready,
     /// Close the connection, after sending this message, if any.
@@ -58,13 +65,13 @@ pub(crate) struct Session {
     pub(crate) groups: Vec<GroupDescription>,
     /// Whether foreign rules or groups are missing from the read-back.
     pub(crate) is_partial: bool,
-    /// Whether a part of the reply about rules could not be decoded.
-    is_truncated: bool,
-    own_rules_only: bool,
+    /// Whether the switch has rejected the request for groups: it has none.
+    pub(crate) lacks_groups: bool,
+    /// The election of this controller as master; `None` if it requests no role.
+    pub(crate) election: Option<RoleElection>,
     /// Estimated memory of the table read-back so far, bytes: ports, groups and rules kept until
     /// the switch is ready. Zero before and after.
     pub(crate) read_back_bytes: usize,
-    owner: u16,
     requests_manufacturer: bool,
     /// Manufacturer, if it was requested and the switch has replied.
     pub(crate) manufacturer: Option<String>,
@@ -78,15 +85,17 @@ pub(crate) struct Session {
     /// Transaction number of the request whose reply the state waits for.
     awaited: Xid,
     echo: Option<(Time, u64)>,
+    /// Number of the challenge that the switch has not answered.
+    challenge: Option<u64>,
     echo_count: u64,
     next_echo: Time,
     last_heard: Time,
 }
 
 impl Session {
-    pub(crate) fn new(now: Time, owner: u16, requests_manufacturer: bool) -> Session {
+    pub(crate) fn new(now: Time, requests_manufacturer: bool) -> Session {
         let (next_xid, next_echo, last_heard) = (1, Time::MAX, now);
-        Session { owner, requests_manufacturer, next_xid, next_echo, last_heard, ..Session::default() }
+        Session { requests_manufacturer, next_xid, next_echo, last_heard, ..Session::default() }
     }
 
     pub(crate) fn hello() -> Message {
@@ -98,6 +107,9 @@ impl Session {
     pub(crate) fn seal(&mut self, message: Message) -> Envelope {
         let xid = Xid(self.next_xid);
         self.next_xid = self.next_xid.wrapping_add(1);
+        if let (Message::RoleRequest(_), Some(election)) = (&message, &mut self.election) {
+            election.requested(xid);
+        }
         if matches!(message, Message::FeaturesRequest | Message::MultipartRequest(_)) && self.state != State::Ready {
             self.awaited = xid;
         }
@@ -132,7 +144,7 @@ impl Session {
     }
 
     pub(crate) fn receive(&mut self, now: Time, xid: Xid, message: &Message) -> SessionAction {
-        use SessionAction::{Answer, Close, Nothing, Pass, Send};
+        use SessionAction::{Alive, Answer, Close, Demoted, Nothing, Pass, Send};
         self.last_heard = now;
         let is_awaited = xid == self.awaited;
         match (self.state, message) {
@@ -148,10 +160,35 @@ impl Session {
 
             (_, Message::EchoRequest(data)) => Answer(Message::EchoReply(data.clone())),
             (_, Message::EchoReply(data)) => {
-                self.echo_reply(now, data);
-                Nothing
+                if self.echo_reply(now, data) {
+                    Alive
+                } else {
+                    Nothing
+                }
             }
-            (State::Features, Message::FeaturesReply(features)) if is_awaited => self.features_received(features),
+            (State::Features, Message::FeaturesReply(features)) if is_awaited && self.features.is_none() => {
+                self.features_received(features)
+            }
+            (_, Message::RoleReply(role)) => match self.election.as_mut().and_then(|own| own.replied(xid, *role)) {
+                Some(request) => Send(vec![request]),
+                None => Nothing,
+            },
+            (_, Message::Error { kind, .. }) if self.is_role_rejected(xid, *kind) => self.role_rejected(xid, *kind),
+            // Every message sent before the controller noticed is refused.
+            (_, Message::Error { kind: ErrorKind::BadRequest(BadRequest::IsSlave), .. })
+                if self.state == State::Ready =>
+            {
+                if self.demoted() {
+                    Demoted
+                } else {
+                    Nothing
+                }
+            }
+            // A switch without groups may reject the request for them.
+            (State::Groups, Message::Error { .. }) if is_awaited => {
+                (self.state, self.lacks_groups) = (State::Rules, true);
+                Send(vec![Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))])
+            }
             (State::Ports | State::Groups | State::Rules, Message::MultipartReply { reply, has_more }) => {
                 if is_awaited {
                     self.read_back_bytes += memory_of(reply) + openflow::wire_len(message);
@@ -197,7 +234,6 @@ impl Session {
                 | Message::BarrierReply
                 | Message::FeaturesReply(_)
                 | Message::GetConfigReply(_)
-                | Message::RoleReply(_)
                 | Message::GetAsyncReply(_)
                 | Message::FlowMonitor(_),
             ) => Nothing,
@@ -212,11 +248,38 @@ impl Session {
             // The controller does not need auxiliary connections.
             return SessionAction::Close(CloseReason::Auxiliary { id: features.auxiliary }, None);
         }
-        self.state = State::Ports;
+        SessionAction::Identified
+    }
+
+    /// Begins the table read-back of an identified switch. Returns the first requests.
+    pub(crate) fn begin_read_back(&mut self, election: Option<RoleElection>) -> Vec<Message> {
+        (self.state, self.election) = (State::Ports, election);
         let config = SwitchConfig { flags: 0, miss_send_len: openflow::Action::WHOLE_PACKET };
+        let role = election.map(|election| election.request());
         let maker = self.requests_manufacturer.then_some(Message::MultipartRequest(MultipartRequest::Desc));
         let ports = Message::MultipartRequest(MultipartRequest::PortDesc);
-        SessionAction::Send([Some(Message::SetConfig(config)), maker, Some(ports)].into_iter().flatten().collect())
+        [Some(Message::SetConfig(config)), role, maker, Some(ports)].into_iter().flatten().collect()
+    }
+
+    fn is_role_rejected(&self, xid: Xid, error: ErrorKind) -> bool {
+        self.election.is_some_and(|mut election| election.rejected(xid, error).is_ok())
+    }
+    fn role_rejected(&mut self, xid: Xid, error: ErrorKind) -> SessionAction {
+        let Some(election) = &mut self.election else { return SessionAction::Nothing };
+        match election.rejected(xid, error) {
+            Ok(Some(request)) => SessionAction::Send(vec![request]),
+            _ if election.is_slave() && self.state == State::Ready => SessionAction::Demoted,
+            _ => SessionAction::Nothing,
+        }
+    }
+    /// Records that the switch has another master. Returns whether this is new.
+    fn demoted(&mut self) -> bool {
+        let was_slave = self.is_slave();
+        self.election.get_or_insert(RoleElection::new(0, false)).demoted();
+        !was_slave
+    }
+    pub(crate) fn is_slave(&self) -> bool {
+        self.election.is_some_and(|election| election.is_slave())
     }
 
     /// Handles a statistics reply before the switch is ready. Only the awaited reply advances the
@@ -234,9 +297,16 @@ impl Session {
                 self.ports.extend(ports.iter().map(|port| (port.port, port.clone())));
             }
             (State::Groups, Reply::GroupDesc(groups)) => self.groups.extend(groups.iter().cloned()),
-            (State::Groups, Reply::Partial { .. }) => self.is_partial = true,
             (State::Rules, Reply::Flow(rules)) => self.rules.extend(rules.iter().cloned()),
-            (State::Rules, Reply::Partial { .. }) => self.is_truncated = true,
+            // Records that only foreign rules and groups can be.
+            (State::Groups | State::Rules, Reply::Partial { known, .. }) => {
+                self.is_partial = true;
+                match &**known {
+                    Reply::GroupDesc(groups) => self.groups.extend(groups.iter().cloned()),
+                    Reply::Flow(rules) => self.rules.extend(rules.iter().cloned()),
+                    _ => {}
+                }
+            }
             _ => return SessionAction::Nothing,
         }
         if has_more {
@@ -245,34 +315,13 @@ impl Session {
         let (next, request) = match self.state {
             State::Ports => (State::Groups, MultipartRequest::GroupDesc),
             State::Groups => (State::Rules, MultipartRequest::Flow(FlowSelection::all())),
-            _ if self.is_truncated => return self.request_own_rules(),
             _ => {
                 (self.state, self.next_echo, self.read_back_bytes) = (State::Ready, now, 0);
                 return SessionAction::Ready;
             }
         };
-        // The reply has foreign rules or groups that cannot be decoded, and is dropped. Rules of
-        // this controller can be requested by cookie; groups cannot, so all groups count as
-        // foreign.
-        if matches!(reply, Reply::Partial { .. }) {
-            self.groups.clear();
-        }
         self.state = next;
         SessionAction::Send(vec![Message::MultipartRequest(request)])
-    }
-
-    /// Requests the rules of this controller alone, because a part of the reply about all rules
-    /// could not be decoded.
-    fn request_own_rules(&mut self) -> SessionAction {
-        if self.own_rules_only {
-            // Own rules can always be decoded: the switch reports other ones.
-            return SessionAction::Close(CloseReason::UndecodableRules, None);
-        }
-        (self.own_rules_only, self.is_partial, self.is_truncated) = (true, true, false);
-        self.rules.clear();
-        let (cookie, cookie_mask) = (u64::from(self.owner) << 48, 0xffff << 48);
-        let ours = FlowSelection { cookie, cookie_mask, ..FlowSelection::all() };
-        SessionAction::Send(vec![Message::MultipartRequest(MultipartRequest::Flow(ours))])
     }
 
     fn port_changed(&mut self, reason: PortReason, port: &PortDesc) {
@@ -288,13 +337,22 @@ impl Session {
         }
     }
 
-    fn echo_reply(&mut self, now: Time, data: &[u8]) {
+    /// Returns an echo request that the switch must answer to show that it is alive.
+    pub(crate) fn challenge(&mut self) -> Message {
+        self.echo_count += 1;
+        self.challenge = Some(self.echo_count);
+        Message::EchoRequest(self.echo_count.to_be_bytes().to_vec())
+    }
+
+    /// Handles an echo reply. Returns whether it answers a challenge.
+    fn echo_reply(&mut self, now: Time, data: &[u8]) -> bool {
         if let Some((sent, number)) = self.echo
             && data == number.to_be_bytes()
         {
             self.rtt = Some(now.saturating_sub(sent));
             self.echo = None;
         }
+        self.challenge.take_if(|number| data == number.to_be_bytes()).is_some()
     }
 }
 
@@ -305,6 +363,7 @@ fn memory_of(reply: &MultipartReply) -> usize {
         MultipartReply::Flow(rules) => size_of_val(&rules[..]),
         MultipartReply::GroupDesc(groups) => size_of_val(&groups[..]),
         MultipartReply::PortDesc(ports) => size_of_val(&ports[..]),
+        MultipartReply::Partial { known, .. } => memory_of(known),
         _ => 0,
     }
 }

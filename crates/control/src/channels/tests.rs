@@ -18,7 +18,7 @@ fn reply(reply: MultipartReply, has_more: bool) -> Message {
 }
 
 fn session(state: State) -> (Session, Xid) {
-    let mut session = Session::new(Time::ZERO, 7, false);
+    let mut session = Session::new(Time::ZERO, false);
     let answers = [
         Message::Hello { versions: 0b1_0010 },
         features(0),
@@ -31,22 +31,28 @@ fn session(state: State) -> (Session, Xid) {
         if session.state == state {
             break;
         }
-        if let SessionAction::Send(messages) = session.receive(Time::ZERO, awaited, &answer) {
-            messages.into_iter().for_each(|message| awaited = session.seal(message).xid);
-        }
+        let requests = match session.receive(Time::ZERO, awaited, &answer) {
+            SessionAction::Send(messages) => messages,
+            SessionAction::Identified => session.begin_read_back(None),
+            _ => Vec::new(),
+        };
+        requests.into_iter().for_each(|message| awaited = session.seal(message).xid);
     }
     assert_eq!(session.state, state);
     (session, awaited)
 }
 
-/// Returns the letter of a reaction: `.` nothing, `>` next request, `a` reply, `R` ready, `x`
-/// close, `p` pass on.
+/// Returns the letter of a reaction: `.` nothing, `>` next request, `a` reply, `i` identified, `R`
+/// ready, `l` alive, `d` demoted, `x` close, `p` pass on.
 fn letter(reaction: &SessionAction) -> char {
     match reaction {
         SessionAction::Nothing => '.',
         SessionAction::Send(_) => '>',
         SessionAction::Answer(_) => 'a',
         SessionAction::Ready => 'R',
+        SessionAction::Identified => 'i',
+        SessionAction::Alive => 'l',
+        SessionAction::Demoted => 'd',
         SessionAction::Close(..) => 'x',
         SessionAction::Pass => 'p',
     }
@@ -57,11 +63,11 @@ fn letter(reaction: &SessionAction) -> char {
 fn reactions() -> Vec<(Message, &'static str)> {
     let of_kinds = [
         ("Hello", ">....."),
-        ("Error", "xxxxxp"),
+        ("Error", "xxx>xp"),
         ("EchoRequest", "xaaaaa"),
         ("EchoReply", "x....."),
         ("FeaturesRequest", "xaaaaa"),
-        ("FeaturesReply", "x>...."),
+        ("FeaturesReply", "xi...."),
         ("GetConfigRequest", "xaaaaa"),
         ("GetConfigReply", "x....."),
         ("SetConfig", "xaaaaa"),
@@ -147,31 +153,44 @@ fn rules_removed_during_the_read_back_are_dropped() {
 }
 
 #[test]
-fn undecodable_foreign_rules_are_left_out() {
+fn records_that_only_foreign_rules_can_be_are_left_out() {
     let (mut session, mut awaited) = session(State::Groups);
-    let unknown = |known| reply(MultipartReply::Partial { known: Box::new(known), opaque: vec![vec![1]] }, false);
-    let asked = |reaction: SessionAction| match reaction {
-        SessionAction::Send(messages) => messages[0].clone(),
-        other => panic!("{other:?}"),
-    };
-    let all = asked(session.receive(Time::ZERO, awaited, &unknown(MultipartReply::GroupDesc(Vec::new()))));
-    assert_eq!(all, Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all())));
-    awaited = session.seal(all).xid;
-    let own = asked(session.receive(Time::ZERO, awaited, &unknown(MultipartReply::Flow(Vec::new()))));
-    let Message::MultipartRequest(MultipartRequest::Flow(selection)) = &own else { panic!("{own:?}") };
-    assert_eq!((selection.cookie, selection.cookie_mask), (7 << 48, 0xffff << 48));
-    awaited = session.seal(own).xid;
-    let ready = session.receive(Time::ZERO, awaited, &reply(MultipartReply::Flow(Vec::new()), false));
-    assert_eq!((ready, session.is_partial), (SessionAction::Ready, true));
+    let partial = |known| reply(MultipartReply::Partial { known: Box::new(known), opaque: vec![vec![1]] }, false);
+    let groups = partial(MultipartReply::GroupDesc(Vec::new()));
+    let SessionAction::Send(messages) = session.receive(Time::ZERO, awaited, &groups) else { panic!("rules follow") };
+    assert_eq!(messages, [Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()))]);
+    awaited = session.seal(messages[0].clone()).xid;
+    let rules = partial(MultipartReply::Flow(vec![FlowStats::default()]));
+    assert_eq!(session.receive(Time::ZERO, awaited, &rules), SessionAction::Ready);
+    assert_eq!((session.is_partial, session.rules.len()), (true, 1));
+}
+
+#[test]
+fn switch_without_groups_is_read_on() {
+    let (mut session, awaited) = session(State::Groups);
+    let kind = ErrorKind::BadRequest(BadRequest::BadMultipart);
+    let request = session.receive(Time::ZERO, awaited, &Message::Error { kind, data: Vec::new() });
+    let rules = Message::MultipartRequest(MultipartRequest::Flow(FlowSelection::all()));
+    assert_eq!((request, session.lacks_groups), (SessionAction::Send(vec![rules]), true));
+}
+
+#[test]
+fn refusals_of_a_slave_are_reported_once() {
+    let (mut session, _) = session(State::Ready);
+    let refusal = Message::Error { kind: ErrorKind::BadRequest(BadRequest::IsSlave), data: Vec::new() };
+    assert_eq!(session.receive(Time::ZERO, Xid(900), &refusal), SessionAction::Demoted);
+    assert_eq!(session.receive(Time::ZERO, Xid(901), &refusal), SessionAction::Nothing);
+    assert!(session.is_slave());
 }
 
 #[test]
 fn manufacturer_is_requested_if_configured_and_optional() {
     for (asks, answer) in [(false, None), (true, None), (true, Some("Nicira, Inc."))] {
-        let mut session = Session::new(Time::ZERO, 7, asks);
+        let mut session = Session::new(Time::ZERO, asks);
         session.receive(Time::ZERO, Xid(0), &Message::Hello { versions: VERSION_1_3 });
         let request = session.seal(Message::FeaturesRequest).xid;
-        let SessionAction::Send(asked) = session.receive(Time::ZERO, request, &features(0)) else { panic!("{asks}") };
+        assert_eq!(session.receive(Time::ZERO, request, &features(0)), SessionAction::Identified);
+        let asked = session.begin_read_back(None);
         assert_eq!(asked.contains(&Message::MultipartRequest(MultipartRequest::Desc)), asks);
         let sent: Vec<Xid> = asked.into_iter().map(|message| session.seal(message).xid).collect();
         if asks {

@@ -69,15 +69,22 @@ pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Classify = 1,
-    Count = 2,
+    Count = 0x82,
     Base = 3,
     Divide = 4,
     Pin = 5,
-    Connect = 6,
+    Connect = 0x86,
     ClientSlot = 7,
 }
 
 pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
+
+/// The bit of a cookie that marks switch-owned rules: those that are not part of the desired state.
+pub(crate) const SWITCH_OWNED: u64 = 0x80 << 40;
+
+pub(crate) fn is_switch_owned(cookie: u64) -> bool {
+    cookie & SWITCH_OWNED != 0
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compiler {

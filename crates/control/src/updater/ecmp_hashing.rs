@@ -33,11 +33,14 @@ pub(crate) enum HashingMethod {
     /// Bundles with this basis if possible, otherwise shuffled groups.
     Bundle(DatapathId),
     Shuffled(DatapathId),
+    /// One next hop for each destination, because the switch has no groups.
+    Single(DatapathId),
 }
 
 pub(crate) enum GroupForm {
     Group(Arc<[Bucket]>),
-    Action(Action),
+    /// Actions that take the place of the group.
+    Actions(Vec<Action>),
 }
 
 impl HashingMethod {
@@ -54,17 +57,21 @@ impl HashingMethod {
             HashingMethod::Group => "native",
             HashingMethod::Bundle(_) => "bundle",
             HashingMethod::Shuffled(_) => "shuffled",
+            HashingMethod::Single(_) => "single",
         }
     }
 
-    pub(crate) fn realise(self, buckets: &Arc<[Bucket]>) -> GroupForm {
+    /// Returns what takes the place of weighted buckets. `destination` spreads destinations over
+    /// next hops where a rule can have only one.
+    pub(crate) fn realise(self, buckets: &Arc<[Bucket]>, destination: u32) -> GroupForm {
         match self {
             HashingMethod::Group => GroupForm::Group(buckets.clone()),
             HashingMethod::Shuffled(datapath) => GroupForm::Group(shuffled(datapath, buckets)),
             HashingMethod::Bundle(datapath) => match bundle(datapath, buckets) {
-                Some(bundle) => GroupForm::Action(Action::Bundle(bundle)),
+                Some(bundle) => GroupForm::Actions(vec![Action::Bundle(bundle)]),
                 None => GroupForm::Group(shuffled(datapath, buckets)),
             },
+            HashingMethod::Single(datapath) => GroupForm::Actions(single(datapath, buckets, destination)),
         }
     }
 }
@@ -94,6 +101,23 @@ fn bundle(datapath: DatapathId, buckets: &[Bucket]) -> Option<Bundle> {
     Bundle::new(basis, ports)
 }
 
+/// Returns the actions of one bucket, drawn by weight from switch and destination.
+pub(super) fn single(datapath: DatapathId, buckets: &[Bucket], destination: u32) -> Vec<Action> {
+    let total: u64 = buckets.iter().map(|bucket| u64::from(bucket.weight.max(1))).sum();
+    if total == 0 {
+        return Vec::new();
+    }
+    let seed = datapath.0 ^ u64::from(destination).rotate_left(32);
+    let mut drawn = RandomStream::new(seed, "single next hop").next_below(total);
+    let is_drawn = |bucket: &&Bucket| {
+        let weight = u64::from(bucket.weight.max(1));
+        let is_here = drawn < weight;
+        drawn = drawn.saturating_sub(weight);
+        is_here
+    };
+    buckets.iter().find(is_drawn).map_or_else(Vec::new, |bucket| bucket.actions.clone())
+}
+
 /// Returns the same weights as more buckets, in an order that differs per switch. Very uneven
 /// weights stay as they are.
 fn shuffled(datapath: DatapathId, buckets: &Arc<[Bucket]>) -> Arc<[Bucket]> {
@@ -120,9 +144,9 @@ mod tests {
         (1..).map(PortNo).zip(weights).map(|(port, weight)| Bucket::watching(port, *weight)).collect()
     }
     fn groups_of(means: HashingMethod, wanted: &Arc<[Bucket]>) -> Vec<Bucket> {
-        match means.realise(wanted) {
+        match means.realise(wanted, 0) {
             GroupForm::Group(buckets) => buckets.to_vec(),
-            GroupForm::Action(action) => panic!("{action:?}"),
+            GroupForm::Actions(actions) => panic!("{actions:?}"),
         }
     }
 
@@ -139,10 +163,13 @@ mod tests {
     #[test]
     fn bundle_has_lowest_weights_and_basis_per_switch() {
         let division = |datapath, weights: &[u16]| match HashingMethod::Bundle(DatapathId(datapath))
-            .realise(&buckets(weights))
+            .realise(&buckets(weights), 0)
         {
-            GroupForm::Action(Action::Bundle(bundle)) => Some((bundle.basis, bundle.ports().map(|p| p.0).collect())),
-            _ => None,
+            GroupForm::Actions(actions) => match &actions[..] {
+                [Action::Bundle(bundle)] => Some((bundle.basis, bundle.ports().map(|p| p.0).collect())),
+                _ => None,
+            },
+            GroupForm::Group(_) => None,
         };
         assert_eq!(division(0x0001_0000_0000_0005, &[10, 20]), Some((4, vec![1u32, 2, 2])));
         assert_eq!(division(5, &[1; 16]).map(|(_, ports): (_, Vec<u32>)| ports.len()), Some(16));
@@ -179,5 +206,18 @@ mod tests {
             buckets(&[65, 1]).to_vec(),
             "shares too uneven"
         );
+    }
+
+    #[test]
+    fn single_next_hops_spread_destinations_by_weight() {
+        let wanted = buckets(&[1, 3]);
+        let method = HashingMethod::Single(DatapathId(7));
+        let mut first = 0;
+        for destination in 0..400 {
+            let GroupForm::Actions(actions) = method.realise(&wanted, destination) else { panic!("no group") };
+            assert_eq!(actions.len(), 1);
+            first += usize::from(actions == wanted[0].actions);
+        }
+        assert!((60..140).contains(&first), "{first} of 400, expected about 100");
     }
 }

@@ -3,6 +3,7 @@
 //! Parts above it set desired rules; the updater computes the difference ([`store`]), orders the
 //! messages ([`order`]), and tells by tickets what is confirmed ([`task`]).
 
+mod audit;
 pub(crate) mod compile;
 pub(crate) mod ecmp_hashing;
 pub(crate) mod order;
@@ -12,10 +13,11 @@ pub(crate) mod task;
 use std::collections::{BTreeMap, BTreeSet};
 
 use net::{NodeIx, Time};
-use openflow::{ConnectionId, DatapathId, ErrorKind, GroupModFailed, Message, Xid};
+use openflow::{ConnectionId, DatapathId, ErrorKind, Message, Xid};
 
 use crate::channels::{Channels, ReadBack};
 use crate::{Config, Event};
+use audit::Audits;
 use compile::{Compiler, Entry};
 use ecmp_hashing::{HashingMethod, OPEN_VSWITCH};
 use order::Item;
@@ -36,11 +38,17 @@ pub(crate) struct Updater {
     pub(crate) switches: BTreeMap<NodeIx, Installer>,
     /// Switches that may need messages.
     touched: BTreeSet<NodeIx>,
+    audits: Audits,
 }
 
 impl Updater {
     pub(crate) fn new(owner: u16) -> Updater {
-        Updater { compiler: Compiler { owner }, switches: BTreeMap::new(), touched: BTreeSet::new() }
+        Updater {
+            compiler: Compiler { owner },
+            switches: BTreeMap::new(),
+            touched: BTreeSet::new(),
+            audits: Audits::default(),
+        }
     }
     /// Returns the installer of a switch. A new switch is assumed to be empty.
     pub(crate) fn switch(&mut self, node: NodeIx) -> &mut Installer {
@@ -65,6 +73,10 @@ impl Updater {
     }
     pub(crate) fn unconfirmed(&self, now: Time) -> BTreeSet<NodeIx> {
         self.switches.iter().filter(|(_, switch)| switch.is_unconfirmed(now)).map(|(node, _)| *node).collect()
+    }
+    /// Returns when the next audit is due.
+    pub(crate) fn next_audit(&self) -> Option<Time> {
+        self.audits.next_due()
     }
     /// Returns when the next switch becomes unconfirmed because a barrier reply is late.
     pub(crate) fn next_late(&self, now: Time) -> Option<Time> {
@@ -94,6 +106,7 @@ impl Updater {
     /// Handles the loss of a switch's connection.
     pub(crate) fn switch_lost(&mut self, node: NodeIx) {
         self.switch(node).offline();
+        self.audits.forget(node);
     }
 
     /// Compares the rules of a switch with the desired ones. Returns whether it has own rules that
@@ -101,7 +114,12 @@ impl Updater {
     pub(crate) fn switch_ready(&mut self, config: &Config, node: NodeIx, read_back: &ReadBack) -> bool {
         let manufacturer = read_back.manufacturer.as_deref();
         let switch = self.switch(node);
-        switch.set_hashing_method(HashingMethod::of(config.ecmp_hashing, read_back.datapath, manufacturer));
+        switch.datapath = Some(read_back.datapath);
+        let method = match read_back.lacks_groups {
+            true => HashingMethod::Single(read_back.datapath),
+            false => HashingMethod::of(config.ecmp_hashing, read_back.datapath, manufacturer),
+        };
+        switch.set_hashing_method(method);
         switch.takes_tcp_flags = config.uses_extensions && manufacturer == Some(OPEN_VSWITCH);
         switch.reconcile(&read_back.rules, &read_back.groups, read_back.is_partial)
     }
@@ -115,12 +133,7 @@ impl Updater {
     /// Handles the rejection of a rule or group. Returns what it was, unless the message was
     /// something else.
     pub(crate) fn refused(&mut self, node: NodeIx, xid: Xid, error: ErrorKind) -> Option<Refusal> {
-        let refusal = self.switch(node).refused(xid)?;
-        let is_occupied = error == ErrorKind::GroupModFailed(GroupModFailed::GroupExists);
-        if let Some(group) = refusal.group.filter(|_| is_occupied) {
-            self.switch(node).taken(group);
-        }
-        Some(refusal)
+        self.switch(node).refused(xid, error)
     }
 
     /// Sends missing changes to switches, as far as their windows of unconfirmed batches allow.

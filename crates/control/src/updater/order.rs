@@ -40,7 +40,7 @@ pub(crate) enum Item {
 /// Returns the next batch, empty if nothing can or must be sent. Its content counts as installed
 /// from now on.
 pub(crate) fn next_batch(switch: &mut Installer, owner: u16) -> Vec<Item> {
-    if !switch.is_online || switch.is_held || switch.barriers.len() >= BATCHES_OUT {
+    if !switch.is_online || switch.is_silenced() || switch.barriers.len() >= BATCHES_OUT {
         return Vec::new();
     }
     let (mut items, mut room) = (Vec::new(), BATCH);
@@ -112,7 +112,8 @@ fn has_waiting(switch: &Installer) -> bool {
 }
 
 fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Vec<Item> {
-    let is_meant = |key: &&RuleKey| switch.desired.contains_key(key) == (part == Part::Wanted);
+    let is_wanted = |key: &RuleKey| switch.desired.contains_key(key) && !switch.evicted.contains(key);
+    let is_meant = |key: &&RuleKey| is_wanted(key) == (part == Part::Wanted);
     // If the table is full, rules of client slots are the dispensable ones.
     let of = |is_slot_rule: bool| {
         let meant = switch.dirty.iter().filter(is_meant);
@@ -135,14 +136,10 @@ fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Ve
 
 fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
     switch.dirty.remove(&key);
-    let wanted = switch.desired.get(&key).cloned();
+    let wanted = switch.desired.get(&key).filter(|_| !switch.evicted.contains(&key)).cloned();
     if switch.foreign.contains(&key) {
         switch.refused.insert(key);
         return Item::Occupied(key, ErrorKind::FlowModFailed(FlowModFailed::Overlap));
-    }
-    if wanted.as_ref().is_some_and(|rule| switch.is_blocked(rule)) {
-        switch.refused.insert(key);
-        return Item::Occupied(key, ErrorKind::BadAction(openflow::BadAction::BadOutGroup));
     }
     let before = switch.installed.get(&key).cloned();
     switch.put_installed(key, wanted.clone());
@@ -169,7 +166,9 @@ mod tests {
     use std::cmp::Reverse;
 
     use net::Time;
-    use openflow::{Action, Bucket, Envelope, FlowStats, GroupDescription, Match, PortNo, Xid, headers::ether};
+    use openflow::{
+        Action, Bucket, Envelope, FlowStats, GroupDescription, GroupModFailed, Match, PortNo, Xid, headers::ether,
+    };
 
     use super::*;
     use crate::updater::store::DesiredRule;
@@ -249,8 +248,7 @@ mod tests {
         let sent = send(&mut switch, &mut next);
         assert_eq!(kinds(&sent), "g|", "neither the rule nor the deletion of the one whose packets it takes over");
         // A foreign group has the number.
-        switch.refused(sent[0].xid).expect("it was sent");
-        switch.taken(FIRST);
+        switch.refused(sent[0].xid, ErrorKind::GroupModFailed(GroupModFailed::GroupExists)).expect("it was sent");
         switch.barrier(sent[1].xid);
         let sent = send(&mut switch, &mut next);
         assert_eq!(kinds(&sent), "g|");

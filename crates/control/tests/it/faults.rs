@@ -2,7 +2,7 @@
 
 use crate::common::{AMPLE, TestNetwork, config_for, fat_tree, needs, quiet, udp};
 use crate::hostile::Peer;
-use anabranch_control::{Config, Event};
+use anabranch_control::{CloseReason, Config, Event};
 use balance::central::{CentralNeeds, FlowSource};
 use net::{LinkIx, NodeIx, Time};
 use openflow::{ConnectionId, Envelope, Message, ToController, Xid};
@@ -41,14 +41,15 @@ fn full_table_is_reported_and_retried_after_a_deletion() {
 }
 
 #[test]
-fn full_group_table_is_reported_and_other_rules_stay() {
+fn switch_without_room_for_groups_uses_single_next_hops() {
     let topology = fat_tree();
     let config = config_for(&topology);
     let mut network = TestNetwork::new(topology, config, quiet(), (1000, 0)).connected();
     network.assert_exact();
     assert!(network.rejections() > 0);
+    assert!(network.controller.inspect().switches().any(|switch| switch.rules_single > 0));
     let lost = network.unreached();
-    assert!(!lost.is_empty() && lost.iter().all(|(_, packet)| !packet.has_looped));
+    assert!(lost.is_empty(), "{lost:?}");
 }
 
 #[test]
@@ -143,7 +144,12 @@ fn peers_without_openflow_1_3_get_an_error_and_are_closed() {
     peer.pass(ToController::Message(peer.connection, hello.clone()));
     peer.pass(ToController::Message(ConnectionId(9), hello));
     peer.pass(ToController::Disconnected(peer.connection));
-    assert!(!peer.is_closed && peer.request.is_none() && peer.events.is_empty() && peer.controller.is_settled());
+    assert!(!peer.is_closed && peer.request.is_none() && peer.controller.is_settled());
+    let reasons = peer.events.iter().map(|event| match event {
+        Event::Closed { reason, .. } => *reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(reasons.collect::<Vec<_>>(), [CloseReason::Version { versions: 0b10 }]);
 }
 
 /// A delayed second copy of every batch, as a second controller or a retransmission would send,

@@ -11,6 +11,7 @@ mod hosts;
 mod layers;
 mod migration;
 mod services;
+mod switch_truth;
 mod vip;
 mod vip_changes;
 mod vip_foreign;

@@ -167,6 +167,10 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
     set(&mut config.discovery_interval, section.above_zero("discovery_interval")?);
     set(&mut config.link_timeout, section.above_zero("link_timeout")?);
     set(&mut config.poll_interval, section.above_zero("poll_interval")?);
+    if let Some(interval) = section.above_zero("audit_interval")? {
+        config.audit_interval = Some(interval);
+    }
+    set(&mut config.requests_mastership, section.chosen("role", &[true, false])?);
     if let Some(timeout) = section.above_zero::<Time>("flow_idle_timeout")? {
         let seconds = timeout.as_ps() / Time::from_s(1).as_ps();
         if Time::from_s(seconds) != timeout || !(1..=65_535).contains(&seconds) {

@@ -43,9 +43,14 @@ pub(crate) struct Switch {
     pub(crate) groups: usize,
     /// Number of rules that the switch rejected.
     pub(crate) rules_refused: usize,
+    /// Number of rules with one next hop instead of several, because the switch rejects groups.
+    pub(crate) rules_with_single_next_hop: usize,
+    /// Whether the switch has another controller as master: this one changes nothing there.
+    pub(crate) has_other_master: bool,
     /// How the switch maps flows to next hops: `native`, by its own hash; `bundle`, by Open
     /// vSwitch's hash with a basis that differs between switches; `shuffled`, by select groups
-    /// that contain every bucket several times, in an order that differs between switches.
+    /// that contain every bucket several times, in an order that differs between switches; `single`,
+    /// by one next hop for each destination, because the switch has no groups.
     #[schema(example = "bundle")]
     pub(crate) ecmp_hashing: &'static str,
     /// Whether everything sent to the switch has been confirmed.
@@ -262,6 +267,8 @@ impl Switch {
             rules: info.rules_wanted,
             groups: info.groups_wanted,
             rules_refused: info.rules_refused,
+            rules_with_single_next_hop: info.rules_single,
+            has_other_master: info.is_slave,
             ecmp_hashing: info.spread,
             is_settled: info.is_settled,
             ports: info.ports.into_iter().map(port).collect(),

@@ -82,6 +82,18 @@ pub(super) enum EventMessage {
         /// The limit, in bytes.
         limit_bytes: u64,
     },
+    /// Rules with the owner of this controller were removed, changed or added behind its back, and
+    /// are restored.
+    RulesRestored {
+        dpid: String,
+        removed: usize,
+        changed: usize,
+        added: usize,
+    },
+    /// Another controller is the master of a switch now.
+    SwitchDemoted {
+        dpid: String,
+    },
     SwitchError {
         dpid: String,
         /// Name of the error in the specification.
@@ -170,6 +182,10 @@ impl EventMessage {
             Event::ReadBackTooLarge { datapath, limit_bytes } => {
                 EventMessage::ReadBackTooLarge { dpid: dpid(datapath), limit_bytes: limit_bytes as u64 }
             }
+            Event::RulesRestored { datapath, removed, changed, added, .. } => {
+                EventMessage::RulesRestored { dpid: dpid(datapath), removed, changed, added }
+            }
+            Event::Demoted(datapath) => EventMessage::SwitchDemoted { dpid: dpid(datapath) },
             Event::Closed { .. } => return None,
             Event::SwitchError { datapath, error, message } => {
                 EventMessage::SwitchError { dpid: dpid(datapath), error: format!("{error:?}"), message }

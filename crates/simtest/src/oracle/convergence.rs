@@ -13,7 +13,7 @@ use crate::report::Oracle;
 use crate::simulation::{OWNER, Simulation, datapath_of, is_of_kind};
 
 /// The kind of counting rules in cookies, after the owner.
-const COUNTS: u64 = 2;
+const COUNTS: u64 = 0x82;
 
 #[derive(Debug, Default)]
 pub(crate) struct Convergence {

@@ -1,8 +1,9 @@
 //! Groups of one switch: numbers, contents, and the rules that use them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use openflow::{Action, Bucket, FlowStats, GroupDescription, GroupId, GroupKind};
+use openflow::{Action, Bucket, GroupDescription, GroupId, GroupKind, Instructions};
 
 use super::{Installer, Rule, RuleKey};
 
@@ -13,13 +14,12 @@ impl Installer {
 
     /// Returns the desired groups, as the switch would list them.
     pub(crate) fn group_entries(&self) -> Vec<GroupDescription> {
-        let wanted = self.groups.iter().filter(|(group, _)| !self.refused_groups.contains(group));
         let entry = |(group, buckets): (&GroupId, &Arc<[Bucket]>)| GroupDescription {
             group: *group,
             kind: GroupKind::Select,
             buckets: buckets.to_vec(),
         };
-        wanted.map(entry).collect()
+        self.groups.iter().map(entry).collect()
     }
 
     pub(super) fn read_back_group(&mut self, found: &GroupDescription) {
@@ -35,6 +35,26 @@ impl Installer {
             self.by_buckets.insert(buckets.clone(), found.group);
         }
         self.groups_installed.insert(found.group, buckets);
+    }
+
+    /// Corrects the installed groups by those a switch has. Returns the number that differs.
+    pub(in crate::updater) fn correct_groups(&mut self, found: &[GroupDescription]) -> usize {
+        let own = found.iter().filter(|group| !self.foreign_groups.contains(&group.group));
+        let found: BTreeMap<GroupId, Arc<[Bucket]>> =
+            own.map(|group| (group.group, group.buckets.clone().into())).collect();
+        let both: BTreeSet<GroupId> = found.keys().chain(self.groups_installed.keys()).copied().collect();
+        let mut count = 0;
+        for group in
+            both.into_iter().filter(|group| found.get(group) != self.groups_installed.get(group)).collect::<Vec<_>>()
+        {
+            count += 1;
+            match found.get(&group) {
+                Some(buckets) => drop(self.groups_installed.insert(group, buckets.clone())),
+                None => drop(self.groups_installed.remove(&group)),
+            }
+            self.mark_group(group);
+        }
+        count
     }
 
     /// Gives a group another number because another controller has taken its own, and changes the
@@ -53,7 +73,6 @@ impl Installer {
         if let Some(uses) = self.uses.remove(&group) {
             self.uses.insert(number, uses);
         }
-        self.refused_groups.remove(&group);
         self.dirty_groups.remove(&group);
         self.mark_group(number);
         let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
@@ -68,16 +87,6 @@ impl Installer {
             self.mark(key);
         }
         self.version += 1;
-    }
-
-    pub(super) fn block_users(&mut self, group: GroupId) {
-        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
-        let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
-        for key in users {
-            if self.dirty.remove(&key) {
-                self.refused.insert(key);
-            }
-        }
     }
 
     /// Releases the number of a deleted group for other contents.
@@ -127,14 +136,13 @@ impl Installer {
             if let Some(buckets) = self.groups.remove(&group) {
                 self.by_buckets.remove(&buckets);
             }
-            self.refused_groups.remove(&group);
             self.mark_group(group);
         }
     }
 }
 
-pub(super) fn groups_of(rule: &FlowStats) -> impl Iterator<Item = GroupId> {
-    rule.instructions.apply.iter().chain(&rule.instructions.write).filter_map(|action| match action {
+pub(super) fn groups_of(instructions: &Instructions) -> impl Iterator<Item = GroupId> {
+    instructions.apply.iter().chain(&instructions.write).filter_map(|action| match action {
         Action::Group(group) => Some(*group),
         _ => None,
     })

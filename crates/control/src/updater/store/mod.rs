@@ -14,14 +14,15 @@ use std::sync::Arc;
 use core::net::Ipv4Addr;
 use net::Time;
 
+use openflow::flow_monitor::FlowChange;
 use openflow::{
-    Action, Bucket, FlowMod, FlowModFlags, FlowRemoved, FlowStats, GroupDescription, GroupId, Instructions, Match,
-    PortNo, TableId, Xid,
+    Action, Bucket, DatapathId, ErrorKind, FlowMod, FlowModFailed, FlowModFlags, FlowRemoved, FlowStats,
+    GroupDescription, GroupId, GroupModFailed, Instructions, Match, PortNo, TableId, Xid,
 };
 
 use self::groups::groups_of;
 use crate::updater::CONFIRM_TIMEOUT;
-use crate::updater::compile::{CLASSIFY, destination};
+use crate::updater::compile::{CLASSIFY, default_route_key, destination, last_hop_key};
 use crate::updater::ecmp_hashing::{GroupForm, HashingMethod};
 
 /// Identity of a rule on a switch. Ordered as switches list rules: by table, priority (highest
@@ -92,6 +93,29 @@ pub(crate) struct Rule {
     group: Option<GroupId>,
 }
 
+impl From<&FlowStats> for Rule {
+    fn from(stats: &FlowStats) -> Rule {
+        let (cookie, idle_timeout_s, flags) = (stats.cookie, stats.idle_timeout_s, stats.flags);
+        let group = groups_of(&stats.instructions).next();
+        Rule { cookie, idle_timeout_s, flags, instructions: stats.instructions.clone(), group }
+    }
+}
+
+/// A flow monitor does not report flags: desired rules have none.
+impl From<&FlowChange> for Rule {
+    fn from(change: &FlowChange) -> Rule {
+        let (cookie, idle_timeout_s) = (change.cookie, change.idle_timeout_s);
+        let group = groups_of(&change.instructions).next();
+        Rule {
+            cookie,
+            idle_timeout_s,
+            flags: FlowModFlags::default(),
+            instructions: change.instructions.clone(),
+            group,
+        }
+    }
+}
+
 impl Rule {
     /// Returns whether its group is not confirmed yet. The number may turn out to be taken, and a
     /// foreign group would then forward the packets.
@@ -113,7 +137,6 @@ pub(crate) enum Sent {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) key: Option<RuleKey>,
-    pub(crate) group: Option<GroupId>,
     pub(crate) message: String,
 }
 
@@ -125,6 +148,8 @@ pub(crate) struct Installer {
     /// Whether the switch is in recovery hold: nothing is sent, because the controller cannot judge
     /// its rules yet.
     pub(crate) is_held: bool,
+    /// Whether the switch has another master: nothing is sent, because it would refuse it.
+    pub(crate) is_slave: bool,
     pub(crate) desired: BTreeMap<RuleKey, Rule>,
     pub(crate) installed: BTreeMap<RuleKey, Rule>,
     pub(crate) dirty: BTreeSet<RuleKey>,
@@ -141,7 +166,11 @@ pub(crate) struct Installer {
     pub(crate) dirty_groups: BTreeSet<GroupId>,
     /// Groups sent that did not exist before and are not confirmed.
     pub(crate) new_groups: BTreeSet<GroupId>,
-    pub(crate) refused_groups: BTreeSet<GroupId>,
+    /// Rules that use a single next hop because the switch rejected their group; retried after a
+    /// deletion.
+    single: BTreeSet<RuleKey>,
+    /// Desired rules whose place a more important rule needs; they come back after the deletion.
+    pub(crate) evicted: BTreeSet<RuleKey>,
     foreign_groups: BTreeSet<GroupId>,
     pub(crate) sent: BTreeMap<Xid, Sent>,
     /// Unanswered barriers, with the version they confirm and the time they were sent.
@@ -160,8 +189,10 @@ pub(crate) struct Installer {
     pub(crate) hashing_method: HashingMethod,
     /// Whether the switch can match TCP control bits.
     pub(crate) takes_tcp_flags: bool,
-    /// Desired buckets of rules with a group, in case the hashing method changes.
-    divided: BTreeMap<RuleKey, Arc<[Bucket]>>,
+    /// Desired rules with buckets, in case their form changes.
+    divided: BTreeMap<RuleKey, DesiredRule>,
+    /// Identity of the switch for draws of single next hops.
+    pub(crate) datapath: Option<DatapathId>,
 }
 
 impl Installer {
@@ -171,11 +202,14 @@ impl Installer {
 
     /// Adds a rule to the desired state, or removes it (`None`).
     pub(crate) fn set(&mut self, key: RuleKey, wanted: Option<DesiredRule>) {
-        match wanted.as_ref().and_then(|wanted| wanted.group.clone()) {
-            Some(buckets) => self.divided.insert(key, buckets),
-            None => self.divided.remove(&key),
-        };
-        let rule = wanted.map(|wanted| self.resolve(wanted));
+        match wanted.as_ref().filter(|wanted| wanted.group.is_some()) {
+            Some(wanted) => drop(self.divided.insert(key, wanted.clone())),
+            None => {
+                self.divided.remove(&key);
+                self.single.remove(&key);
+            }
+        }
+        let rule = wanted.map(|wanted| self.resolve(&key, wanted));
         let before = match &rule {
             Some(rule) => self.desired.insert(key, rule.clone()),
             None => self.desired.remove(&key),
@@ -195,12 +229,8 @@ impl Installer {
         if std::mem::replace(&mut self.hashing_method, method) == method {
             return;
         }
-        for (key, buckets) in self.divided.clone() {
-            let rule = self.desired.get(&key).expect("a rule with buckets is desired");
-            let mut instructions = rule.instructions.clone();
-            instructions.apply.retain(|action| !matches!(action, Action::Group(_) | Action::Bundle(_)));
-            let (cookie, idle_timeout_s) = (rule.cookie, rule.idle_timeout_s);
-            self.set(key, Some(DesiredRule { cookie, idle_timeout_s, instructions, group: Some(buckets) }));
+        for (key, wanted) in self.divided.clone() {
+            self.set(key, Some(wanted));
         }
     }
 
@@ -212,7 +242,7 @@ impl Installer {
     /// case the table read-back after a reconnect or the end of the recovery hold settles it, and
     /// the switch counts as unconfirmed until then.
     pub(crate) fn is_confirmed(&self, ticket: u64) -> bool {
-        !self.is_online || self.is_held || self.confirmed >= ticket || self.is_up_to_date()
+        !self.is_online || self.is_silenced() || self.confirmed >= ticket || self.is_up_to_date()
     }
     /// Returns whether the whole desired state is installed and confirmed.
     fn is_up_to_date(&self) -> bool {
@@ -221,17 +251,22 @@ impl Installer {
     /// Returns whether the desired state of a ticket is unconfirmed, and stays so until the next
     /// table read-back.
     pub(crate) fn is_cut_off(&self, ticket: u64) -> bool {
-        (!self.is_online || self.is_held) && self.confirmed < ticket
+        (!self.is_online || self.is_silenced()) && self.confirmed < ticket
+    }
+    /// Returns whether nothing may be sent although the switch is connected.
+    pub(crate) fn is_silenced(&self) -> bool {
+        self.is_held || self.is_slave
     }
     /// Returns whether nothing is left to send or to confirm.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.is_online || (!self.is_held && self.is_up_to_date())
+        !self.is_online || (!self.is_silenced() && self.is_up_to_date())
     }
     pub(crate) fn is_idle(&self) -> bool {
         self.sent.is_empty() && self.barriers.is_empty()
     }
-    pub(crate) fn is_blocked(&self, rule: &Rule) -> bool {
-        rule.group.is_some_and(|group| self.refused_groups.contains(&group))
+    /// Returns the number of rules that use a single next hop because their group was rejected.
+    pub(crate) fn single_count(&self) -> usize {
+        self.single.len()
     }
 
     /// Returns the desired rules, as the switch would list them. For a rejected rule the one it
@@ -278,7 +313,7 @@ impl Installer {
         // A switch may reconnect before its old connection times out: messages sent there get no
         // reply.
         self.offline();
-        self.is_online = true;
+        (self.is_online, self.is_slave) = (true, false);
         self.uncertain.clear();
         self.installed.clear();
         self.groups_installed.clear();
@@ -286,15 +321,16 @@ impl Installer {
         self.foreign.clear();
         self.foreign_groups.clear();
         self.refused.clear();
-        self.refused_groups.clear();
+        self.evicted.clear();
+        self.retry_groups();
         // Release the numbers of groups of a previous controller instance that are not desired.
         let Installer { by_buckets, groups: wanted, .. } = self;
         by_buckets.retain(|_, group| wanted.contains_key(group));
         // Groups have no cookies: those used by foreign rules are foreign, regardless of their number.
         let is_foreign = |rule: &&FlowStats| rule.cookie >> 48 != u64::from(self.owner);
-        self.foreign_groups = rules.iter().filter(is_foreign).flat_map(groups_of).collect();
+        self.foreign_groups = rules.iter().filter(is_foreign).flat_map(|rule| groups_of(&rule.instructions)).collect();
         if is_partial {
-            let used: BTreeSet<GroupId> = rules.iter().flat_map(groups_of).collect();
+            let used: BTreeSet<GroupId> = rules.iter().flat_map(|rule| groups_of(&rule.instructions)).collect();
             self.foreign_groups.extend(groups.iter().map(|group| group.group).filter(|group| !used.contains(group)));
         }
         for group in groups {
@@ -309,15 +345,7 @@ impl Installer {
                 self.foreign.insert(key);
                 continue;
             }
-            let group = groups_of(stats).next();
-            let rule = Rule {
-                cookie: stats.cookie,
-                idle_timeout_s: stats.idle_timeout_s,
-                flags: stats.flags,
-                instructions: stats.instructions.clone(),
-                group,
-            };
-            self.put_installed(key, Some(rule));
+            self.put_installed(key, Some(Rule::from(stats)));
         }
         self.dirty = self.desired.keys().chain(self.installed.keys()).copied().collect();
         self.dirty.retain(|key| self.desired.get(key) != self.installed.get(key));
@@ -337,7 +365,7 @@ impl Installer {
     pub(crate) fn is_unconfirmed(&self, now: Time) -> bool {
         let is_reconciling = || self.reconciled_at > 0 && !self.is_confirmed(self.reconciled_at);
         match self.is_online {
-            true => self.is_held || is_reconciling() || self.is_late(now),
+            true => self.is_silenced() || is_reconciling() || self.is_late(now),
             false => !self.installed.is_empty(),
         }
     }
@@ -421,19 +449,28 @@ impl Installer {
 
     /// Retries rejected rules and groups after a deletion.
     fn retry(&mut self) {
-        if self.refused.is_empty() && self.refused_groups.is_empty() {
+        self.retry_groups();
+        if self.refused.is_empty() {
             return;
         }
         self.version += 1;
-        for group in std::mem::take(&mut self.refused_groups) {
-            self.mark_group(group);
-        }
+        self.evicted.clear();
         for key in std::mem::take(&mut self.refused) {
             self.mark(key);
         }
     }
 
-    pub(crate) fn refused(&mut self, xid: Xid) -> Option<Refusal> {
+    /// Uses groups again where the switch has rejected them: there may be room now.
+    fn retry_groups(&mut self) {
+        for key in std::mem::take(&mut self.single) {
+            if let Some(wanted) = self.divided.get(&key).cloned() {
+                self.set(key, Some(wanted));
+            }
+        }
+    }
+
+    /// Handles the rejection of a message. Returns what it was, if it was a rule or a group.
+    pub(crate) fn refused(&mut self, xid: Xid, error: ErrorKind) -> Option<Refusal> {
         match self.sent.remove(&xid)? {
             Sent::Rule(key, before) => {
                 let later = self.sent.values_mut().find_map(|sent| match sent {
@@ -442,22 +479,15 @@ impl Installer {
                 });
                 match later {
                     Some(was) => *was = before,
-                    None => {
-                        self.put_installed(key, before);
-                        self.dirty.remove(&key);
-                        if self.desired.contains_key(&key) && self.desired.get(&key) != self.installed.get(&key) {
-                            self.refused.insert(key);
-                        }
-                    }
+                    None => self.rule_refused(key, before),
                 }
-                Some(Refusal {
-                    key: Some(key),
-                    group: None,
-                    message: format!(
-                        "a rule of table {} with priority {} is not installed; it is tried again when rules are deleted",
-                        key.table.0, key.priority.0
-                    ),
-                })
+                let has_evicted = error == ErrorKind::FlowModFailed(FlowModFailed::TableFull) && self.evict_for(key);
+                let what = format!("a rule of table {} with priority {} is not installed", key.table.0, key.priority.0);
+                let message = match has_evicted {
+                    true => format!("{what}: the table is full; a rule for a distant host makes room for it"),
+                    false => format!("{what}; it is tried again when rules are deleted"),
+                };
+                Some(Refusal { key: Some(key), message })
             }
             Sent::Group(group, before) => {
                 self.new_groups.remove(&group);
@@ -466,12 +496,61 @@ impl Installer {
                     None => drop(self.groups_installed.remove(&group)),
                 }
                 self.dirty_groups.remove(&group);
-                self.refused_groups.insert(group);
-                self.block_users(group);
-                let message = format!("group {:#x} is not installed, nor are rules that use it", group.0);
-                Some(Refusal { key: None, group: Some(group), message })
+                let message = if error == ErrorKind::GroupModFailed(GroupModFailed::GroupExists) {
+                    self.taken(group);
+                    format!("group {:#x} belongs to another controller; its rules use another number", group.0)
+                } else {
+                    let count = self.use_single_next_hops(group);
+                    format!(
+                        "group {:#x} is not installed: {count} rules use a single next hop instead, until groups are \
+                         deleted",
+                        group.0
+                    )
+                };
+                Some(Refusal { key: None, message })
             }
         }
+    }
+
+    fn rule_refused(&mut self, key: RuleKey, before: Option<Rule>) {
+        self.put_installed(key, before);
+        self.dirty.remove(&key);
+        if self.desired.contains_key(&key) && self.desired.get(&key) != self.installed.get(&key) {
+            self.refused.insert(key);
+        }
+    }
+
+    /// Makes room in a full table for the rule to a host of the switch itself: without it, packets
+    /// that have come all the way are lost. A rule to a distant host goes; its packets may take
+    /// another way. Returns whether one was found.
+    fn evict_for(&mut self, key: RuleKey) -> bool {
+        let is_last_hop = destination(&key).is_some_and(|address| last_hop_key(address) == key);
+        if !is_last_hop || !self.refused.contains(&key) {
+            return false;
+        }
+        let is_distant = |other: &&RuleKey| {
+            let address = destination(other).filter(|_| other.table == key.table);
+            address.is_some_and(|address| default_route_key(address) == **other) && !self.evicted.contains(other)
+        };
+        let Some(victim) = self.installed.keys().rfind(is_distant).copied() else { return false };
+        self.refused.remove(&key);
+        self.mark(key);
+        self.refused.insert(victim);
+        self.evicted.insert(victim);
+        self.dirty.insert(victim);
+        true
+    }
+
+    /// Gives every rule of a rejected group one next hop. Returns their number.
+    fn use_single_next_hops(&mut self, group: GroupId) -> usize {
+        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
+        self.single.extend(&users);
+        for key in &users {
+            let wanted = self.divided.get(key).expect("a rule with a group is divided").clone();
+            self.set(*key, Some(wanted));
+        }
+        users.len()
     }
 
     pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Rule>) {
@@ -491,6 +570,14 @@ impl Installer {
         }
     }
 
+    /// Corrects the installed state by what a switch has: the difference from the desired state will
+    /// be sent.
+    pub(super) fn correct_rule(&mut self, key: RuleKey, rule: Option<Rule>) {
+        self.put_installed(key, rule);
+        self.refused.remove(&key);
+        self.mark(key);
+    }
+
     fn mark(&mut self, key: RuleKey) {
         if self.desired.get(&key) == self.installed.get(&key) {
             self.dirty.remove(&key);
@@ -499,13 +586,17 @@ impl Installer {
         }
     }
 
-    fn resolve(&mut self, wanted: DesiredRule) -> Rule {
+    fn resolve(&mut self, key: &RuleKey, wanted: DesiredRule) -> Rule {
         let DesiredRule { cookie, idle_timeout_s, mut instructions, group } = wanted;
         let flags = FlowModFlags { send_flow_removed: idle_timeout_s > 0, ..FlowModFlags::default() };
-        let group = match group.map(|buckets| self.hashing_method.realise(&buckets)) {
+        let is_single = self.single.contains(key);
+        let method =
+            if is_single { HashingMethod::Single(self.datapath.unwrap_or(DatapathId(0))) } else { self.hashing_method };
+        let address = destination(key).map_or(0, Ipv4Addr::to_bits);
+        let group = match group.map(|buckets| method.realise(&buckets, address)) {
             Some(GroupForm::Group(buckets)) => Some(self.acquire(buckets)),
-            Some(GroupForm::Action(action)) => {
-                instructions.apply.push(action);
+            Some(GroupForm::Actions(actions)) => {
+                instructions.apply.extend(actions);
                 None
             }
             None => None,

@@ -1,0 +1,350 @@
+//! Audits: whether connected switches still have the rules they confirmed.
+//!
+//! Rules may go or change behind the controller's back: an operator deletes them, another program
+//! writes with the same owner, a switch restarts its tables. Nothing would tell the controller, and
+//! packets would be lost while it believes that all is well.
+//!
+//! - A switch with *flow monitors* (Open vSwitch) reports such changes at once.
+//! - Every [`Config::audit_interval`] the controller asks each switch for the number of its rules
+//!   ([aggregate statistics](MultipartRequest::Aggregate), one short reply), and compares.
+//! - If the number differs, and in turn, it reads all its rules and groups and compares each. Turns
+//!   are so far apart that all switches together report at most one rule per [`RULE_BUDGET`], which
+//!   keeps the cost below one per cent of a processor.
+//!
+//! What differs counts as installed state, so the updater mends it like any other difference. Rules
+//! that the switch owns ([`Purpose::is_switch_owned`]) are left out: their parts track them. An
+//! audit in which rules were sent meanwhile proves nothing, and is repeated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use net::{NodeIx, Time};
+use openflow::flow_monitor::{FlowChange, FlowEvent, FlowMonitorRequest, FlowUpdate};
+use openflow::{
+    ConnectionId, DatapathId, FlowSelection, FlowStats, GroupDescription, Message, MultipartReply, MultipartRequest,
+    Xid,
+};
+
+use super::Updater;
+use super::compile::{SWITCH_OWNED, is_switch_owned};
+use super::store::{Installer, Rule, RuleKey};
+use crate::channels::Channels;
+use crate::{Config, Event};
+
+/// Time per rule that full comparisons of all switches take at least.
+const RULE_BUDGET: Time = Time::from_us(50);
+/// Time until an audit is tried again that changes in progress prevented.
+const RETRY: Time = Time::from_ms(500);
+/// Number of the flow monitor of a connection.
+const MONITOR: u32 = 1;
+
+/// Audits of all connected switches.
+#[derive(Debug, Default)]
+pub(super) struct Audits(BTreeMap<NodeIx, Audit>);
+
+#[derive(Debug)]
+struct Audit {
+    next: Time,
+    next_full: Time,
+    step: Step,
+    /// Whether the switch rejects the request for aggregate statistics.
+    lacks_aggregate: bool,
+    /// Number of audits in a row that found differences.
+    streak: u32,
+}
+
+#[derive(Debug)]
+enum Step {
+    Idle,
+    Counting { xid: Xid, version: u64 },
+    Reading { rules: Xid, groups: Option<Xid>, version: u64, found: Found },
+}
+
+/// What a full comparison has found so far.
+#[derive(Debug, Default)]
+struct Found {
+    seen: BTreeSet<RuleKey>,
+    differing: Vec<(RuleKey, Rule)>,
+    groups: Vec<GroupDescription>,
+    is_partial: bool,
+}
+
+/// Numbers of rules that were found to differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Differences {
+    pub(crate) removed: usize,
+    pub(crate) changed: usize,
+    pub(crate) added: usize,
+}
+
+impl Differences {
+    fn is_none(self) -> bool {
+        self == Differences::default()
+    }
+}
+
+fn own_rules(owner: u16) -> FlowSelection {
+    // The bit of switch-owned rules is part of the mask, and not of the value.
+    let (cookie, cookie_mask) = (u64::from(owner) << 48, 0xffff << 48 | SWITCH_OWNED);
+    FlowSelection { cookie, cookie_mask, ..FlowSelection::all() }
+}
+
+impl Audits {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.0.values().filter(|audit| matches!(audit.step, Step::Idle)).map(|audit| audit.next).min()
+    }
+    pub(super) fn forget(&mut self, node: NodeIx) {
+        self.0.remove(&node);
+    }
+}
+
+impl Updater {
+    /// Begins to audit a switch that is ready.
+    pub(crate) fn begin_audits(
+        &mut self,
+        now: Time,
+        config: &Config,
+        channels: &mut Channels,
+        (node, connection): (NodeIx, ConnectionId),
+    ) {
+        let Some(interval) = config.audit_interval else { return };
+        let next = now.saturating_add(interval);
+        let audit = Audit { next, next_full: next, step: Step::Idle, lacks_aggregate: false, streak: 0 };
+        self.audits.0.insert(node, audit);
+        // Other switches would answer with an error, and the error is all they would do with it.
+        if self.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
+            let monitors = vec![FlowMonitorRequest::all(MONITOR)];
+            channels.send(connection, Message::MultipartRequest(MultipartRequest::FlowMonitor(monitors)));
+        }
+    }
+
+    /// Sends the requests of audits that are due.
+    pub(crate) fn run_audits(
+        &mut self,
+        now: Time,
+        config: &Config,
+        channels: &mut Channels,
+        datapath_of: impl Fn(NodeIx) -> Option<DatapathId>,
+    ) {
+        let Some(interval) = config.audit_interval else { return };
+        let is_due = |audit: &Audit| matches!(audit.step, Step::Idle) && audit.next <= now;
+        let due: Vec<NodeIx> = self.audits.0.iter().filter(|(_, audit)| is_due(audit)).map(|(node, _)| *node).collect();
+        if due.is_empty() {
+            return;
+        }
+        let rules: u64 = self.switches.values().map(|switch| switch.installed.len() as u64).sum();
+        let turn = interval.max(RULE_BUDGET * rules);
+        for node in due {
+            let connection = datapath_of(node).and_then(|datapath| channels.connection_of(datapath));
+            let (Some(connection), Some(switch), Some(audit)) =
+                (connection, self.switches.get(&node), self.audits.0.get_mut(&node))
+            else {
+                continue;
+            };
+            if !switch.is_settled() {
+                audit.next = now.saturating_add(RETRY.min(interval));
+                continue;
+            }
+            audit.next = now.saturating_add(interval);
+            let version = switch.ticket();
+            if audit.next_full <= now || audit.lacks_aggregate {
+                audit.next_full = now.saturating_add(turn);
+                audit.step = read_all(channels, connection, self.compiler.owner, version, switch);
+            } else if let Some(xid) =
+                request(channels, connection, MultipartRequest::Aggregate(own_rules(self.compiler.owner)))
+            {
+                audit.step = Step::Counting { xid, version };
+            }
+        }
+    }
+
+    /// Handles a reply that may belong to an audit, or a report of a flow monitor. Returns whether
+    /// it does.
+    pub(crate) fn audit_reply(
+        &mut self,
+        now: Time,
+        channels: &mut Channels,
+        (node, datapath, xid): (NodeIx, DatapathId, Xid),
+        reply: &MultipartReply,
+        has_more: bool,
+    ) -> bool {
+        if let MultipartReply::FlowMonitor(updates) = reply {
+            self.monitored(channels, node, datapath, updates);
+            return true;
+        }
+        let owner = self.compiler.owner;
+        let (Some(audit), Some(switch)) = (self.audits.0.get_mut(&node), self.switches.get_mut(&node)) else {
+            return false;
+        };
+        match &mut audit.step {
+            Step::Counting { xid: sent, version } if *sent == xid => {
+                let is_same = *version == switch.ticket() && switch.is_settled();
+                let is_other = |flows: u32| flows as usize != switch.installed.len();
+                let must_read = matches!(reply, MultipartReply::Aggregate { flows, .. } if is_same && is_other(*flows));
+                audit.step = Step::Idle;
+                if must_read {
+                    (audit.next, audit.next_full) = (now, now);
+                }
+                true
+            }
+            Step::Reading { rules, groups, found, .. } if *rules == xid || *groups == Some(xid) => {
+                found.read(owner, switch, reply);
+                if *rules != xid && !has_more {
+                    self.end_reading(now, channels, node, datapath);
+                } else if *rules == xid && groups.is_none() && !has_more {
+                    self.end_reading(now, channels, node, datapath);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Handles an error. Returns whether it is the reply to a request of an audit.
+    pub(crate) fn audit_refused(&mut self, node: NodeIx, xid: Xid) -> bool {
+        let Some(audit) = self.audits.0.get_mut(&node) else { return false };
+        let is_own = match &audit.step {
+            Step::Idle => false,
+            Step::Counting { xid: sent, .. } => *sent == xid,
+            Step::Reading { rules, groups, .. } => *rules == xid || *groups == Some(xid),
+        };
+        if is_own {
+            audit.lacks_aggregate = true;
+            audit.step = Step::Idle;
+        }
+        is_own
+    }
+
+    fn end_reading(&mut self, now: Time, channels: &mut Channels, node: NodeIx, datapath: DatapathId) {
+        let (Some(audit), Some(switch)) = (self.audits.0.get_mut(&node), self.switches.get_mut(&node)) else { return };
+        let Step::Reading { version, found, .. } = std::mem::replace(&mut audit.step, Step::Idle) else { return };
+        if version != switch.ticket() || !switch.is_settled() || found.is_partial {
+            (audit.next, audit.next_full) = (now.saturating_add(RETRY), now);
+            return;
+        }
+        let differences = switch.correct(&found.seen, found.differing, &found.groups);
+        audit.streak = if differences.is_none() { 0 } else { audit.streak.saturating_add(1) };
+        let streak = audit.streak;
+        self.report(channels, node, datapath, differences, streak);
+    }
+
+    fn report(
+        &mut self,
+        channels: &mut Channels,
+        node: NodeIx,
+        datapath: DatapathId,
+        Differences { removed, changed, added }: Differences,
+        audits: u32,
+    ) {
+        if removed + changed + added > 0 {
+            self.touched.insert(node);
+            channels.event(Event::RulesRestored { datapath, removed, changed, added, audits });
+        }
+    }
+
+    /// Handles changes by others that the flow monitor of a switch reports.
+    fn monitored(&mut self, channels: &mut Channels, node: NodeIx, datapath: DatapathId, updates: &[FlowUpdate]) {
+        let owner = self.compiler.owner;
+        let Some(switch) = self.switches.get_mut(&node).filter(|switch| !switch.is_silenced()) else { return };
+        let mut differences = Differences::default();
+        for update in updates {
+            let FlowUpdate::Full(change) = update else { continue };
+            if change.cookie >> 48 == u64::from(owner) && !is_switch_owned(change.cookie) {
+                switch.changed_by_other(change, &mut differences);
+            }
+        }
+        self.report(channels, node, datapath, differences, 0);
+    }
+}
+
+fn request(channels: &mut Channels, connection: ConnectionId, request: MultipartRequest) -> Option<Xid> {
+    channels.tally.polls += 1;
+    channels.send(connection, Message::MultipartRequest(request))
+}
+
+/// Requests all own rules, and the groups if the switch has any.
+fn read_all(channels: &mut Channels, connection: ConnectionId, owner: u16, version: u64, switch: &Installer) -> Step {
+    let rules = request(channels, connection, MultipartRequest::Flow(own_rules(owner)));
+    let groups =
+        if switch.has_groups_installed() { request(channels, connection, MultipartRequest::GroupDesc) } else { None };
+    match rules {
+        Some(rules) => Step::Reading { rules, groups, version, found: Found::default() },
+        None => Step::Idle,
+    }
+}
+
+impl Found {
+    fn read(&mut self, owner: u16, switch: &Installer, reply: &MultipartReply) {
+        match reply {
+            MultipartReply::Flow(rules) => {
+                for rule in rules.iter().filter(|rule| rule.cookie >> 48 == u64::from(owner)) {
+                    self.read_rule(switch, rule);
+                }
+            }
+            MultipartReply::GroupDesc(groups) => {
+                self.groups.extend(groups.iter().filter(|group| group.group.0 >> 16 == u32::from(owner)).cloned());
+            }
+            MultipartReply::Partial { known, .. } => self.read(owner, switch, known),
+            _ => self.is_partial = true,
+        }
+    }
+
+    fn read_rule(&mut self, switch: &Installer, stats: &FlowStats) {
+        let (key, rule) = (RuleKey::from(stats), Rule::from(stats));
+        if switch.installed.get(&key) != Some(&rule) {
+            self.differing.push((key, rule));
+        }
+        self.seen.insert(key);
+    }
+}
+
+impl Installer {
+    fn has_groups_installed(&self) -> bool {
+        !self.groups_installed.is_empty()
+    }
+
+    /// Corrects the installed state by what the switch really has, so that the difference is
+    /// mended.
+    fn correct(
+        &mut self,
+        seen: &BTreeSet<RuleKey>,
+        differing: Vec<(RuleKey, Rule)>,
+        groups: &[GroupDescription],
+    ) -> Differences {
+        let mut differences = Differences::default();
+        let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).copied().collect();
+        for key in gone {
+            differences.removed += 1;
+            self.correct_rule(key, None);
+        }
+        for (key, rule) in differing {
+            match self.installed.contains_key(&key) {
+                true => differences.changed += 1,
+                false => differences.added += 1,
+            }
+            self.correct_rule(key, Some(rule));
+        }
+        differences.changed += self.correct_groups(groups);
+        differences
+    }
+
+    /// Handles a change that another program made.
+    fn changed_by_other(&mut self, change: &FlowChange, differences: &mut Differences) {
+        let key = RuleKey::new(change.table, change.priority, change.match_);
+        match change.event {
+            FlowEvent::Deleted(_) if self.installed.contains_key(&key) => {
+                differences.removed += 1;
+                self.correct_rule(key, None);
+            }
+            FlowEvent::Deleted(_) => {}
+            FlowEvent::Added | FlowEvent::Modified => {
+                let rule = Rule::from(change);
+                match self.installed.get(&key) {
+                    Some(installed) if *installed == rule => return,
+                    Some(_) => differences.changed += 1,
+                    None => differences.added += 1,
+                }
+                self.correct_rule(key, Some(rule));
+            }
+        }
+    }
+}
