@@ -64,7 +64,8 @@ impl Observer {
             }
             let mut poll = PendingPoll { xid: None, number: self.next_poll_number, sent: cx.now };
             if self.needs.counters && self.needs.flows != FlowSource::None {
-                let cookie = cx.compiler().cookie(Purpose::Count);
+                let is_by_first = self.needs.flows == FlowSource::FirstPackets;
+                let cookie = cx.compiler().cookie(if is_by_first { Purpose::CountFirst } else { Purpose::Count });
                 let selection =
                     FlowSelection { table: CLASSIFY, cookie, cookie_mask: PURPOSE_MASK, ..FlowSelection::all() };
                 poll.xid = cx.channels.send(connection, Message::MultipartRequest(MultipartRequest::Flow(selection)));

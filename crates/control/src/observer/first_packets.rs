@@ -210,7 +210,7 @@ impl Observer {
     /// Handles the removal of a rule. Returns whether it was a counting rule.
     pub(crate) fn counter_removed(&mut self, cx: &mut Cx<'_>, datapath: DatapathId, removed: &FlowRemoved) -> bool {
         let is_soft = removed.idle_timeout_s > 0
-            && removed.cookie & PURPOSE_MASK == cx.compiler().cookie(Purpose::Count)
+            && removed.cookie & PURPOSE_MASK == cx.compiler().cookie(Purpose::CountFirst)
             && self.is_by_first_packets();
         if !is_soft {
             return false;
@@ -321,6 +321,6 @@ fn send_counter(cx: &mut Cx<'_>, connection: ConnectionId, tuple: FiveTuple, (ke
 pub(crate) fn delete_counters(cx: &mut Cx<'_>, at: Option<SwitchPort>) {
     let match_ = Match { in_port: at.map(|(_, port)| port), ..Match::default() };
     let is_meant = |datapath: DatapathId| at.is_none_or(|(meant, _)| meant == datapath);
-    let cookie = cx.compiler().cookie(Purpose::Count);
+    let cookie = cx.compiler().cookie(Purpose::CountFirst);
     cx.channels.delete_rules(is_meant, match_, cookie, PURPOSE_MASK);
 }

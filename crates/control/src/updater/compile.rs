@@ -69,7 +69,10 @@ pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Classify = 1,
-    Count = 0x82,
+    /// A counting rule of the desired state: of a pair of hosts, or of a flow an agent reported.
+    Count = 2,
+    /// A switch-owned counting rule, of a flow known by its first packet.
+    CountFirst = 0x82,
     Base = 3,
     Divide = 4,
     Pin = 5,
@@ -140,7 +143,7 @@ impl Compiler {
     pub(crate) fn counter_at(self, tuple: &FiveTuple, port: PortNo, idle_timeout_s: u16) -> Entry {
         let (key, wanted) = self.counter(tuple, idle_timeout_s);
         let match_ = Match { in_port: Some(port), ..key.match_ };
-        (RuleKey { match_, ..key }, wanted)
+        (RuleKey { match_, ..key }, DesiredRule { cookie: self.cookie(Purpose::CountFirst), ..wanted })
     }
 
     pub(crate) fn classify(self, priority: u16, match_: Match, instructions: Instructions) -> Entry {

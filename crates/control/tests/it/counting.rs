@@ -16,7 +16,7 @@ fn network_with_long_timeouts(flows_max: usize) -> TestNetwork {
 }
 
 pub fn is_counter(entry: &FlowStats) -> bool {
-    entry.cookie >> 40 & 0xff == 2
+    entry.cookie >> 40 & 0x7f == 2
 }
 fn counters(network: &TestNetwork) -> usize {
     network.entries().filter(is_counter).count()
@@ -140,7 +140,7 @@ fn restarted_controller_continues_counting() {
     assert_eq!(flow_notifications(&network), (0, 1));
 }
 fn is_counter_cookie(cookie: u64) -> bool {
-    cookie >> 40 & 0xff == 2
+    cookie >> 40 & 0x7f == 2
 }
 
 #[test]

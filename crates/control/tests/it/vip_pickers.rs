@@ -54,7 +54,7 @@ fn reports_in_band_reach_the_balancer() {
 /// Returns the switches that received requests for counters of connections.
 fn polls(network: &TestNetwork, from: usize) -> Vec<NodeIx> {
     let is_one = |message: &Message| match message {
-        Message::MultipartRequest(MultipartRequest::Flow(selection)) => selection.cookie >> 40 == 0xa7_ab06,
+        Message::MultipartRequest(MultipartRequest::Flow(selection)) => selection.cookie >> 40 == 0xa7_ab86,
         _ => false,
     };
     network.sent[from..].iter().filter(|(_, _, message)| is_one(message)).map(|(_, node, _)| *node).collect()

@@ -107,7 +107,7 @@ pub fn connection_rules(network: &TestNetwork) -> Vec<(DatapathId, FlowStats)> {
         switch.entries().into_iter().map(move |entry| (datapath, entry)).collect::<Vec<_>>()
     };
     let all = network.switches.values().flat_map(rules);
-    all.filter(|(_, entry)| entry.cookie >> 40 == 0xa7_ab06).collect()
+    all.filter(|(_, entry)| entry.cookie >> 40 == 0xa7_ab86).collect()
 }
 pub fn edge_of(network: &TestNetwork, host: u32) -> NodeIx {
     let routes = net::Routes::intact(&network.topology);
