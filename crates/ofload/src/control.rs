@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
+use openflow::flow_monitor::monitor_error;
 use openflow::frame::{arp_reply, parse};
 use openflow::headers::ether;
-use openflow::{ConnectionId, Description, Envelope, Message, PacketIn, PortNo, wire};
+use openflow::{ConnectionId, Description, Envelope, Message, MultipartRequest, PacketIn, PortNo, wire};
 use switch::{Config, HashFields, Output, Select, Support};
 
 use crate::fleet::Fleet;
@@ -16,6 +17,8 @@ const MAX_ENTRIES: u32 = 1_000_000;
 const MAX_GROUPS: u32 = 65_536;
 /// Bytes of a rejected message that its error contains (specification 7.4.4).
 const ERROR_DATA_BYTES: usize = 64;
+/// `OFPET_EXPERIMENTER`: the data starts with the experimenter; here only errors of flow monitors.
+const EXPERIMENTER_ERROR: u16 = 0xffff;
 /// EtherType of discovery frames that pass bridges; Floodlight and Ryu send them in addition to
 /// LLDP.
 const BROADCAST_DISCOVERY: u16 = 0x8942;
@@ -27,6 +30,13 @@ impl Fleet {
         let now = net::Time::from_ns(now_ns);
         match wire::decode(message) {
             Ok(Some((envelope, _))) => {
+                match &envelope.message {
+                    Message::MultipartRequest(MultipartRequest::Flow(_)) => self.audit_requests.flow_statistics += 1,
+                    Message::MultipartRequest(MultipartRequest::FlowMonitor(_)) => {
+                        self.audit_requests.flow_monitors += 1;
+                    }
+                    _ => {}
+                }
                 self.switches[at].switch.handle(now, CONNECTION, envelope);
                 self.drain(at, message);
             }
@@ -130,7 +140,7 @@ impl Fleet {
     }
 }
 
-pub(crate) fn config(node: &crate::fabric::Node) -> Config {
+pub(crate) fn config(node: &crate::fabric::Node, flow_monitors: bool) -> Config {
     let text = |text: &str| text.to_owned();
     Config {
         datapath: node.datapath,
@@ -143,7 +153,7 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
         stats_refresh: net::Time::ZERO,
         packet_in_per_s: None,
         supports_tcp_flags: false,
-        support: Support::default(),
+        support: Support { flow_monitors, ..Support::default() },
         description: Description {
             manufacturer: text("Anabranch"),
             hardware: text("load generator"),
@@ -157,7 +167,11 @@ pub(crate) fn config(node: &crate::fabric::Node) -> Config {
 fn with_request(envelope: Envelope, request: &[u8]) -> Envelope {
     match envelope {
         Envelope { xid, message: Message::Error { kind, data } } if data.is_empty() => {
-            let data = request[..request.len().min(ERROR_DATA_BYTES)].to_vec();
+            let mut data = Vec::new();
+            if kind.numbers().0 == EXPERIMENTER_ERROR {
+                data.extend(monitor_error::EXPERIMENTER.to_be_bytes());
+            }
+            data.extend(&request[..request.len().min(ERROR_DATA_BYTES)]);
             Envelope { xid, message: Message::Error { kind, data } }
         }
         other => other,

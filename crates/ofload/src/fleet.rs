@@ -16,6 +16,7 @@ use crate::fabric::Fabric;
 use crate::options::Options;
 use crate::outstanding::{OutstandingProbes, Tally};
 use crate::probe::Template;
+use crate::repair_bench::AuditRequests;
 use crate::service::Service;
 use crate::{Error, control, load};
 
@@ -57,6 +58,7 @@ pub(crate) struct Fleet {
     pub(crate) refusals: BTreeMap<String, u64>,
     pub(crate) service: Service,
     pub(crate) frames_dropped: u64,
+    pub(crate) audit_requests: AuditRequests,
 }
 
 impl Fleet {
@@ -71,7 +73,7 @@ impl Fleet {
             poll.registry().register(&mut stream, Token(at), interest).map_err(Error::Poll)?;
             switches.push(FakeSwitch {
                 channel: Channel::new(stream),
-                switch: Switch::new(control::config(node)),
+                switch: Switch::new(control::config(node, options.has_flow_monitors)),
                 outstanding: load::outstanding_probes(options, &fabric, at)?,
                 got_features_request: false,
                 is_touched: false,
@@ -98,6 +100,7 @@ impl Fleet {
             refusals: BTreeMap::new(),
             service: Service::new(options.response),
             frames_dropped: 0,
+            audit_requests: AuditRequests::default(),
         })
     }
 

@@ -32,6 +32,7 @@ mod options;
 mod outstanding;
 mod probe;
 pub mod process;
+mod repair_bench;
 mod report;
 mod scan;
 mod service;
@@ -45,6 +46,7 @@ pub use fabric::{HOSTS_MAX, SWITCHES_MAX};
 pub use measure::{Schedule, Target, measure};
 pub use options::{Load, Options, ResponseCriterion, Shape};
 pub use outstanding::Counts;
+pub use repair_bench::{AuditRequests, Deletion, IdleReport, Repair, RepairReport, RepairSchedule, measure_repair};
 pub use report::{Latency, Links, Loop, Report, Spread};
 pub use service::Carried;
 
@@ -67,6 +69,8 @@ pub enum Error {
          support OpenFlow 1.3?", after.as_secs_f64()
     )]
     Silent { silent: usize, switches: usize, controller: SocketAddr, after: Duration },
+    #[error("the controller at {controller} installed no rules, so there is nothing to repair")]
+    NoRules { controller: SocketAddr },
     #[error("cannot poll sockets: {0}")]
     Poll(std::io::Error),
     #[error("an attack needs more connections than the limit of this process allows: {0}")]

@@ -81,6 +81,8 @@ pub struct Options {
     /// contain the rules, and the generator does more work per response. They always apply them
     /// before.
     pub applies_flow_mods: bool,
+    /// Whether the emulated switches have flow monitors, as Open vSwitch does.
+    pub has_flow_monitors: bool,
 }
 
 impl Options {
@@ -96,6 +98,7 @@ impl Options {
             settle_time: Duration::from_secs(1),
             handshake: Duration::from_secs(10),
             applies_flow_mods: false,
+            has_flow_monitors: false,
         }
     }
 }

@@ -21,7 +21,7 @@
 //!   ```
 //! - The reply to the request has its transaction id, and is empty without `initial`. Changes follow
 //!   as further replies with transaction id 0. They arrive before the barrier reply of the change.
-//! - A monitor without `own` reports changes of its own connection as [`FlowUpdate::Abbreviated`]
+//! - A monitor without `own` reports changes by the same connection as [`FlowUpdate::Abbreviated`]
 //!   with the transaction id of the flow-mod; changes without effect are not reported.
 //! - Adding a rule that exists is reported as added; a modification that leaves the actions alone is
 //!   not reported.
@@ -105,7 +105,7 @@ pub struct FlowMonitorFlags {
     pub delete: bool,
     /// Report rules with other instructions or another cookie.
     pub modify: bool,
-    /// Include instructions in updates.
+    /// Include the instructions of rules in updates.
     pub instructions: bool,
     /// Report changes of the own connection like those of others.
     pub own: bool,

@@ -43,18 +43,18 @@ impl PortNo {
 pub struct TableId(pub u8);
 
 impl TableId {
-    /// Largest table number.
+    /// Largest number that a table can have.
     pub const MAX: TableId = TableId(0xfe);
     /// All tables: in deletions and statistics requests.
     pub const ALL: TableId = TableId(0xff);
 }
 
-/// A group.
+/// The number of a group, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(pub u32);
 
 impl GroupId {
-    /// Largest group number.
+    /// Largest number that a group can have.
     pub const MAX: GroupId = GroupId(0xffff_ff00);
     /// All groups: in deletions only.
     pub const ALL: GroupId = GroupId(0xffff_fffc);
@@ -71,22 +71,22 @@ impl BufferId {
     pub const NO_BUFFER: BufferId = BufferId(0xffff_ffff);
 }
 
-/// A queue of a port.
+/// The number of a queue, unique within its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueId(pub u32);
 
 impl QueueId {
-    /// All queues: in requests.
+    /// The wildcard of requests about queues.
     pub const ALL: QueueId = QueueId(0xffff_ffff);
 }
 
-/// A meter.
+/// The number of a meter, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MeterId(pub u32);
 
 impl MeterId {
-    /// Largest meter number.
+    /// Largest number that a meter can have.
     pub const MAX: MeterId = MeterId(0xffff_0000);
-    /// All meters: in requests.
+    /// The wildcard of requests about meters.
     pub const ALL: MeterId = MeterId(0xffff_ffff);
 }

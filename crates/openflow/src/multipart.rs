@@ -39,7 +39,7 @@ impl FlowSelection {
     }
 }
 
-/// A multipart request.
+/// A request for state or statistics.
 ///
 /// [`PortNo::ANY`], [`GroupId::ALL`] and [`MeterId::ALL`] select all ports, groups and meters.
 /// `TableFeatures` without tables asks for the features, with tables it changes them. `Other` is any
@@ -164,7 +164,7 @@ pub struct PortStats {
     /// Receive errors of all kinds.
     pub rx_errors: u64,
     pub tx_errors: u64,
-    /// Frame alignment errors.
+    /// Received frames with alignment errors.
     pub rx_frame_err: u64,
     /// Packets lost by receive overruns.
     pub rx_over_err: u64,

@@ -19,7 +19,7 @@ const FIELDS: [u32; 21] = [
     0x0004, 0x0208, 0x0306, 0x0406, 0x0502, 0x0602, 0x0701, 0x0801, 0x0901, 0x0a01, 0x0b04, 0x0c04, 0x0d02, 0x0e02,
     0x0f02, 0x1002, 0x1502, 0x1604, 0x1704, 0x1301, 0x1401,
 ];
-/// Settable fields, likewise.
+/// Fields that actions can set, by number and length.
 const SETTABLE: [u32; 10] = [0x0306, 0x0406, 0x0602, 0x0701, 0x0801, 0x0b04, 0x0c04, 0x0d02, 0x0e02, 0x0f02];
 
 fn property(kind: u16, ids: &[u32]) -> TableProperty {
@@ -67,7 +67,7 @@ impl Switch {
         }
     }
 
-    /// Returns `empty` for all meters; every single one is unknown, because there are none.
+    /// Returns `empty` for all meters; every single one is unknown, because the switch has no meters.
     pub(crate) fn meters(wanted: MeterId, empty: MultipartReply) -> Result<MultipartReply, ErrorKind> {
         match wanted {
             MeterId::ALL => Ok(empty),

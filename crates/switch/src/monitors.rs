@@ -187,7 +187,7 @@ impl Switch {
         }
     }
 
-    /// Sends the noted changes.
+    /// Sends the noted changes to the connections whose monitors cover them.
     pub(crate) fn flush_monitors(&mut self) {
         let mut pending = Vec::new();
         for (connection, session) in &mut self.sessions.open {

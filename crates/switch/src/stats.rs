@@ -19,7 +19,7 @@ const GROUP_CAPABILITIES: u32 = 0b1111;
 /// Output, push and pop VLAN, group, set field (`OFPAT_*`).
 const GROUP_ACTIONS: u32 = 1 | 1 << 17 | 1 << 18 | 1 << 22 | 1 << 25;
 
-/// Number of tables in one part of a reply: the features of each take up to 640 bytes.
+/// Number of tables in one part of a reply: the features of each have at most 640 bytes.
 const PART_TABLES: usize = 64;
 
 impl Switch {

@@ -18,7 +18,7 @@ use crate::key::{Key, Pattern};
 pub struct Entry {
     /// A unique number that distinguishes the entry from a later one in its slot.
     pub serial: u64,
-    /// Version of the switch at the last modification; 0 if there was none.
+    /// Version of the switch at the last modification; 0 for an unmodified entry.
     pub modified_serial: u64,
     pub priority: u16,
     pub match_: Match,

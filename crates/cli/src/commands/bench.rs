@@ -21,6 +21,7 @@ pub struct Args {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "one value for each run of the program")]
 enum Target {
     Sim(SimArgs),
     Controller(bench_controller::Args),

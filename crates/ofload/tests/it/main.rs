@@ -4,4 +4,5 @@ mod attacks;
 mod common;
 mod measurements;
 mod protocol;
+mod repairs;
 mod service;

@@ -61,7 +61,7 @@ fn change(bench: &mut Bench, flow_mod: FlowMod) {
     bench.switch.flow_mod_by_other(bench.now, flow_mod).expect("a valid change");
 }
 
-/// The sequence of `crates/openflow/tests/wire/live_monitor.rs`.
+/// The changes are those of the live test of Open vSwitch, `live_monitor.rs` of the codec.
 #[test]
 fn updates_equal_those_of_open_vswitch() {
     let mut bench = bench();

@@ -24,7 +24,7 @@ fn switch_without_groups_knows_no_message_about_them() {
     }
     let [Message::FeaturesReply(features)] = &bench.ask(Message::FeaturesRequest)[..] else { panic!() };
     assert_eq!(features.capabilities & capability::GROUP_STATS, 0);
-    // The other way to have none: they are known, but there is no room.
+    // The other way to have none: they are known, but the capacity is zero.
     let mut bench = Bench::new(Config { max_groups: 0, ..config() });
     assert_eq!(refused(&mut bench, add), ErrorKind::GroupModFailed(GroupModFailed::OutOfGroups));
     assert_eq!(bench.statistics(MultipartRequest::GroupDesc), MultipartReply::GroupDesc(Vec::new()));

@@ -2,6 +2,7 @@
 //! program in the same run, or under attack.
 
 mod attack;
+mod repair;
 
 use std::fs;
 use std::io::Write as _;
@@ -30,9 +31,11 @@ const OPENFLOW_PORT: u16 = 6_653;
     after_help = "Examples:\n  anabranch bench controller --controller 127.0.0.1:6653 --window 64\n  anabranch bench \
                         controller --controller 127.0.0.1:6653 --pid 4242 --response arp --reference ovs-testcontroller\n  \
                         anabranch bench controller --reference ovs-testcontroller --rate 1000\n  anabranch bench controller \
-                        --serve ecmp --response arp --attack silent,flood\nExit code 1 if a packet-in stayed unanswered, a \
+                        --serve ecmp --response arp --attack silent,flood\n  anabranch bench controller --serve sdn-ecmp \
+                        --switches 1000 --repair one,all --flow-monitors\nExit code 1 if a packet-in stayed unanswered, a \
                         connection was lost, or, under attack, well-behaved switches were not \
-                        served: the 99th percentile of their latency exceeded twice the baseline plus 1 ms."
+                        served: the 99th percentile of their latency exceeded twice the baseline plus 1 ms; or, with --repair, deleted rules did not come \
+                        back in time."
 )]
 pub struct Args {
     /// Address of the controller; may be omitted to measure only a reference controller
@@ -53,6 +56,8 @@ pub struct Args {
     /// Packet-ins per second of the flooding switch
     #[arg(long, value_name = "R", default_value_t = 200_000.0, value_parser = positive)]
     attack_rate: f64,
+    #[command(flatten)]
+    repair: repair::RepairArgs,
     /// Process of the controller, for its CPU time and memory
     #[arg(long, value_name = "PID", requires = "controller")]
     pid: Option<u32>,
@@ -191,6 +196,9 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     if !args.attack.is_empty() {
         return attack::execute(args);
     }
+    if !args.repair.repair.is_empty() {
+        return repair::execute(args);
+    }
     let loads: Vec<Load> = match args.rate {
         Some(rate) => vec![Load::Rate(rate)],
         None => args.window.iter().map(|window| Load::Window(*window)).collect(),
@@ -281,6 +289,7 @@ fn failure(error: ofload::Error) -> CliError {
         ofload::Error::Connect { .. } | ofload::Error::Lost { .. } => {
             "is the controller running, and does it listen there? start one with `anabranch serve`"
         }
+        ofload::Error::NoRules { .. } => "the controller must install rules for known hosts; see --settle and --serve",
         ofload::Error::NoService { .. } => "see --service, and the configuration of the controller (--serve-config)",
         ofload::Error::Silent { .. } => "controllers for OpenFlow 1.0 alone cannot be measured",
         ofload::Error::Shape(_) | ofload::Error::TooFewPairs { .. } => {
@@ -319,6 +328,7 @@ fn options(args: &Args, controller: SocketAddr, load: Load, response: ResponseAr
         response: response.criterion(args.service),
         settle_time,
         applies_flow_mods,
+        has_flow_monitors: args.repair.flow_monitors,
         ..Options::new(controller)
     })
 }

@@ -1,6 +1,6 @@
 //! Groups of one switch: numbers, contents, and the rules that use them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openflow::{Action, Bucket, GroupDescription, GroupId, GroupKind, Instructions};
@@ -37,24 +37,25 @@ impl Installer {
         self.groups_installed.insert(found.group, buckets);
     }
 
-    /// Corrects the installed groups by those a switch has. Returns the number that differs.
+    /// Corrects the installed groups by those a switch has. Returns the number that differs. A new
+    /// group with a number of this controller belongs to somebody else: foreign rules may use it.
     pub(in crate::updater) fn correct_groups(&mut self, found: &[GroupDescription]) -> usize {
-        let own = found.iter().filter(|group| !self.foreign_groups.contains(&group.group));
-        let found: BTreeMap<GroupId, Arc<[Bucket]>> =
-            own.map(|group| (group.group, group.buckets.clone().into())).collect();
-        let both: BTreeSet<GroupId> = found.keys().chain(self.groups_installed.keys()).copied().collect();
-        let mut count = 0;
-        for group in
-            both.into_iter().filter(|group| found.get(group) != self.groups_installed.get(group)).collect::<Vec<_>>()
-        {
-            count += 1;
-            match found.get(&group) {
-                Some(buckets) => drop(self.groups_installed.insert(group, buckets.clone())),
-                None => drop(self.groups_installed.remove(&group)),
+        let found: BTreeMap<GroupId, &GroupDescription> = found.iter().map(|group| (group.group, group)).collect();
+        let foreign = found.keys().filter(|group| !self.groups_installed.contains_key(group));
+        self.foreign_groups.extend(foreign);
+        let is_same = |(group, buckets): &(&GroupId, &Arc<[Bucket]>)| {
+            found.get(group).is_some_and(|found| found.kind == GroupKind::Select && found.buckets[..] == buckets[..])
+        };
+        let differing: Vec<GroupId> =
+            self.groups_installed.iter().filter(|entry| !is_same(entry)).map(|(group, _)| *group).collect();
+        for group in &differing {
+            match found.get(group) {
+                Some(found) => drop(self.groups_installed.insert(*group, found.buckets.clone().into())),
+                None => drop(self.groups_installed.remove(group)),
             }
-            self.mark_group(group);
+            self.mark_group(*group);
         }
-        count
+        differing.len()
     }
 
     /// Gives a group another number because another controller has taken its own, and changes the

@@ -11,8 +11,8 @@ use anabranch_ofload::{Error, Load, Options, Report, Schedule, Shape, Target, me
 use openflow::frame::{Lldp, arp_reply, parse};
 use openflow::headers::{ether, protocol};
 use openflow::{
-    Action, BufferId, Envelope, FlowMod, Headers, Instructions, Masked, Match, Message, PacketIn, PacketOut, PortNo,
-    TableId, Xid, wire,
+    Action, BufferId, Envelope, FlowChange, FlowEvent, FlowMod, FlowMonitorRequest, FlowUpdate, Headers, Instructions,
+    Masked, Match, Message, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortNo, TableId, Xid, wire,
 };
 
 /// Replies of a controller to the packet-in of a probe.
@@ -31,6 +31,8 @@ pub enum Behaviour {
     SendsBytes(&'static [u8]),
     /// Finishes the handshake, sends these requests, and replies to probes by packet-out.
     Requests(fn() -> Vec<Message>),
+    /// Installs a rule, and does so again whenever a flow monitor reports that it is gone.
+    Repairs,
     /// Installs a rule for discovery frames, sends one out of each of four ports repeatedly, and
     /// replies to probes.
     Discovers,
@@ -88,18 +90,24 @@ fn bytes(messages: Vec<Message>) -> Vec<u8> {
     out
 }
 
-fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
-    let Controller { probes, reads, discovered, heard, .. } = shared;
-    stream.set_nodelay(true).expect("it is a TCP socket");
+/// Returns the first bytes of a controller; `None` if it closes the connection.
+fn greeting(behaviour: Behaviour) -> Option<Vec<u8>> {
     let hello = |more| bytes([vec![Message::Hello { versions: 1 << 4 }, Message::FeaturesRequest], more].concat());
-    let greeting = match behaviour {
-        Behaviour::Closes => return,
+    Some(match behaviour {
+        Behaviour::Closes => return None,
         Behaviour::Silent => Vec::new(),
         Behaviour::SendsBytes(bytes) => bytes.to_vec(),
         Behaviour::Replies(_) | Behaviour::ClosesAfter(_) => hello(vec![]),
         Behaviour::Discovers => hello(vec![discovery_rule(), Message::BarrierRequest]),
         Behaviour::Requests(requests) => hello(requests()),
-    };
+        Behaviour::Repairs => hello(vec![monitor(), discovery_rule()]),
+    })
+}
+
+fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
+    let Controller { probes, reads, discovered, heard, .. } = shared;
+    stream.set_nodelay(true).expect("it is a TCP socket");
+    let Some(greeting) = greeting(behaviour) else { return };
     if stream.write_all(&greeting).is_err() {
         return;
     }
@@ -141,6 +149,11 @@ fn serve(mut stream: TcpStream, behaviour: Behaviour, shared: &Controller) {
                     }
                 }
                 Message::Hello { .. } => {}
+                Message::MultipartReply { reply: MultipartReply::FlowMonitor(updates), .. } => {
+                    if updates.iter().any(is_deletion) {
+                        out.extend(bytes(vec![discovery_rule()]));
+                    }
+                }
                 // A switch that connects late has its rule in the next round.
                 Message::BarrierReply if matches!(behaviour, Behaviour::Discovers) && rounds < 8 => {
                     rounds += 1;
@@ -210,7 +223,15 @@ pub fn arp_reply_message(packet: &PacketIn, headers: &Headers) -> Message {
     packet_out(PortNo::CONTROLLER, port_of(packet), data)
 }
 
-fn discovery_rule() -> Message {
+fn is_deletion(update: &FlowUpdate) -> bool {
+    matches!(update, FlowUpdate::Full(FlowChange { event: FlowEvent::Deleted(_), .. }))
+}
+
+fn monitor() -> Message {
+    Message::MultipartRequest(MultipartRequest::FlowMonitor(vec![FlowMonitorRequest::all(1)]))
+}
+
+pub fn discovery_rule() -> Message {
     add(Match { eth_type: Some(ether::LLDP), ..Match::default() }, vec![Action::to_controller()])
 }
 

@@ -6,11 +6,11 @@ use crate::meter::{MeterBand, MeterBandKind, MeterConfig, MeterFeatures, MeterSt
 use crate::wire::reader::{ReadError, Reader};
 use crate::wire::writer::Writer;
 
-/// Length of every band.
+/// Length of a band, which is the same for all types.
 const BAND_LEN: u16 = 16;
-/// `OFPMBT_DROP`.
+/// Type of the bands that drop packets (`OFPMBT_DROP`).
 const DROP: u16 = 1;
-/// `OFPMBT_DSCP_REMARK`.
+/// Type of the bands that lower the priority of packets (`OFPMBT_DSCP_REMARK`).
 const DSCP_REMARK: u16 = 2;
 
 pub(super) fn read_meter_stats(mut record: Reader<'_>) -> Result<MeterStats, ReadError> {

@@ -23,11 +23,11 @@ const FLOW_STATS: Form = at_least(48);
 const GROUP_STATS: Form = at_least(40);
 /// `ofp_group_desc` without its buckets.
 const GROUP_DESC: Form = at_least(8);
-/// `ofp_meter_stats` without its bands.
+/// Records of `ofp_meter_stats`; the length does not include bands.
 const METER_STATS: Form = Form { length_at: 4, minimum_len: 40 };
-/// `ofp_meter_config` without its bands.
+/// Records of `ofp_meter_config`; the length does not include bands.
 const METER_CONFIG: Form = at_least(8);
-/// `ofp_table_features` without its properties.
+/// Records of `ofp_table_features`; the length does not include properties.
 const TABLE_FEATURES: Form = at_least(64);
 /// An update of a flow monitor; the shortest one is abbreviated.
 const FLOW_UPDATE: Form = at_least(8);

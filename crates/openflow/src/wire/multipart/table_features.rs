@@ -19,7 +19,7 @@ enum Form {
     Tables,
     /// Instructions or actions: type and length, then the experimenter.
     Types,
-    /// Headers of match fields.
+    /// Headers of match fields, without values and masks.
     Fields,
 }
 
