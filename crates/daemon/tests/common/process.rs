@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anabranch_daemon::Settings;
@@ -17,6 +17,8 @@ const SERVES: &str = "ANABRANCH_TEST_SERVES";
 /// It ends when it is dropped.
 pub struct Process {
     child: Child,
+    /// Open until the process ends, which reports the result of its test.
+    _output: BufReader<ChildStdout>,
     pub openflow: SocketAddr,
     pub http: SocketAddr,
 }
@@ -33,11 +35,12 @@ impl Process {
         let mut command = Command::new(program);
         command.args(["--exact", test, "--nocapture"]).env(SERVES, "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
-        let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut lines = output.by_ref().lines().map_while(Result::ok);
         let line = lines.find_map(|line| Some(line.split_once("listens: ")?.1.to_owned())).expect("its addresses");
         let (openflow, http) = line.split_once(' ').expect("two addresses");
         let address = |text: &str| text.parse().expect("an address");
-        Some(Process { openflow: address(openflow), http: address(http), child })
+        Some(Process { openflow: address(openflow), http: address(http), _output: output, child })
     }
 
     pub fn signal(&self, signal: Signal) {
