@@ -23,7 +23,7 @@ pub struct AuditError {
     source: io::Error,
 }
 
-/// The origin of a change.
+/// The sender of a change, or its file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Actor {
@@ -90,7 +90,7 @@ impl AuditLog {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Writes a change. The disk can be slow, so a thread of its own waits for it.
+    /// Writes a change. The disk can be slow, so a separate thread waits for it.
     pub(crate) async fn record(self: &Arc<AuditLog>, change: Change) {
         let log = self.clone();
         let written = tokio::task::spawn_blocking(move || log.write(&change)).await;

@@ -16,7 +16,7 @@ const TOKEN_CHARS: usize = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// All requests.
+    /// Requests of any kind, changes included.
     Admin,
     /// Requests that change nothing.
     Read,

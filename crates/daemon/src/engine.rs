@@ -47,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) controller: Controller,
     pub(crate) balancer: Spec,
     pub(crate) clock: Clock,
+    /// Beginning of the latest round.
+    turned_at: Instant,
     pub(crate) hub: Arc<Hub>,
     pub(crate) agent_commands: AgentCommands,
     /// Latest server statistics that the agents of members sent over HTTP, with the time of
@@ -86,6 +88,7 @@ impl Engine {
             controller: Controller::new(config, balancer::build(balancer, seed)),
             balancer: balancer.clone(),
             clock: Clock::start(),
+            turned_at: Instant::now(),
             hub,
             agent_commands: AgentCommands::default(),
             agent_stats: BTreeMap::new(),
@@ -132,7 +135,9 @@ impl Engine {
     /// by its silence. The pause does not count as silence either: the switch was not asked.
     async fn catch_up(&mut self) {
         let due = self.controller.poll_timeout().and_then(|due| self.clock.moment(due));
-        let Some(pause) = due.map(|due| due.elapsed()).filter(|pause| *pause >= PAUSE_MIN) else { return };
+        // A timer can also have been due at once.
+        let pause = due.map(|due| due.elapsed().min(self.turned_at.elapsed()));
+        let Some(pause) = pause.filter(|pause| *pause >= PAUSE_MIN) else { return };
         tracing::warn!("the daemon did not run for {pause:?}: timeouts of switches are extended by this time");
         self.clock.skip(pause);
         let until = Instant::now() + CATCH_UP_MAX;
@@ -151,6 +156,7 @@ impl Engine {
     fn turn(&mut self, with_timers: bool) {
         self.metrics.engine_rounds.inc();
         let began = Instant::now();
+        self.turned_at = began;
         let now = self.clock.at(began);
         let mut round = std::mem::take(&mut self.round);
         self.hub.take(&mut round);

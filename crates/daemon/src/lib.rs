@@ -31,6 +31,7 @@ mod reload;
 mod server;
 mod services;
 pub mod settings;
+mod source;
 mod storage;
 mod switch_identity;
 pub mod tls;

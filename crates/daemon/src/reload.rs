@@ -86,7 +86,7 @@ async fn set_balancer(handle: &Handle, settings: &Settings) {
         engine.set_balancer(set);
         before
     });
-    // Without an answer the daemon is stopping.
+    // An error means that the daemon is stopping.
     if let Ok(before) = before.await {
         handle.audit.record(Change::of_balancer(Actor::CONFIGURATION, before, spec.label())).await;
     }

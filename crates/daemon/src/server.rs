@@ -66,7 +66,7 @@ pub struct Daemon {
     pub(crate) hub: Arc<Hub>,
     /// TLS of the HTTP interface; `None` for plain HTTP.
     pub(crate) http_tls: Option<Arc<Live<Arc<ServerConfig>>>>,
-    /// Settings of the start.
+    /// Settings with which the daemon has started.
     pub(crate) started: Settings,
     /// Specification of the balancer in the latest settings.
     pub(crate) balancer: String,

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anabranch_daemon::balancer;
-use common::{bytes, connect, hello, metric, network, resident_bytes, served, udp, wait};
+use common::{bytes, connect, connect_from, hello, metric, network, resident_bytes, served, udp, wait};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use openflow::Message;
 
@@ -42,6 +42,36 @@ fn switch_above_message_rate_is_throttled() {
     let took = began.elapsed();
     assert!(took > Duration::from_millis(900), "4,400 messages at 4,000/s took {took:?}");
     assert!(metric(http, "connections_throttled_total") > 0);
+}
+
+#[test]
+fn unfinished_handshakes_of_a_source_share_a_rate() {
+    let (daemon, _http) = served(|settings| settings.limits.messages_per_s = 4_000);
+    let flood = [hello(), bytes(1, Message::EchoRequest(Vec::new())).repeat(1_600)].concat();
+    let read_all = |mut stream: TcpStream| {
+        let (mut said, mut part) = (0, vec![0; 1 << 16]);
+        while said < 1_600 * 8 {
+            said += stream.read(&mut part).ok().filter(|length| *length > 0).expect("answers to all");
+        }
+    };
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut stream = connect(daemon.openflow);
+            stream.write_all(&flood).expect("bytes");
+            scope.spawn(move || read_all(stream));
+        }
+        // A burst of 400, then 4,000/s for all of them; a switch of another source does not wait.
+        let mut other = connect_from([127, 0, 0, 2], daemon.openflow);
+        other.write_all(&[hello(), bytes(1, Message::EchoRequest(Vec::new())).repeat(300)].concat()).expect("bytes");
+        let (mut said, mut part) = (0, vec![0; 1 << 16]);
+        while said < 300 * 8 {
+            said += other.read(&mut part).ok().filter(|length| *length > 0).expect("answers to all");
+        }
+        assert!(began.elapsed() < Duration::from_millis(800), "the other source waited {:?}", began.elapsed());
+    });
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(1_200), "6,400 messages of one source at 4,000/s took {took:?}");
 }
 
 #[test]

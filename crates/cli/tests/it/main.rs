@@ -8,6 +8,7 @@ mod architecture;
 mod bench_controller;
 mod cli;
 mod common;
+mod deployment;
 mod examples;
 mod messages;
 mod reproduce;

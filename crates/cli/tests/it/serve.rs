@@ -1,6 +1,6 @@
 //! `anabranch serve` as users run it: it starts, stops, and reports configuration errors.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -140,7 +140,10 @@ fn reload_applies_what_it_can_and_names_the_rest() {
             && logged("serve.toml:10: limits.hosts has changed")
     });
     assert!(!logged("http_connections has changed") && !logged("log.filter has changed"));
-    wait_for("the new filter applies", || get("/v1/pools", second).0 == 200 && logged("DEBUG"));
+    wait_for("the new filter applies", || {
+        let _connection = TcpStream::connect(served.line("switches")).expect("a connection");
+        logged("DEBUG") && logged("connected")
+    });
 
     // A faulty file changes nothing, and the log shows where the fault is.
     for (text, words) in [
@@ -160,4 +163,60 @@ fn reload_applies_what_it_can_and_names_the_rest() {
     assert!(!log.lock().expect("the log").contains("0123456789"), "no token is logged");
     let audit = std::fs::read_to_string(folder.path().join("audit.jsonl"));
     assert!(audit.is_ok(), "the audit log is opened at the reload");
+}
+
+/// Sends a hello and reads until the features request. Returns its transaction number.
+fn features_requested(stream: &mut TcpStream) -> [u8; 4] {
+    stream.write_all(&[4, 0, 0, 8, 0, 0, 0, 1]).expect("a hello");
+    let mut said = [0; 24];
+    stream.read_exact(&mut said).expect("a hello and a request");
+    assert_eq!(said[16..20], [4, 5, 0, 8], "a features request");
+    [said[20], said[21], said[22], said[23]]
+}
+
+#[test]
+fn refusals_name_cause_and_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("serve.toml");
+    std::fs::write(&file, "[limits]\nhandshake_timeout = \"500ms\"\n").expect("a file");
+    let (served, log) = served_with_log(&file);
+    let connect = || TcpStream::connect(served.line("switches")).expect("a connection");
+    let send = |bytes: &[u8]| {
+        let mut stream = connect();
+        stream.write_all(bytes).expect("bytes");
+        stream
+    };
+    let mut open = vec![
+        send(&[1, 0, 0, 8, 0, 0, 0, 1]),
+        send(&[4, 2, 0, 8, 0, 0, 0, 1]),
+        send(b"GET / HTTP/1.1\r\n"),
+        send(&[0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
+        connect(),
+    ];
+    let mut auxiliary = connect();
+    let xid = features_requested(&mut auxiliary);
+    // Datapath id 1, no buffers, 254 tables, auxiliary connection 3.
+    let features = [[0, 0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 254, 3, 0, 0], [0; 8]].concat();
+    auxiliary.write_all(&[&[4, 6, 0, 32][..], &xid, &features].concat()).expect("features");
+    let mut rejecting = connect();
+    let xid = features_requested(&mut rejecting);
+    // OFPET_BAD_REQUEST, OFPBRC_BAD_TYPE.
+    rejecting.write_all(&[&[4, 1, 0, 12][..], &xid, &[0, 1, 0, 1]].concat()).expect("an error");
+    open.extend([auxiliary, rejecting]);
+    for words in [
+        "OpenFlow 1.0 at most, but OpenFlow 1.3 is needed; enable version 1.3 on the switch",
+        "its first message is not a hello, so it is not an OpenFlow switch; check which program connects here",
+        "an HTTP request, but this address is for switches: the address of the API is",
+        "a TLS handshake, but [tls] is not configured: add [tls], or configure tcp:",
+        "handshake not finished within [limits] handshake_timeout; check whether the peer is an OpenFlow 1.3 switch",
+        "it is auxiliary connection 3, which this controller does not use; configure the main connection alone",
+        "the switch rejects the features request (BadRequest(BadType)), which OpenFlow 1.3 requires; update the switch",
+    ] {
+        let line = || {
+            let log = log.lock().expect("the log");
+            log.lines().any(|line| line.contains("closed before the handshake finished") && line.contains(words))
+        };
+        wait_for(words, line);
+    }
+    drop(open);
 }

@@ -139,6 +139,8 @@ fn peers_without_openflow_1_3_get_an_error_and_are_closed() {
     let hello = Envelope { xid: Xid(5), message: Message::Hello { versions: 0b10 } };
     peer.pass(ToController::Message(peer.connection, hello.clone()));
     assert!(peer.is_closed && matches!(peer.request, Some((_, Message::Error { .. }))), "{:?}", peer.request);
+    let reason = anabranch_control::CloseReason::Version { versions: 0b10 };
+    assert_eq!(std::mem::take(&mut peer.events), [Event::Closed { connection: peer.connection, reason }]);
     // Later messages are ignored; so are those on connections that were never opened.
     (peer.is_closed, peer.request) = (false, None);
     peer.pass(ToController::Message(peer.connection, hello.clone()));

@@ -20,7 +20,8 @@ use crate::token_bucket::TokenBucket;
 
 /// Maximum number of messages of one connection that the engine handles in a round.
 pub(crate) const MESSAGES_PER_BATCH: usize = 256;
-const BURST: Duration = Duration::from_millis(100);
+/// Burst of messages after a pause, as time at the message rate.
+pub(super) const BURST: Duration = Duration::from_millis(100);
 const READ_BYTES: usize = 64 << 10;
 
 thread_local! {
@@ -36,7 +37,16 @@ where
     let limits = hub.limits();
     let rate_limit = TokenBucket::new(limits.messages_per_s, BURST);
     let output_pause = limits.output_pause();
-    let mut reading = Reading { hub, peer, reader, rest: Vec::new(), batch: Vec::new(), rate_limit, output_pause };
+    let mut reading = Reading {
+        hub,
+        peer,
+        reader,
+        rest: Vec::new(),
+        batch: Vec::new(),
+        rate_limit,
+        output_pause,
+        is_finished: false,
+    };
     send(peer, &hello());
     let write_timeout = duration(limits.write_timeout);
     let mut writing = std::pin::pin!(write(peer, writer, write_timeout));
@@ -81,6 +91,8 @@ struct Reading<'a, R> {
     rate_limit: TokenBucket,
     /// Number of pending output bytes from which on nothing is read.
     output_pause: usize,
+    /// Whether the handshake has finished.
+    is_finished: bool,
 }
 
 impl<R: AsyncRead + Unpin> Reading<'_, R> {
@@ -92,7 +104,7 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
             }
             // One read may contain more than a batch.
             while !self.batch.is_empty() {
-                let wait = self.rate_limit.spend(self.batch.len());
+                let wait = self.rate_limit.spend(self.batch.len()).max(self.spend_unfinished());
                 self.hand_over().await;
                 if !wait.is_zero() {
                     self.hub.metrics.throttled.inc();
@@ -103,6 +115,13 @@ impl<R: AsyncRead + Unpin> Reading<'_, R> {
                 }
             }
         }
+    }
+
+    /// Takes the batch from the budget of the source until the handshake has finished. Returns how
+    /// long to wait.
+    fn spend_unfinished(&mut self) -> Duration {
+        self.is_finished |= matches!(self.peer.phase(), Phase::Ready(_));
+        if self.is_finished { Duration::ZERO } else { self.hub.spend_unfinished(self.peer, self.batch.len()) }
     }
 
     async fn hand_over(&mut self) {

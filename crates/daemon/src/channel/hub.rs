@@ -1,6 +1,8 @@
 //! All connections, and the queue between them and the engine.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,18 +10,19 @@ use std::time::Duration;
 use openflow::{ConnectionId, DatapathId};
 use tokio::sync::Notify;
 
-use super::connection::MESSAGES_PER_BATCH;
+use super::connection::{BURST, MESSAGES_PER_BATCH};
 use super::peer::{Closing, Peer, Phase};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::settings::Limits;
+use crate::source::source_of;
 use crate::tls::SwitchTls;
 use crate::token_bucket::TokenBucket;
 
 #[derive(Debug)]
 pub(crate) struct Hub {
     limits: Arc<Live<Limits>>,
-    /// `None` for TCP.
+    /// TLS for new connections; `None` for TCP.
     tls: Option<Live<SwitchTls>>,
     pub(crate) metrics: Arc<Metrics>,
     state: Mutex<State>,
@@ -51,11 +54,21 @@ struct State {
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
     /// Connections that have not finished the handshake and have not been evicted.
     waiting: BTreeMap<ConnectionId, Arc<Peer>>,
-    /// Connections of `waiting` that have not sent a message.
-    silent: BTreeSet<ConnectionId>,
+    /// The connections of `waiting` by their source.
+    sources: BTreeMap<IpAddr, Source>,
     /// Connections with a batch for the engine, in order of arrival.
     ready: Vec<Arc<Peer>>,
     gone: Vec<Arc<Peer>>,
+}
+
+/// The unfinished handshakes of one source.
+#[derive(Debug)]
+struct Source {
+    waiting: BTreeSet<ConnectionId>,
+    /// Connections of `waiting` that have not sent a message.
+    silent: BTreeSet<ConnectionId>,
+    /// Messages of all of them together: a source gets no more for having many connections.
+    budget: TokenBucket,
 }
 
 #[derive(Debug, Default)]
@@ -65,17 +78,39 @@ pub(crate) struct Round {
 }
 
 impl State {
-    /// Evicts the oldest connection without a finished handshake, preferring connections that have
-    /// sent nothing. Returns `None` if all have finished it.
+    /// Evicts a connection without a finished handshake: of the source that has most of them, the
+    /// oldest one that has sent nothing, or else the oldest one. Returns `None` if all have finished
+    /// it. No source can thus displace the switches of another one.
     fn evict(&mut self) -> Option<()> {
         // Numbers ascend, so the first one is the oldest.
-        let victim = *self.silent.first().or_else(|| self.waiting.keys().next())?;
+        let rank =
+            |source: &&Source| (source.waiting.len(), source.silent.len(), Reverse(source.waiting.first().copied()));
+        let source = self.sources.values().max_by_key(rank)?;
+        let victim = *source.silent.first().or_else(|| source.waiting.first())?;
         self.remove_waiting(victim)?.close(Closing::Evicted);
         Some(())
     }
+    fn add_waiting(&mut self, peer: &Arc<Peer>, messages_per_s: u32) {
+        self.waiting.insert(peer.id, peer.clone());
+        let source = self.sources.entry(source_of(peer.address.ip())).or_insert_with(|| Source {
+            waiting: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            budget: TokenBucket::new(messages_per_s, BURST),
+        });
+        source.waiting.insert(peer.id);
+        source.silent.insert(peer.id);
+    }
     fn remove_waiting(&mut self, id: ConnectionId) -> Option<Arc<Peer>> {
-        self.silent.remove(&id);
-        self.waiting.remove(&id)
+        let peer = self.waiting.remove(&id)?;
+        let at = source_of(peer.address.ip());
+        if let Some(source) = self.sources.get_mut(&at) {
+            source.silent.remove(&id);
+            source.waiting.remove(&id);
+            if source.waiting.is_empty() {
+                self.sources.remove(&at);
+            }
+        }
+        Some(peer)
     }
 }
 
@@ -121,8 +156,7 @@ impl Hub {
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let peer = Arc::new(Peer::new(id, address, limits.send_buffer_bytes));
         state.peers.insert(id, peer.clone());
-        state.waiting.insert(id, peer.clone());
-        state.silent.insert(id);
+        state.add_waiting(&peer, limits.messages_per_s);
         self.metrics.connections.set(state.peers.len() as i64);
         Some(peer)
     }
@@ -138,8 +172,17 @@ impl Hub {
     pub(crate) fn mark_active(&self, peer: &Peer) {
         if peer.phase() == Phase::Connected {
             peer.set_phase(Phase::Handshaking);
-            self.state().silent.remove(&peer.id);
+            if let Some(source) = self.state().sources.get_mut(&source_of(peer.address.ip())) {
+                source.silent.remove(&peer.id);
+            }
         }
+    }
+    /// Takes messages of an unfinished handshake from the budget of their source. Returns how long
+    /// to wait until the debt is repaid.
+    pub(crate) fn spend_unfinished(&self, peer: &Peer, count: usize) -> Duration {
+        let mut state = self.state();
+        let source = state.sources.get_mut(&source_of(peer.address.ip()));
+        source.map_or(Duration::ZERO, |source| source.budget.spend(count))
     }
 
     /// Logs a rejected message or peer, up to a rate limit. Metrics count all of them.
@@ -199,5 +242,43 @@ impl Hub {
     }
     pub(crate) fn handshaking(&self) -> usize {
         self.state().waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub(limits: Limits) -> Hub {
+        Hub::new(Arc::new(Live::new(limits)), None, Arc::new(Metrics::new()))
+    }
+
+    /// Opens a connection that has sent a hello.
+    fn active(hub: &Hub, from: &str) -> Arc<Peer> {
+        let peer = hub.admit(format!("{from}:6653").parse().expect("an address")).expect("it is admitted");
+        hub.mark_active(&peer);
+        peer
+    }
+
+    #[test]
+    fn source_with_most_handshakes_is_evicted() {
+        let hub = hub(Limits { pending_handshakes: 10, ..Limits::default() });
+        let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|from| active(&hub, from));
+        let many: Vec<Arc<Peer>> = (0..100).map(|_| active(&hub, "192.0.2.66")).collect();
+        assert_eq!((first.closing(), second.closing()), (None, None), "the oldest connections of all");
+        let open = many.iter().filter(|peer| peer.closing().is_none()).count();
+        assert_eq!((open, hub.handshaking()), (8, 10));
+        assert!(many[..92].iter().all(|peer| peer.closing() == Some(Closing::Evicted)), "the oldest of their source");
+        // With one connection each, the oldest one goes.
+        let few: Vec<Arc<Peer>> = (10..18).map(|last| active(&hub, &format!("192.0.2.{last}"))).collect();
+        assert_eq!(many.iter().filter(|peer| peer.closing().is_none()).count(), 1, "a source is left one");
+        let next = active(&hub, "192.0.2.99");
+        assert_eq!((next.closing(), first.closing()), (None, Some(Closing::Evicted)));
+        // Connections that have ended leave nothing.
+        for peer in many.iter().chain(&few).chain([&first, &second, &next]) {
+            hub.gone(peer);
+        }
+        let state = hub.state();
+        assert!(state.sources.is_empty() && state.waiting.is_empty() && state.peers.is_empty());
     }
 }

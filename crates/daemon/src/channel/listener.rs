@@ -47,7 +47,7 @@ pub(crate) async fn listen(hub: Arc<Hub>, listener: TcpListener) {
             }
             Err(error) if is_of_connection(&error) => {}
             Err(error) => {
-                tracing::error!("cannot accept connections now: {error}");
+                hub.log_rejection(format_args!("cannot accept connections now: {error}; raise `ulimit -n`"));
                 hub.evict_oldest();
                 tokio::time::sleep(AFTER_FAILURE).await;
             }

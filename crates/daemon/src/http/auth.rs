@@ -99,7 +99,7 @@ pub(super) async fn guard(
     }
 }
 
-/// A request that is rejected.
+/// The reason why a request is rejected.
 #[derive(Debug)]
 enum Rejection {
     Status(StatusCode, String),

@@ -50,7 +50,7 @@ pub(super) fn etag(revision: impl std::fmt::Display) -> [(header::HeaderName, St
     [(header::ETAG, format!("\"{revision}\""))]
 }
 
-/// What a handler needs for a change.
+/// A request for a change: its sender and its condition.
 pub(super) struct ChangeRequest {
     pub(super) handle: Handle,
     pub(super) actor: Actor,

@@ -29,7 +29,8 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Creates a listener. Handshakes are bounded in number and time by the limits for switches.
+    /// Creates a listener. Handshakes are bounded in number by the limit of
+    /// connections, and in time by the limit for switches.
     pub(super) fn new(
         listener: TcpListener,
         config: Arc<Live<Arc<ServerConfig>>>,
@@ -40,7 +41,7 @@ impl Listener {
 
     fn begin(&mut self, stream: TcpStream, from: SocketAddr) {
         let limits = self.limits.get();
-        if self.handshakes.len() >= limits.pending_handshakes {
+        if self.handshakes.len() >= limits.http_connections {
             self.oldest.retain(|handshake| !handshake.is_finished());
             // The oldest handshake is aborted to make way for this one.
             let _ = self.oldest.pop_front().map(|handshake| handshake.abort());

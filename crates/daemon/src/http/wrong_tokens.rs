@@ -5,10 +5,11 @@
 //! full again, and the number of sources is bounded.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::source::source_of;
 use crate::token_bucket::TokenBucket;
 
 /// Wrong tokens per second of a source, and the burst as time at that rate.
@@ -44,14 +45,6 @@ impl Default for WrongTokens {
     }
 }
 
-/// Returns the source that an address counts for: a host has a whole /64 of IPv6 addresses.
-fn source_of(from: IpAddr) -> IpAddr {
-    match from.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
-        address => address,
-    }
-}
-
 impl WrongTokens {
     /// Returns how long a source must wait before its next token is compared; `None` if it need not
     /// wait.
@@ -61,7 +54,7 @@ impl WrongTokens {
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// Counts a wrong token.
+    /// Counts a wrong token of a source, and logs it once per period.
     pub(crate) fn note(&self, from: IpAddr) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let State { sources, log_budget } = &mut *state;

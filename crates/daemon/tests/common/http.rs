@@ -29,6 +29,19 @@ pub fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
+/// Connects from another address of the loopback network: another source.
+pub fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+    use std::os::fd::AsRawFd;
+    let own = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).expect("a socket");
+    bind(own.as_raw_fd(), &SockaddrIn::from(std::net::SocketAddrV4::new(from.into(), 0))).expect("a loopback address");
+    let SocketAddr::V4(to) = to else { panic!("the tests listen on IPv4") };
+    connect(own.as_raw_fd(), &SockaddrIn::from(to)).expect("a connection");
+    let stream = TcpStream::from(own);
+    stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("a time limit");
+    stream
+}
+
 /// Sends a text. Returns everything until the end of the connection.
 pub fn exchange(to: SocketAddr, text: &str) -> String {
     let mut stream = connect(to);

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
 mod http;
+mod process;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -17,12 +18,14 @@ use anabranch_daemon::{Daemon, Settings};
 use control::KnownHost;
 use net::{FiveTuple, HostIx, NodeIx, Time, Topology, address};
 use openflow::{ConnectionId, Envelope, MacAddr, Message, PortNo, Xid, frame, wire};
+pub use process::Process;
 pub use switch::testing::{fat_tree, udp};
 use switch::testing::{packet, switches};
 use switch::{Output, Switch};
 
 pub use http::{
-    ask, connect, exchange, get, metric, metric_in, network, request, request_with, resident_bytes, served, status_of,
+    ask, connect, connect_from, exchange, get, metric, metric_in, network, request, request_with, resident_bytes,
+    served, status_of,
 };
 
 /// Time limit of an expected event.

@@ -161,7 +161,7 @@ fn audit_log_shows_who_changed_what() {
     assert_eq!(mode & 0o777, 0o600, "only its owner may read it");
 }
 
-/// A change waits for its disk; whoever looks does not.
+/// A change waits for its disk; requests that change nothing do not.
 #[test]
 fn stalled_disk_delays_no_reader() {
     let folder = tempfile::tempdir().expect("a folder");

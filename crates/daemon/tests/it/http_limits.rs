@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::common::{Fabric, connect, fat_tree, request, served, small_limits, wait};
+use crate::common::{Fabric, connect, connect_from, fat_tree, request, served, small_limits, wait};
 use anabranch_daemon::Daemon;
 use anabranch_daemon::settings::Limits;
 use net::Time;
@@ -64,6 +64,29 @@ fn idle_connections_are_evicted_for_active_clients() {
     assert_eq!(status, 200);
     let fabric = Fabric::start(fat_tree(), daemon.openflow);
     wait("all switches are connected", || fabric.with(|wires| wires.connected()) == 20);
+}
+
+/// One source may hold all connections only while no other one needs them.
+#[test]
+fn busy_connections_of_one_source_make_way_for_another() {
+    let limits = Limits { http_connections: 16, http_request_timeout: Time::from_s(30), ..Limits::default() };
+    let (_daemon, http) = served(|settings| settings.limits = limits);
+    let busy: Vec<TcpStream> = (0..40)
+        .map(|_| {
+            let mut stream = connect_from([127, 0, 0, 2], http);
+            let head = format!("PUT /v1/pools/p HTTP/1.1\r\nHost: {http}\r\nContent-Type: application/json\r\n");
+            // The daemon may have closed the connection.
+            let _ = stream.write_all(format!("{head}Content-Length: 10\r\n\r\n{{").as_bytes());
+            std::thread::sleep(Duration::from_millis(5));
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert_eq!(request(http, "GET", "/v1/switches", None).0, 200);
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+    drop(busy);
 }
 
 /// An event stream is idle between events; it stays open below the connection limit.
