@@ -290,7 +290,7 @@ impl Found {
 
     fn read_rule(&mut self, switch: &Installer, stats: &FlowStats) {
         let (key, rule) = (RuleKey::from(stats), Rule::from(stats));
-        if switch.installed.get(&key) != Some(&rule) {
+        if switch.installed.get(&key).is_none_or(|installed| **installed != rule) {
             self.differing.push((key, rule));
         }
         self.seen.insert(key);
@@ -311,7 +311,7 @@ impl Installer {
         groups: &[GroupDescription],
     ) -> Differences {
         let mut differences = Differences::default();
-        let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).copied().collect();
+        let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).collect();
         for key in gone {
             differences.removed += 1;
             self.correct_rule(key, None);
@@ -339,7 +339,7 @@ impl Installer {
             FlowEvent::Added | FlowEvent::Modified => {
                 let rule = Rule::from(change);
                 match self.installed.get(&key) {
-                    Some(installed) if *installed == rule => return,
+                    Some(installed) if **installed == rule => return,
                     Some(_) => differences.changed += 1,
                     None => differences.added += 1,
                 }

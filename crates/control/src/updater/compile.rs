@@ -59,9 +59,9 @@ const LABELLED: u16 = 10_000;
 const DIVIDED: u16 = 5_000;
 /// A host of the switch itself comes first: at its former attachment, labels and pins lead
 /// elsewhere.
-const LAST_TAGGED: u16 = 60_100;
-const LAST: u16 = 60_000;
-const BASE: u16 = 1_000;
+pub(crate) const LAST_TAGGED: u16 = 60_100;
+pub(crate) const LAST: u16 = 60_000;
+pub(crate) const BASE: u16 = 1_000;
 
 pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
 
@@ -163,15 +163,10 @@ impl Compiler {
 
     /// Returns the rules to a host of the switch itself: untagged, and with a label to pop.
     pub(crate) fn last_hop(self, host: Ipv4Addr, port: PortNo) -> [Entry; 2] {
-        let tagged = Match { vlan: Some(VlanMatch::Tagged), ..to(host) };
         // The order of their removal does not matter: no host ever receives a label.
         [
             self.forward(Purpose::Base, last_hop_key(host), vec![Action::output(port)]),
-            self.forward(
-                Purpose::Base,
-                RuleKey::new(FORWARD, LAST_TAGGED, tagged),
-                vec![Action::PopVlan, Action::output(port)],
-            ),
+            self.forward(Purpose::Base, tagged_last_hop_key(host), vec![Action::PopVlan, Action::output(port)]),
         ]
     }
 
@@ -219,6 +214,10 @@ pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
 /// Returns the key of the last-hop rule of a host, for packets without a label.
 pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
     RuleKey::new(FORWARD, LAST, Match { vlan: Some(VlanMatch::Untagged), ..to(host) })
+}
+/// Returns the key of the last-hop rule of a host, for packets with a label.
+pub(crate) fn tagged_last_hop_key(host: Ipv4Addr) -> RuleKey {
+    RuleKey::new(FORWARD, LAST_TAGGED, Match { vlan: Some(VlanMatch::Tagged), ..to(host) })
 }
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
     key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))

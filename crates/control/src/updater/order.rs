@@ -107,19 +107,19 @@ fn change_group(switch: &mut Installer, group: GroupId) -> Item {
 }
 
 fn has_waiting(switch: &Installer) -> bool {
-    let wanted = switch.dirty.iter().filter_map(|key| switch.desired.get(key));
+    let wanted = switch.dirty.keys().filter_map(|key| switch.desired.get(&key));
     wanted.into_iter().any(|rule| rule.is_waiting_for_group(switch))
 }
 
 fn rules(switch: &mut Installer, owner: u16, room: &mut usize, part: Part) -> Vec<Item> {
     let is_wanted = |key: &RuleKey| switch.desired.contains_key(key) && !switch.evicted.contains(key);
-    let is_meant = |key: &&RuleKey| is_wanted(key) == (part == Part::Wanted);
+    let is_meant = |key: &RuleKey| is_wanted(key) == (part == Part::Wanted);
     // If the table is full, rules of client slots are the dispensable ones.
     let of = |is_slot_rule: bool| {
-        let meant = switch.dirty.iter().filter(is_meant);
+        let meant = switch.dirty.keys().filter(is_meant);
         meant.filter(move |key| Compiler::is_slot_rule(key) == is_slot_rule)
     };
-    let chosen: Vec<RuleKey> = of(false).chain(of(true)).take(*room).copied().collect();
+    let chosen: Vec<RuleKey> = of(false).chain(of(true)).take(*room).collect();
     let mut items = Vec::with_capacity(chosen.len());
     for key in chosen {
         // A rule whose new group did not fit into this batch, or is not confirmed, waits for the
@@ -149,7 +149,7 @@ fn change_rule(switch: &mut Installer, owner: u16, key: RuleKey) -> Item {
             flow_mod.cookie = rule.cookie;
             flow_mod.idle_timeout_s = rule.idle_timeout_s;
             flow_mod.flags = rule.flags;
-            flow_mod.instructions = rule.instructions;
+            flow_mod.instructions = rule.instructions.clone();
         }
         None => {
             flow_mod.command = FlowModCommand::DeleteStrict;

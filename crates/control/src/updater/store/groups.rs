@@ -76,10 +76,10 @@ impl Installer {
         }
         self.dirty_groups.remove(&group);
         self.mark_group(number);
-        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let uses = |(key, rule): (RuleKey, &Arc<Rule>)| (rule.group == Some(group)).then_some(key);
         let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
         for key in users {
-            let rule = self.desired.get_mut(&key).expect("just found");
+            let rule = Arc::make_mut(self.desired.get_mut(&key).expect("just found"));
             rule.group = Some(number);
             for action in rule.instructions.apply.iter_mut().filter(|action| **action == Action::Group(group)) {
                 *action = Action::Group(number);

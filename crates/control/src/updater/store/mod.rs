@@ -6,6 +6,7 @@
 //! the difference into messages.
 
 mod groups;
+mod table;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,8 +22,9 @@ use openflow::{
 };
 
 use self::groups::groups_of;
+pub(crate) use self::table::{RuleSet, RuleTable};
 use crate::updater::CONFIRM_TIMEOUT;
-use crate::updater::compile::{CLASSIFY, default_route_key, destination, last_hop_key};
+use crate::updater::compile::{CLASSIFY, destination, last_hop_key};
 use crate::updater::ecmp_hashing::{GroupForm, HashingMethod};
 
 /// Identity of a rule on a switch. Ordered as switches list rules: by table, priority (highest
@@ -61,6 +63,9 @@ pub(crate) struct DesiredRule {
     /// Buckets of the select group that follows the apply actions.
     pub(crate) group: Option<Arc<[Bucket]>>,
 }
+
+/// Number of rules made last that are kept to be shared.
+const RECENT_MAX: usize = 8;
 
 /// Returns the flag that makes a switch report the removal of a rule.
 fn send_flow_removed() -> FlowModFlags {
@@ -130,7 +135,7 @@ impl Rule {
     reason = "nearly all values are of the large variant; a box would add an allocation to each"
 )]
 pub(crate) enum Sent {
-    Rule(RuleKey, Option<Rule>),
+    Rule(RuleKey, Option<Arc<Rule>>),
     Group(GroupId, Option<Arc<[Bucket]>>),
 }
 
@@ -150,9 +155,10 @@ pub(crate) struct Installer {
     pub(crate) is_held: bool,
     /// Whether the switch has another master: nothing is sent, because it would refuse it.
     pub(crate) is_slave: bool,
-    pub(crate) desired: BTreeMap<RuleKey, Rule>,
-    pub(crate) installed: BTreeMap<RuleKey, Rule>,
-    pub(crate) dirty: BTreeSet<RuleKey>,
+    /// Equal rules are one value, which desired and installed state share.
+    pub(crate) desired: RuleTable<Arc<Rule>>,
+    pub(crate) installed: RuleTable<Arc<Rule>>,
+    pub(crate) dirty: RuleSet,
     /// Rejected desired rules; retried after a deletion.
     pub(crate) refused: BTreeSet<RuleKey>,
     /// Matches and priorities that foreign rules occupy. The foreign rules stay and the desired
@@ -182,7 +188,7 @@ pub(crate) struct Installer {
     reconciled_at: u64,
     /// Rules that may be installed instead of those sent on a lost connection; `None`: perhaps no
     /// rule.
-    uncertain: Vec<(RuleKey, Option<Rule>)>,
+    uncertain: Vec<(RuleKey, Option<Arc<Rule>>)>,
     /// Whether the table read-back lacked desired rules and nothing has been confirmed since.
     was_empty: bool,
     /// How the switch distributes flows over next hops.
@@ -190,7 +196,10 @@ pub(crate) struct Installer {
     /// Whether the switch can match TCP control bits.
     pub(crate) takes_tcp_flags: bool,
     /// Desired rules with buckets, in case their form changes.
-    divided: BTreeMap<RuleKey, DesiredRule>,
+    divided: RuleTable<Arc<DesiredRule>>,
+    /// Rules made last: the next ones are usually equal to one of them.
+    recent: VecDeque<Arc<Rule>>,
+    recent_divided: Option<Arc<DesiredRule>>,
     /// Identity of the switch for draws of single next hops.
     pub(crate) datapath: Option<DatapathId>,
 }
@@ -203,13 +212,19 @@ impl Installer {
     /// Adds a rule to the desired state, or removes it (`None`).
     pub(crate) fn set(&mut self, key: RuleKey, wanted: Option<DesiredRule>) {
         match wanted.as_ref().filter(|wanted| wanted.group.is_some()) {
-            Some(wanted) => drop(self.divided.insert(key, wanted.clone())),
+            Some(wanted) => {
+                let wanted = self.share_divided(wanted);
+                self.divided.insert(key, wanted);
+            }
             None => {
                 self.divided.remove(&key);
                 self.single.remove(&key);
             }
         }
-        let rule = wanted.map(|wanted| self.resolve(&key, wanted));
+        let rule = wanted.map(|wanted| {
+            let rule = self.resolve(&key, wanted);
+            self.share(rule)
+        });
         let before = match &rule {
             Some(rule) => self.desired.insert(key, rule.clone()),
             None => self.desired.remove(&key),
@@ -225,12 +240,32 @@ impl Installer {
         }
     }
 
+    /// Returns a rule as a shared value.
+    fn share(&mut self, rule: Rule) -> Arc<Rule> {
+        if let Some(known) = self.recent.iter().find(|known| ***known == rule) {
+            return known.clone();
+        }
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        let rule = Arc::new(rule);
+        self.recent.push_back(rule.clone());
+        rule
+    }
+    fn share_divided(&mut self, wanted: &DesiredRule) -> Arc<DesiredRule> {
+        let known = self.recent_divided.take().filter(|known| **known == *wanted);
+        let wanted = known.unwrap_or_else(|| Arc::new(wanted.clone()));
+        self.recent_divided = Some(wanted.clone());
+        wanted
+    }
+
     pub(crate) fn set_hashing_method(&mut self, method: HashingMethod) {
         if std::mem::replace(&mut self.hashing_method, method) == method {
             return;
         }
-        for (key, wanted) in self.divided.clone() {
-            self.set(key, Some(wanted));
+        let divided: Vec<_> = self.divided.iter().map(|(key, wanted)| (key, wanted.clone())).collect();
+        for (key, wanted) in divided {
+            self.set(key, Some(DesiredRule::clone(&wanted)));
         }
     }
 
@@ -272,12 +307,12 @@ impl Installer {
     /// Returns the desired rules, as the switch would list them. For a rejected rule the one it
     /// should replace is listed, if there is one.
     pub(crate) fn entries(&self) -> Vec<FlowStats> {
-        let standing = |(key, rule)| match self.refused.contains(key) {
-            true => self.installed.get(key).map(|rule| (key, rule)),
+        let standing = |(key, rule)| match self.refused.contains(&key) {
+            true => self.installed.get(&key).map(|rule| (key, rule)),
             false => Some((key, rule)),
         };
         let wanted = self.desired.iter().filter_map(standing);
-        let entry = |(key, rule): (&RuleKey, &Rule)| FlowStats {
+        let entry = |(key, rule): (RuleKey, &Arc<Rule>)| FlowStats {
             table: key.table,
             priority: key.priority.0,
             idle_timeout_s: rule.idle_timeout_s,
@@ -345,15 +380,19 @@ impl Installer {
                 self.foreign.insert(key);
                 continue;
             }
-            self.put_installed(key, Some(Rule::from(stats)));
+            let rule = Rule::from(stats);
+            // Usually equal to the desired one.
+            let desired = self.desired.get(&key).filter(|desired| ***desired == rule).cloned();
+            let rule = desired.unwrap_or_else(|| self.share(rule));
+            self.put_installed(key, Some(rule));
         }
-        self.dirty = self.desired.keys().chain(self.installed.keys()).copied().collect();
-        self.dirty.retain(|key| self.desired.get(key) != self.installed.get(key));
+        let all = self.desired.keys().chain(self.installed.keys());
+        self.dirty = all.filter(|key| self.desired.get(key) != self.installed.get(key)).map(|key| (key, ())).collect();
         self.dirty_groups = self.groups.keys().chain(self.groups_installed.keys()).copied().collect();
         self.dirty_groups.retain(|group| self.groups.get(group) != self.groups_installed.get(group));
         self.version += 1;
-        self.was_empty = self.desired.keys().any(|key| key.table == CLASSIFY && !self.installed.contains_key(key));
-        let has_leftovers = self.installed.keys().any(|key| self.dirty.contains(key));
+        self.was_empty = self.desired.keys().any(|key| key.table == CLASSIFY && !self.installed.contains_key(&key));
+        let has_leftovers = self.installed.keys().any(|key| self.dirty.contains(&key));
         if has_leftovers {
             self.reconciled_at = self.version;
         }
@@ -385,12 +424,12 @@ impl Installer {
     /// Returns the ports by which packets to addresses may leave now, by any rule.
     pub(crate) fn egress_ports(&self) -> impl Iterator<Item = (Ipv4Addr, PortNo)> {
         let before = self.sent.values().filter_map(|sent| match sent {
-            Sent::Rule(key, before) => before.as_ref().map(|before| (key, before)),
+            Sent::Rule(key, before) => before.as_ref().map(|before| (*key, before)),
             Sent::Group(..) => None,
         });
-        let doubtful = self.uncertain.iter().filter_map(|(key, before)| Some((key, before.as_ref()?)));
+        let doubtful = self.uncertain.iter().filter_map(|(key, before)| Some((*key, before.as_ref()?)));
         let rules = self.installed.iter().chain(before).chain(doubtful);
-        let to = rules.filter_map(|(key, rule)| Some((destination(key)?, rule)));
+        let to = rules.filter_map(|(key, rule)| Some((destination(&key)?, rule)));
         to.flat_map(|(address, rule)| self.ports_of_rule(rule).into_iter().map(move |port| (address, port)))
     }
     fn ports_of_rule(&self, rule: &Rule) -> Vec<PortNo> {
@@ -464,7 +503,7 @@ impl Installer {
     fn retry_groups(&mut self) {
         for key in std::mem::take(&mut self.single) {
             if let Some(wanted) = self.divided.get(&key).cloned() {
-                self.set(key, Some(wanted));
+                self.set(key, Some(DesiredRule::clone(&wanted)));
             }
         }
     }
@@ -512,7 +551,7 @@ impl Installer {
         }
     }
 
-    fn rule_refused(&mut self, key: RuleKey, before: Option<Rule>) {
+    fn rule_refused(&mut self, key: RuleKey, before: Option<Arc<Rule>>) {
         self.put_installed(key, before);
         self.dirty.remove(&key);
         if self.desired.contains_key(&key) && self.desired.get(&key) != self.installed.get(&key) {
@@ -528,32 +567,30 @@ impl Installer {
         if !is_last_hop || !self.refused.contains(&key) {
             return false;
         }
-        let is_distant = |other: &&RuleKey| {
-            let address = destination(other).filter(|_| other.table == key.table);
-            address.is_some_and(|address| default_route_key(address) == **other) && !self.evicted.contains(other)
-        };
-        let Some(victim) = self.installed.keys().rfind(is_distant).copied() else { return false };
+        let is_here = |other: &RuleKey| !self.evicted.contains(other);
+        let Some(victim) = self.installed.last_default_route(is_here) else { return false };
         self.refused.remove(&key);
         self.mark(key);
         self.refused.insert(victim);
         self.evicted.insert(victim);
-        self.dirty.insert(victim);
+        self.dirty.add(victim);
         true
     }
 
     /// Gives every rule of a rejected group one next hop. Returns their number.
     fn use_single_next_hops(&mut self, group: GroupId) -> usize {
-        let uses = |(key, rule): (&RuleKey, &Rule)| (rule.group == Some(group)).then_some(*key);
+        let uses = |(key, rule): (RuleKey, &Arc<Rule>)| (rule.group == Some(group)).then_some(key);
         let users: Vec<RuleKey> = self.desired.iter().filter_map(uses).collect();
         self.single.extend(&users);
         for key in &users {
-            let wanted = self.divided.get(key).expect("a rule with a group is divided").clone();
+            let wanted = self.divided.get(key).expect("a rule with a group is divided");
+            let wanted = DesiredRule::clone(wanted);
             self.set(*key, Some(wanted));
         }
         users.len()
     }
 
-    pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Rule>) {
+    pub(crate) fn put_installed(&mut self, key: RuleKey, rule: Option<Arc<Rule>>) {
         if let Some(group) = rule.as_ref().and_then(|rule| rule.group) {
             *self.uses_installed.entry(group).or_insert(0) += 1;
         }
@@ -573,7 +610,7 @@ impl Installer {
     /// Corrects the installed state by what a switch has: the difference from the desired state will
     /// be sent.
     pub(super) fn correct_rule(&mut self, key: RuleKey, rule: Option<Rule>) {
-        self.put_installed(key, rule);
+        self.put_installed(key, rule.map(Arc::new));
         self.refused.remove(&key);
         self.mark(key);
     }
@@ -582,7 +619,7 @@ impl Installer {
         if self.desired.get(&key) == self.installed.get(&key) {
             self.dirty.remove(&key);
         } else {
-            self.dirty.insert(key);
+            self.dirty.add(key);
         }
     }
 
