@@ -266,6 +266,9 @@ pub struct ControllerStats {
     /// First packets and reports of flows beyond [`Config::flows_max`], which the balancer did not
     /// receive at that time.
     pub flows_over_limit: u64,
+    /// Rules and groups restored after they were removed, changed or added behind the controller's
+    /// back.
+    pub rules_restored: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit

@@ -15,7 +15,7 @@
 //! that the switch owns ([`Purpose::is_switch_owned`]) are left out: their parts track them. An
 //! audit in which rules were sent meanwhile proves nothing, and is repeated.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use net::{NodeIx, Time};
 use openflow::flow_monitor::{FlowChange, FlowEvent, FlowMonitorRequest, FlowUpdate};
@@ -26,7 +26,7 @@ use openflow::{
 
 use super::Updater;
 use super::compile::{SWITCH_OWNED, is_switch_owned};
-use super::store::{Installer, Rule, RuleKey};
+use super::store::{Installer, Rule, RuleKey, RuleSet};
 use crate::channels::Channels;
 use crate::{Config, Event};
 
@@ -62,7 +62,7 @@ enum Step {
 /// What a full comparison has found so far.
 #[derive(Debug, Default)]
 struct Found {
-    seen: BTreeSet<RuleKey>,
+    seen: RuleSet,
     differing: Vec<(RuleKey, Rule)>,
     groups: Vec<GroupDescription>,
     is_partial: bool,
@@ -237,6 +237,7 @@ impl Updater {
     ) {
         if removed + changed + added > 0 {
             self.touched.insert(node);
+            channels.tally.rules_restored += (removed + changed + added) as u64;
             channels.event(Event::RulesRestored { datapath, removed, changed, added, audits });
         }
     }
@@ -293,7 +294,7 @@ impl Found {
         if switch.installed.get(&key).is_none_or(|installed| **installed != rule) {
             self.differing.push((key, rule));
         }
-        self.seen.insert(key);
+        self.seen.add(key);
     }
 }
 
@@ -304,12 +305,7 @@ impl Installer {
 
     /// Corrects the installed state by what the switch really has, so that the difference is
     /// mended.
-    fn correct(
-        &mut self,
-        seen: &BTreeSet<RuleKey>,
-        differing: Vec<(RuleKey, Rule)>,
-        groups: &[GroupDescription],
-    ) -> Differences {
+    fn correct(&mut self, seen: &RuleSet, differing: Vec<(RuleKey, Rule)>, groups: &[GroupDescription]) -> Differences {
         let mut differences = Differences::default();
         let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).collect();
         for key in gone {

@@ -195,6 +195,8 @@ pub(crate) struct Statistics {
     /// First packets and reports of flows over the limit of flows, which the balancer does not
     /// receive.
     pub(crate) flows_over_limit: u64,
+    /// Rules and groups restored after a change behind the controller's back.
+    pub(crate) rules_restored: u64,
     /// Packets from hosts over the host limits.
     pub(crate) host_packets_over_limit: u64,
     /// ARP requests for unknown hosts that were suppressed: repeated too soon, or above the rate of
@@ -391,6 +393,7 @@ impl Statistics {
             flow_migrations: tally.moves,
             counter_samples_stale: tally.stale_samples,
             flows_over_limit: tally.flows_over_limit,
+            rules_restored: tally.rules_restored,
             host_packets_over_limit: tally.hosts_refused,
             arp_requests_suppressed: tally.arp_requests_suppressed,
         }

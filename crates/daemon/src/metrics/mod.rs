@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
 type ControlCounter = (&'static str, &'static str, fn(&ControllerStats) -> u64);
 
 /// Counters that are copied from the statistics of the controller at every scrape.
-const CONTROL: [ControlCounter; 11] = [
+const CONTROL: [ControlCounter; 12] = [
     ("balancer_decisions", "Decisions of the balancer", |stats| stats.decisions),
     ("flow_migrations", "Flows migrated from one path to another", |stats| stats.moves),
     ("flow_mods", "Rule additions, changes and deletions sent", |stats| stats.flow_mods),
@@ -55,6 +55,7 @@ const CONTROL: [ControlCounter; 11] = [
     ("stats_requests", "Statistics requests sent", |stats| stats.polls),
     ("counter_samples_stale", "Counter samples ignored as stale", |stats| stats.stale_samples),
     ("flows_over_limit", "First packets and reports of flows over the limit", |stats| stats.flows_over_limit),
+    ("rules_restored", "Rules restored after a change behind the controller's back", |stats| stats.rules_restored),
     ("host_packets_over_limit", "Packets from hosts over the host limits", |stats| stats.hosts_refused),
     ("arp_requests_suppressed", "ARP requests for unknown hosts suppressed by the rate limiter", |stats| {
         stats.arp_requests_suppressed

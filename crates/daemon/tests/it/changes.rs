@@ -1,14 +1,11 @@
-//! Changes over HTTP: revisions, the audit log, and a disk that stalls.
+//! Changes over HTTP: revisions and the audit log.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use anabranch_daemon::config;
-use nix::sys::stat::Mode;
-use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use crate::common::{ask, request_with, served};
@@ -159,30 +156,4 @@ fn audit_log_shows_who_changed_what() {
     assert!(!text.contains("0123456789"), "no token is written");
     let mode = std::fs::metadata(&file).expect("the audit log").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "only its owner may read it");
-}
-
-/// A change waits for its disk; requests that change nothing do not.
-#[test]
-fn stalled_disk_delays_no_reader() {
-    let folder = tempfile::tempdir().expect("a folder");
-    // The first write of the store opens this file, and waits until another program reads it.
-    let stall = folder.path().join("hosts.json.services.new");
-    mkfifo(&stall, Mode::S_IRWXU).expect("a pipe");
-    let (_daemon, http) = served(|settings| settings.state = Some(folder.path().join("hosts.json")));
-    std::thread::scope(|scope| {
-        let change = scope.spawn(|| request_with(http, "PUT", "/v1/pools/p", JSON, &pool(1)).0);
-        std::thread::sleep(Duration::from_millis(300));
-        for path in ["/metrics", "/", "/v1/pools", "/v1/switches", "/quantum/v1.0/pools/"] {
-            let began = Instant::now();
-            assert_eq!(request_with(http, "GET", path, "", "").0, 200, "{path}");
-            assert!(began.elapsed() < Duration::from_secs(1), "{path} took {:?}", began.elapsed());
-        }
-        assert!(!change.is_finished(), "the change was stored, so the disk did not stall");
-        // A pipe cannot be flushed to a disk, so the change is refused.
-        let read = std::fs::read(&stall).expect("the content");
-        assert!(read.starts_with(b"anabranch-services "));
-        assert_eq!(change.join().expect("a response"), 507);
-    });
-    std::fs::remove_file(&stall).expect("the pipe is removed");
-    assert_eq!(request_with(http, "PUT", "/v1/pools/p", JSON, &pool(1)).0, 201, "the refused change is not in effect");
 }
