@@ -17,6 +17,7 @@
 mod channels;
 mod controller;
 mod facts;
+mod hosts;
 mod inspect;
 mod limits;
 mod observer;
@@ -28,11 +29,12 @@ use std::collections::BTreeMap;
 
 use balance::central::AgentCommand;
 use core::net::Ipv4Addr;
-use net::{Bandwidth, HostIx, NodeIx, Time, Topology, address};
-use openflow::{ConnectionId, DatapathId, FromController, MacAddr, PortNo};
+use net::{Bandwidth, Time};
+use openflow::{ConnectionId, DatapathId, FromController, PortNo};
 
 pub use channels::close_reason::CloseReason;
 pub use controller::Controller;
+pub use hosts::{AddressConflict, Departure, HostLimit, KnownHost, PortRole, PortRoles};
 pub use inspect::{FlowDetail, HostInfo, Inspection, LinkInfo, SwitchInfo};
 
 /// A port of a switch.
@@ -87,6 +89,15 @@ pub struct Config {
     /// Maximum number of learned hosts at one port. A port may lead to a switch of virtual
     /// machines, or to a host that forges addresses.
     pub hosts_per_port: usize,
+    /// Whether configured hosts stay at their ports. Otherwise they move like learned ones.
+    pub pins_hosts: bool,
+    /// Time after which a learned host that has sent no ARP packet is probed, and forgotten if it
+    /// does not reply.
+    pub host_idle_timeout: Time,
+    /// Time after which a learned host whose port is down or missing is forgotten.
+    pub host_port_down_timeout: Time,
+    /// What may be at each port.
+    pub port_roles: PortRoles,
     /// Maximum memory of the table read-back of one switch, bytes. A switch that reports more
     /// ports, groups and rules is disconnected. All read-backs in progress together may use four
     /// times as much.
@@ -139,6 +150,10 @@ impl Default for Config {
             flows_max: 32_768,
             hosts_max: 10_000,
             hosts_per_port: 256,
+            pins_hosts: true,
+            host_idle_timeout: Time::from_s(600),
+            host_port_down_timeout: Time::from_s(60),
+            port_roles: PortRoles::default(),
             read_back_bytes_max: 64 << 20,
             ecmp_hashing: EcmpHashing::Native,
             uses_extensions: false,
@@ -155,37 +170,6 @@ impl Config {
             let mut stream = net::RandomStream::new(self.seed, "discovery");
             (u128::from(stream.next_u64()) << 64 | u128::from(stream.next_u64())).to_be_bytes()
         })
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct KnownHost {
-    pub mac: MacAddr,
-    /// IPv4 address, unique in the network.
-    pub ipv4: Ipv4Addr,
-    pub datapath: DatapathId,
-    pub port: PortNo,
-}
-
-impl KnownHost {
-    /// Returns the switch and port it is attached to.
-    pub(crate) fn end(&self) -> SwitchPort {
-        (self.datapath, self.port)
-    }
-
-    /// Returns the hosts of a topology with the addresses and numbers of [`net::address`], each at
-    /// the switch of its first link. Hosts without a link are left out.
-    pub fn all_of(topology: &Topology) -> Vec<KnownHost> {
-        let host = |(host, node): (HostIx, &NodeIx)| {
-            let up = *topology.out_links(*node).first()?;
-            Some(KnownHost {
-                mac: MacAddr(address::host_mac(host)),
-                ipv4: address::host_ipv4(host),
-                datapath: DatapathId(address::datapath_of(topology.link(up).to)),
-                port: PortNo(address::port_of(topology, up.reverse())),
-            })
-        };
-        (0u32..).map(HostIx).zip(topology.hosts()).filter_map(host).collect()
     }
 }
 
@@ -221,6 +205,14 @@ pub enum Event {
     /// A host was ignored because a limit is reached. Reported once per port (or for the network)
     /// until there is capacity again.
     HostRefused { host: KnownHost, limit: HostLimit },
+    /// A learned host was forgotten.
+    HostGone { host: KnownHost, why: Departure },
+    /// Alarm: `claim` uses the address of `host`, and is ignored. Reported at most once a minute
+    /// for an address and a port.
+    AddressConflict { host: KnownHost, claim: KnownHost, why: AddressConflict },
+    /// Alarm: a discovery probe arrived at a port with the role [`PortRole::Host`]. Two hosts may
+    /// relay probes, or a switch is connected there. Reported at most once a minute for a port.
+    ProbeAtHostPort { datapath: DatapathId, port: PortNo },
     /// A flow has migrated to another path, and its old rules are deleted.
     FlowMigrated(net::FiveTuple),
     /// The state of a pool member has changed; `address` is that of the server.
@@ -239,15 +231,6 @@ pub enum Event {
     Closed { connection: ConnectionId, reason: CloseReason },
     /// A switch rejected a message; `message` is the human-readable consequence for the network.
     SwitchError { datapath: DatapathId, error: openflow::ErrorKind, message: String },
-}
-
-/// The limit because of which a host was ignored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HostLimit {
-    /// [`Config::hosts_per_port`].
-    Port,
-    /// [`Config::hosts_max`].
-    Network,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -274,4 +257,11 @@ pub struct ControllerStats {
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
     /// of their port.
     pub arp_requests_suppressed: u64,
+    /// ARP packets whose sender address is virtual, or belongs to a host at another port. They are
+    /// neither answered nor relayed.
+    pub arp_packets_rejected: u64,
+    /// Packets that claimed the address of a host that is still at its port, or is pinned there.
+    pub host_claims_rejected: u64,
+    /// Discovery probes that arrived at ports for hosts.
+    pub probes_rejected: u64,
 }

@@ -21,6 +21,10 @@ impl RateLimiter {
         }
         is_allowed
     }
+    /// Returns whether no token is missing.
+    pub(crate) fn is_full(&self, now: Time) -> bool {
+        self.full_at <= now
+    }
 }
 
 /// At most `MAX` keys that are remembered until a time.

@@ -24,7 +24,7 @@ use crate::agent_commands::AgentCommands;
 use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
-use crate::events::{DaemonEvent, dpid, limit_name};
+use crate::events::{DaemonEvent, conflict_text, departure_text, dpid, limit_name};
 use crate::http::ServerStats;
 use crate::metrics::Metrics;
 
@@ -323,6 +323,23 @@ impl Engine {
                     "host ignored: [limits] {limit} is reached; raise it or check the port for spoofed addresses"
                 );
             }
+            Event::HostGone { host, why } => {
+                let at = (host.datapath, host.port);
+                tracing::info!(ipv4 = %host.ipv4, at = end(&at), "host forgotten: {}", departure_text(*why));
+            }
+            Event::AddressConflict { host, claim, why } => {
+                let (at, claimed_at) = ((host.datapath, host.port), (claim.datapath, claim.port));
+                tracing::warn!(
+                    ipv4 = %host.ipv4, mac = %host.mac, at = end(&at),
+                    claim_mac = %claim.mac, claim_at = end(&claimed_at),
+                    "address conflict: {}", conflict_text(*why)
+                );
+            }
+            Event::ProbeAtHostPort { datapath, port } => tracing::warn!(
+                at = end(&(*datapath, *port)),
+                "discovery probe ignored: the role of this port is `host`; a switch is connected there, or hosts relay \
+                 frames. If it leads to a switch, set its role in [[port]]"
+            ),
             Event::Member { pool, member, address, state } => {
                 let (pool, member, state) = (pool.0, member.0, state.words());
                 tracing::info!(pool, member, %address, "member: {state}");

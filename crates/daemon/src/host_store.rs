@@ -130,11 +130,12 @@ pub(crate) async fn persist_loop(handle: Handle, store: Arc<HostStore>, mut stop
     }
 }
 
-/// Waits for a learned host. Returns false when the event stream has ended.
+/// Waits for a host that was learned or forgotten. Returns false when the event stream has ended.
 async fn next(events: &mut broadcast::Receiver<DaemonEvent>) -> bool {
     loop {
         match events.recv().await {
-            Ok(DaemonEvent::Event(Event::Host(_))) | Err(broadcast::error::RecvError::Lagged(_)) => return true,
+            Ok(DaemonEvent::Event(Event::Host(_) | Event::HostGone { .. }))
+            | Err(broadcast::error::RecvError::Lagged(_)) => return true,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Closed) => return false,
         }

@@ -17,8 +17,11 @@ pub(crate) struct Bounds {
     pub(crate) handshake: Time,
     /// From a broken channel until the controller knows at the latest.
     pub(crate) silence: Time,
-    /// From the move of a host, or its removal, until it is known.
+    /// From the move of a host, or its removal, until it is known. The port where it was may have to
+    /// be asked first.
     pub(crate) host: Time,
+    /// From the departure of a host until it is forgotten.
+    pub(crate) forgotten: Time,
     /// From the controller's knowledge to working rules on all switches.
     pub(crate) react: Time,
     /// From a change of a server until health checks detect it.
@@ -72,6 +75,9 @@ impl Bounds {
         // The final requests; then the rules with the longest idle timeout expire.
         let final_probes =
             if plan.services.is_empty() { Time::ZERO } else { checks + answered + Time::from_s(4 + 10 + 5) };
+        // Checks of silence are up to an eighth of a timeout apart; three ARP requests follow.
+        let timeout = control.host_idle_timeout.max(control.host_port_down_timeout);
+        let forgotten = timeout + timeout / 4 + Time::from_s(4);
         Bounds {
             checks,
             checked: checks + react,
@@ -81,9 +87,10 @@ impl Bounds {
             healed: seen + discovery,
             handshake: rtt * 12 + backlog + discovery,
             silence: control.echo_timeout + control.echo_interval + rtt,
-            host: plan.announce_interval + rtt,
+            host: plan.announce_interval + rtt + Time::from_ms(750),
+            forgotten,
             react,
-            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + final_probes + Time::from_s(15),
+            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + final_probes + forgotten + Time::from_s(15),
         }
     }
 }

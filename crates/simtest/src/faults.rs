@@ -34,6 +34,7 @@ impl Simulation {
             ActionKind::Restart => self.stop_controller(),
             ActionKind::Foreign { switch, seed } => self.add_foreign(switch, seed),
             ActionKind::Move { host, switch, port } => self.move_host(host, switch, port),
+            ActionKind::Attack { .. } => self.begin_attack(action),
             ActionKind::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
         }
     }
@@ -75,6 +76,7 @@ impl Simulation {
             }
             ActionKind::Restart => self.resume_controller(),
             ActionKind::Foreign { switch, seed } => self.remove_foreign(switch, seed),
+            ActionKind::Attack { .. } => self.end_attack(action),
             ActionKind::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
         }
     }

@@ -1,7 +1,7 @@
 //! Hosts. They send ARP requests and announcements and the frames of their flows, and their agents
 //! report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use core::net::Ipv4Addr;
 
@@ -25,6 +25,10 @@ pub(crate) struct Host {
     pub(crate) known: BTreeMap<Ipv4Addr, (MacAddr, Time)>,
     /// Time of the first and of the last ARP request without a reply.
     pub(crate) arp_requests: BTreeMap<Ipv4Addr, (Time, Time)>,
+    /// Addresses of other hosts that it claims: it replies to ARP requests for them.
+    pub(crate) claims: BTreeSet<Ipv4Addr>,
+    /// The time until which the addresses it has forged may keep out its own.
+    pub(crate) flooded_until: Time,
 }
 
 #[derive(Debug)]
@@ -176,7 +180,7 @@ impl Simulation {
             return self.check_malformed(number, &frame);
         };
         match headers.eth_type {
-            ether::LLDP => {}
+            ether::LLDP => self.host_hears_probe(number, &frame.bytes),
             ether::ARP => self.arp(number, &headers),
             _ if frame.probe.is_none() && self.service_frame(number, &headers, &frame.bytes) => {}
             _ => self.check_delivered(number, &headers, frame),
@@ -186,8 +190,9 @@ impl Simulation {
     fn arp(&mut self, number: usize, headers: &Headers) {
         let host = &mut self.hosts[number];
         let is_mine = headers.ipv4_dst == ipv4_of(number);
-        if headers.arp_op == 1 && is_mine && headers.ipv4_src != headers.ipv4_dst {
-            let bytes = frame::arp_reply(mac_of(number), ipv4_of(number), headers.eth_src, headers.ipv4_src);
+        let is_claimed = host.claims.contains(&headers.ipv4_dst);
+        if headers.arp_op == 1 && (is_mine || is_claimed) && headers.ipv4_src != headers.ipv4_dst {
+            let bytes = frame::arp_reply(mac_of(number), headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
             self.send_frame(number, 0, Frame { bytes, probe: None });
         } else if headers.arp_op == 2 && is_mine {
             // All replies have the sender's hardware address in the Ethernet header, too.

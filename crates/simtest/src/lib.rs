@@ -14,6 +14,7 @@
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 #![forbid(unsafe_code)]
 
+mod attacks;
 mod bounds;
 mod channel;
 mod clients;

@@ -76,6 +76,21 @@ impl CutKind {
     }
 }
 
+/// What a hostile host does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attack {
+    /// It sends discovery probes with guessed nonces.
+    ForgedProbes,
+    /// It repeats the discovery probes it received.
+    ReplayedProbes,
+    /// It exchanges discovery probes with another hostile host.
+    Relay { with: usize },
+    /// It sends ARP packets and reports with the address of another host.
+    Claims { victim: usize },
+    /// It sends ARP packets with addresses of no host.
+    Flood,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ActionKind {
     /// A host sends frames of `payload` bytes above UDP or TCP to another.
@@ -102,6 +117,8 @@ pub enum ActionKind {
     Foreign { switch: usize, seed: u64 },
     /// A host is plugged into another port, spare until then.
     Move { host: usize, switch: usize, port: PortNo },
+    /// A host is hostile: it sends a frame every `interval`.
+    Attack { host: usize, attack: Attack, interval: Time },
     /// A switch takes longer for changes.
     Slow { switch: usize, per_change: Time },
 }
@@ -211,6 +228,7 @@ impl Plan {
             ActionKind::Restart => "the controller stops; a new instance starts at the end".to_owned(),
             ActionKind::Foreign { switch, .. } => format!("another controller installs rules on s{switch}"),
             ActionKind::Move { host, switch, port } => format!("h{host} moves to s{switch}:{}", port.0),
+            ActionKind::Attack { host, attack, interval } => format!("h{host} is hostile every {interval}: {attack:?}"),
             ActionKind::Slow { switch, per_change } => format!("s{switch} takes {per_change} for a change"),
         };
         let until = if action.until == Time::MAX { "the end".to_owned() } else { action.until.to_string() };

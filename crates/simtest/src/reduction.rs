@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use net::Time;
 
-use crate::plan::{Action, ActionKind, Plan};
+use crate::plan::{Action, ActionKind, Attack, Plan};
 
 /// The removed parts of a plan; the default removes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -58,6 +58,13 @@ impl Reduction {
             | ActionKind::Foreign { switch: at, .. }
             | ActionKind::Slow { switch: at, .. } => switch(at),
             ActionKind::Move { host: who, switch: at, .. } => host(who) && switch(at),
+            ActionKind::Attack { host: at, attack, .. } => {
+                host(at)
+                    && match attack {
+                        Attack::Relay { with: other } | Attack::Claims { victim: other } => host(other),
+                        Attack::ForgedProbes | Attack::ReplayedProbes | Attack::Flood => true,
+                    }
+            }
             ActionKind::Cut { .. } | ActionKind::Restart => true,
             ActionKind::Client { from, .. } => host(from) && !self.is_without_services,
             ActionKind::ServerDown { host: at } => host(at) && !self.is_without_services,

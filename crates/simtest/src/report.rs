@@ -25,8 +25,11 @@ pub enum Oracle {
     Installed,
     /// In the convergence phase, there were messages other than keep-alive, discovery and polls.
     Quiet,
-    /// In the convergence phase, the controller's topology differed from the network.
+    /// The controller found a link without a cable, or in the convergence phase its topology
+    /// differed from the network.
     Topology,
+    /// In the convergence phase, the controller knew a host that does not exist.
+    Hosts,
     /// A connection to a virtual service reached a wrong server or two, was not served, or not
     /// refused.
     Virtual,
@@ -79,6 +82,8 @@ pub struct Report {
     pub requests: u64,
     pub responses: u64,
     pub refusals: u64,
+    /// Frames of hostile hosts.
+    pub attack_frames: u64,
     pub exemptions: Exemptions,
     /// Time from the end of the faults to the desired state.
     pub converged_after: Time,
@@ -104,6 +109,7 @@ impl Report {
         self.requests += other.requests;
         self.responses += other.responses;
         self.refusals += other.refusals;
+        self.attack_frames += other.attack_frames;
         self.exemptions.cut_off += other.exemptions.cut_off;
         self.exemptions.table_full += other.exemptions.table_full;
         self.exemptions.repair += other.exemptions.repair;

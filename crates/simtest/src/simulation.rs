@@ -12,6 +12,7 @@ use net::{Bandwidth, Time};
 use openflow::{ConnectionId, DatapathId, Envelope, MacAddr, PortNo};
 use switch::Switch;
 
+use crate::attacks::AttackState;
 use crate::bounds::Bounds;
 use crate::channel::{Channel, Way};
 use crate::clients::{Client, ServiceState};
@@ -30,7 +31,7 @@ pub(crate) const CONNECTS: u64 = 0x86;
 /// Capacity of links as configured in the controller, so small that a few flows are large.
 pub(crate) const CAPACITY: Bandwidth = Bandwidth::from_mbps(4);
 
-const CHECKS: control::vip::Checker =
+pub(crate) const CHECKS: control::vip::Checker =
     control::vip::Checker { ipv4: CHECKER, mac: MacAddr([0x06, 0xa7, 0xff, 0, 0, 1]) };
 
 pub type TraceSink = Box<dyn FnMut(&str)>;
@@ -53,6 +54,7 @@ pub(crate) enum Event {
     Begin(usize),
     End(usize),
     SendRequest { client: usize },
+    Attack { action: usize },
     Send { flow: usize },
     Announce { host: usize },
     Agent { incarnation: u32, report: AgentReport },
@@ -143,6 +145,7 @@ pub(crate) struct Simulation {
     pub(crate) hosts: Vec<Host>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) clients: Vec<Client>,
+    pub(crate) attacks: Vec<AttackState>,
     pub(crate) services: ServiceState,
     pub(crate) controller: Option<Controller>,
     pub(crate) controller_timer: Time,
@@ -200,6 +203,7 @@ impl Simulation {
             hosts: vec![Host::default(); wiring.hosts],
             flows: Vec::new(),
             clients: Vec::new(),
+            attacks: Vec::new(),
             services: ServiceState {
                 wanted: plan.services.first().cloned().unwrap_or_default(),
                 ..ServiceState::default()
@@ -294,6 +298,7 @@ impl Simulation {
             },
             ..self.plan.control.clone()
         };
+        let config = self.mutate_config(config);
         self.incarnation += 1;
         self.controller_timer = Time::MAX;
         let mut controller = Controller::new(config, build(&env, &spec.params));
@@ -376,6 +381,7 @@ impl Simulation {
             Event::AgentCommand(_) => (16, 0, 0),
             Event::Check => (17, 0, 0),
             Event::SendRequest { client } => (18, *client, 0),
+            Event::Attack { action } => (19, *action, 0),
         };
         for word in [self.now.as_ps(), kind, a as u64, b as u64] {
             self.report.log_hash = (self.report.log_hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -397,6 +403,7 @@ impl Simulation {
             Event::End(action) => self.end(action),
             Event::Send { flow } => self.send_probe(flow),
             Event::SendRequest { client } => self.send_request(client),
+            Event::Attack { action } => self.attack(action),
             Event::Announce { host } => self.announce(host),
             Event::Agent { incarnation, report } => self.agent_reports(incarnation, report),
             Event::AgentCommand(command) => self.execute_agent_command(command),

@@ -91,6 +91,7 @@ fn simulations_cover_all_features() {
     (1..21).for_each(|seed| report.add(&run_seed(seed).unwrap()));
     assert!(report.faults > 100 && report.flows > 100 && report.frames_delivered > 10_000, "{report:?}");
     assert!(report.clients > 100 && report.responses > 1_000 && report.refusals > 100, "{report:?}");
+    assert!(report.attack_frames > 1_000, "{report:?}");
     assert!(report.frames_lost > 0 && report.moves > 0 && report.pairs_checked > 10_000, "{report:?}");
 }
 

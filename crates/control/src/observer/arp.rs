@@ -27,7 +27,7 @@ use super::network::{CONTROLLER_MAC, Network};
 use crate::limits::{Expiring, RateLimiter};
 use crate::{KnownHost, SwitchPort};
 
-const REQUEST: u16 = 1;
+pub(super) const REQUEST: u16 = 1;
 /// Shortest time between two relayed requests for the same host. Linux repeats a request after a
 /// second (`net.ipv4.neigh.*.retrans_time_ms`): the repetition of a lost request must be relayed,
 /// and must not be dropped because it is a millisecond early.
@@ -140,6 +140,14 @@ impl Arp {
 /// (RFC 5227, section 1.1).
 pub(crate) fn arp_request_for(address: Ipv4Addr) -> Vec<u8> {
     arp_request(CONTROLLER_MAC, Ipv4Addr::UNSPECIFIED, address)
+}
+
+/// Returns an ARP request of the controller to this host alone. Another host with the same address
+/// does not receive it.
+pub(crate) fn arp_probe(host: &KnownHost) -> Vec<u8> {
+    let mut frame = arp_request_for(host.ipv4);
+    frame[..6].copy_from_slice(&host.mac.0);
+    frame
 }
 
 /// Returns the host a packet comes from, if its addresses are valid.

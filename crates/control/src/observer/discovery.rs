@@ -5,8 +5,8 @@
 //! and a counter). It is valid for one arrival, and for [`PROBE_LIFETIME`], so forged, stored and
 //! replayed packets have no effect. A port with hosts becomes a port with a link only when probes
 //! have crossed in both directions, so a host that receives probes but cannot send any has no
-//! effect. (Two hosts that relay each other's probes look like a cable; only configured port roles
-//! could distinguish them.) The time around the loop also gives the latency of the link: loop −
+//! effect. Two hosts that relay each other's probes look like a cable, and no nonce distinguishes
+//! them: this is prevented by the configured role of their ports ([`PortRole::Host`]). The time around the loop also gives the latency of the link: loop −
 //! half of the round trips to both switches (mechanisms.md §10.7). If the result is negative, the
 //! round trips have changed, and the latency of the other direction is used.
 
@@ -20,7 +20,7 @@ use openflow::{DatapathId, PortNo};
 use siphasher::sip::SipHasher24;
 
 use super::network::CONTROLLER_MAC;
-use crate::SwitchPort;
+use crate::{PortRole, PortRoles, SwitchPort};
 
 /// Time without a returned probe after which a live port counts as an edge port.
 pub(crate) const EDGE_AFTER: Time = Time::from_ms(500);
@@ -42,6 +42,7 @@ pub(crate) struct Status {
 #[derive(Debug)]
 pub(crate) struct Discovery {
     key: [u8; 16],
+    roles: PortRoles,
     probe_count: u64,
     ports: BTreeMap<SwitchPort, Port>,
     links: BTreeMap<(SwitchPort, SwitchPort), Confirmed>,
@@ -102,9 +103,10 @@ pub(crate) struct Found {
 }
 
 impl Discovery {
-    pub(crate) fn new(key: [u8; 16]) -> Discovery {
+    pub(crate) fn new(key: [u8; 16], roles: PortRoles) -> Discovery {
         let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO, again: Time::ZERO };
-        Discovery { key, probe_count: 0, ports: BTreeMap::new(), links: BTreeMap::new(), rounds, has_measured: false }
+        let (ports, links) = (BTreeMap::new(), BTreeMap::new());
+        Discovery { key, roles, probe_count: 0, ports, links, rounds, has_measured: false }
     }
 
     /// Returns a number that cannot be predicted without the key, even from many others.
@@ -238,11 +240,31 @@ impl Discovery {
     pub(crate) fn is_edge(&self, now: Time, end: SwitchPort) -> bool {
         self.edge_from(end).is_some_and(|from| from <= now)
     }
-    /// Returns whether the port had a link since it came up.
+    pub(crate) fn role(&self, end: SwitchPort) -> PortRole {
+        self.roles.of(end)
+    }
+    /// Returns whether the port had a link since it came up, or is configured as the end of one.
     pub(crate) fn is_link(&self, end: SwitchPort) -> bool {
+        self.role(end) == PortRole::Link || self.had_link(end)
+    }
+    fn had_link(&self, end: SwitchPort) -> bool {
         self.ports.get(&end).is_some_and(|port| port.was_link)
     }
-    fn edge_from(&self, end: SwitchPort) -> Option<Time> {
+    /// Returns whether a link may be found at a port that can have hosts.
+    pub(crate) fn may_be_link(&self, end: SwitchPort) -> bool {
+        self.role(end) == PortRole::Either
+    }
+    /// Returns whether a switch that discovery has not found may be behind a port.
+    pub(crate) fn may_be_unknown_link(&self, end: SwitchPort) -> bool {
+        self.role(end) != PortRole::Host && !self.had_link(end)
+    }
+    /// Returns from when on a port without a link counts as an edge port; `None` if it never does.
+    pub(crate) fn edge_from(&self, end: SwitchPort) -> Option<Time> {
+        match self.role(end) {
+            PortRole::Host => return Some(Time::ZERO),
+            PortRole::Link => return None,
+            PortRole::Either => {}
+        }
         let port = self.ports.get(&end).filter(|port| !port.was_link)?;
         port.first_probed.map(|at| at.saturating_add(EDGE_AFTER))
     }
@@ -339,7 +361,7 @@ mod tests {
         Time::from_ms(ms)
     }
     fn discovery() -> Discovery {
-        Discovery::new([1; 16])
+        Discovery::new([1; 16], PortRoles::default())
     }
     /// Delivers a probe to a port without hosts.
     fn hear(discovery: &mut Discovery, now: Time, to: SwitchPort, frame: &[u8]) -> Option<Found> {
@@ -444,7 +466,7 @@ mod tests {
     #[test]
     fn nonces_differ_by_key_port_and_probe() {
         let nonce = |key: u8, end: SwitchPort, count: usize| {
-            let mut discovery = Discovery::new([key; 16]);
+            let mut discovery = Discovery::new([key; 16], PortRoles::default());
             (0..count).map(|_| discovery.next_nonce(end)).last()
         };
         let nonces: BTreeSet<_> = [nonce(1, A, 1), nonce(2, A, 1), nonce(1, B, 1), nonce(1, A, 2)].into();

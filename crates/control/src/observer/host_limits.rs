@@ -6,15 +6,17 @@
 //! dead is evicted at once. Otherwise the host that has been idle longest is probed, and evicted if
 //! it does not reply within a second. So live hosts stay, and at most one forged address per second
 //! is replaced by another.
+//!
+//! At the limit of the network only ports with more than half of the mean number of hosts lose
+//! some: floods from other ports do not evict a host that is alone at its port, even a silent one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use net::{HostIx, Time};
 
-use super::arp::arp_request_for;
+use super::arp::arp_probe;
 use super::{Cx, Observer};
-use crate::facts::Fact;
-use crate::{Config, Event, HostLimit, KnownHost, SwitchPort};
+use crate::{Config, Departure, Event, HostLimit, KnownHost, SwitchPort};
 
 /// Time within which a probed host must reply.
 const ANSWER_WITHIN: Time = Time::from_ms(1000);
@@ -95,16 +97,18 @@ impl Observer {
             self.host_limits.liveness_probes.remove(&place);
             let is_silent = self.network.host(host).is_some_and(|facts| facts.last_seen < asked);
             if is_silent && self.network.is_current(host) {
-                return self.forget_host(cx, host);
+                self.forget_host(cx, host, Departure::Evicted);
+                return true;
             }
         }
         let Some((is_alive, _, host)) = self.longest_silent(place) else { return false };
         if !is_alive {
-            return self.forget_host(cx, host);
+            self.forget_host(cx, host, Departure::Evicted);
+            return true;
         }
         if let Some(known) = self.network.host(host).map(|facts| facts.known) {
             self.host_limits.liveness_probes.insert(place, (host, cx.now));
-            cx.channels.packet_out(known.end(), arp_request_for(known.ipv4));
+            cx.channels.packet_out(known.end(), arp_probe(&known));
         }
         false
     }
@@ -119,13 +123,22 @@ impl Observer {
         let is_learnt = |host: &HostIx| self.is_learnt(*host);
         match place {
             Some(end) => self.network.hosts_at(end).filter(is_learnt).filter_map(rank).min(),
-            None => self.network.current_hosts().map(|(host, _)| host).filter(is_learnt).filter_map(rank).min(),
+            None => self.hosts_over_share().into_iter().filter_map(rank).min(),
         }
     }
 
-    fn forget_host(&mut self, cx: &mut Cx<'_>, host: HostIx) -> bool {
-        self.network.retire(host);
-        cx.facts.push(Fact::HostsChanged);
-        true
+    /// Returns the learned hosts at ports with more than half of the mean number of them, and those
+    /// at dead ports.
+    fn hosts_over_share(&self) -> Vec<HostIx> {
+        let learned = |(end, hosts): (SwitchPort, &BTreeSet<HostIx>)| {
+            let hosts: Vec<HostIx> = hosts.iter().copied().filter(|host| self.is_learnt(*host)).collect();
+            (!hosts.is_empty()).then_some((end, hosts))
+        };
+        let ports: Vec<(SwitchPort, Vec<HostIx>)> = self.network.hosts_by_port().filter_map(learned).collect();
+        let count: usize = ports.iter().map(|(_, hosts)| hosts.len()).sum();
+        let is_over = |(end, hosts): &(SwitchPort, Vec<HostIx>)| {
+            hosts.len() * ports.len() * 2 > count || !self.is_port_live(*end)
+        };
+        ports.iter().filter(|port| is_over(port)).flat_map(|(_, hosts)| hosts.iter().copied()).collect()
     }
 }

@@ -1,16 +1,23 @@
 //! Links: probes sent and received, and the consequences for the network.
 
-use net::{LinkIx, Time};
+use net::{HostIx, LinkIx, Time};
 use openflow::DatapathId;
 
 use super::discovery::{EDGE_AFTER, Found, Heard, Status};
 use super::{Cx, Observer};
 use crate::channels::Channels;
 use crate::facts::Fact;
-use crate::{Config, Event, SwitchPort};
+use crate::{Config, Departure, Event, PortRole, SwitchPort};
 
 impl Observer {
     pub(super) fn probe_heard(&mut self, cx: &mut Cx<'_>, at: SwitchPort, data: &[u8]) {
+        if self.discovery.role(at) == PortRole::Host {
+            cx.channels.tally.probes_rejected += 1;
+            if self.alarms.may_raise(cx.now, at, None) {
+                cx.channels.event(Event::ProbeAtHostPort { datapath: at.0, port: at.1 });
+            }
+            return;
+        }
         let channels = &*cx.channels;
         let has_hosts = |end| self.network.has_host_at(end);
         let heard = self.discovery.heard(cx.now, at, data, |datapath| channels.rtt_of(datapath), has_hosts);
@@ -34,8 +41,9 @@ impl Observer {
         cx.channels.event(Event::LinkUp { from, to });
         // The host candidates at this port were seen through the link.
         for end in [from, to] {
-            let had_hosts = self.network.retire_at(end);
-            cx.facts.push_if(had_hosts, Fact::HostsChanged);
+            let hosts: Vec<HostIx> = self.network.hosts_at(end).collect();
+            let had_hosts = !hosts.is_empty();
+            hosts.into_iter().for_each(|host| self.forget_host(cx, host, Departure::LinkFound));
             self.drop_counters_of(cx, end, had_hosts);
         }
         cx.facts.push(Fact::PortsChanged);
@@ -55,7 +63,8 @@ impl Observer {
     }
 
     pub(super) fn probe(&mut self, cx: &mut Cx<'_>, end: SwitchPort) {
-        if cx.channels.connection_of(end.0).is_some() {
+        let may_lead_to_switch = self.discovery.role(end) != PortRole::Host;
+        if may_lead_to_switch && cx.channels.connection_of(end.0).is_some() {
             let ttl_s = (cx.config.link_timeout.as_s_f64() as u64).clamp(1, 65_535) as u16;
             let data = self.discovery.probe(cx.now, end, ttl_s);
             cx.channels.packet_out(end, data);

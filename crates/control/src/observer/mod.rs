@@ -4,12 +4,14 @@
 //! probes for links and hosts, and polls counters. It decides nothing about forwarding; the only
 //! rules it sends are those that count ([`first_packets`], [`flows`]).
 
+mod alarms;
 pub(crate) mod arp;
 mod counters;
 pub(crate) mod damping;
 pub(crate) mod discovery;
 pub(crate) mod first_packets;
 pub(crate) mod flows;
+mod host_ageing;
 mod host_candidates;
 mod host_limits;
 mod host_recovery;
@@ -31,13 +33,16 @@ use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
 
 use crate::channels::{Channels, ReadBack};
 use crate::facts::{Fact, Facts};
+use crate::limits::RateLimiter;
 use crate::updater::compile::Compiler;
 use crate::{Config, Event, SwitchPort};
+use alarms::Alarms;
 use arp::Arp;
 use counters::PendingPoll;
 use damping::Damping;
 use discovery::{Discovery, Status};
 use flows::Flows;
+use host_ageing::HostAgeing;
 use host_candidates::HostCandidates;
 use host_limits::HostLimits;
 use host_recovery::HostRecovery;
@@ -75,6 +80,10 @@ pub(crate) struct Observer {
     pub(crate) virtual_macs: BTreeMap<Ipv4Addr, MacAddr>,
     host_candidates: HostCandidates,
     host_limits: HostLimits,
+    host_ageing: HostAgeing,
+    alarms: Alarms,
+    /// Limits on the moves of addresses.
+    moves: BTreeMap<Ipv4Addr, RateLimiter>,
     host_recovery: HostRecovery,
     /// No further probe of ports for host candidates is needed before this time.
     candidates_probed_until: Time,
@@ -104,7 +113,7 @@ impl Observer {
         network.refresh(|_| Time::ZERO);
         Observer {
             network,
-            discovery: Discovery::new(config.discovery_key()),
+            discovery: Discovery::new(config.discovery_key(), config.port_roles_with_pins()),
             ports: BTreeMap::new(),
             damping: Damping::default(),
             status: BTreeMap::new(),
@@ -113,6 +122,9 @@ impl Observer {
             virtual_macs: BTreeMap::new(),
             host_candidates: HostCandidates::default(),
             host_limits: HostLimits::default(),
+            host_ageing: HostAgeing::default(),
+            alarms: Alarms::default(),
+            moves: BTreeMap::new(),
             host_recovery: HostRecovery::default(),
             candidates_probed_until: Time::ZERO,
             needs,

@@ -12,7 +12,7 @@ use core::net::Ipv4Addr;
 use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Tier, Time, Topology, TopologyBuilder};
 use openflow::{DatapathId, MacAddr, PortNo};
 
-use crate::{Config, KnownHost, SwitchPort};
+use crate::{Config, KnownHost, PortRole, PortRoles, SwitchPort};
 
 #[derive(Clone, Debug)]
 pub(crate) struct HostRecord {
@@ -90,7 +90,8 @@ impl Network {
             let end = host.end();
             let is_learnt = |other: &HostIx| !network.is_configured(network.hosts[other.ix()].known.ipv4);
             let is_known = network.find_host(host.ipv4).is_some();
-            let has_room = network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
+            let may_be_there = config.port_roles.of(end) != PortRole::Link;
+            let has_room = may_be_there && network.hosts_at(end).filter(is_learnt).count() < config.hosts_per_port;
             if !is_known && has_room && learnt < config.hosts_max {
                 network.add_host(config, *host, Time::ZERO);
                 learnt += 1;
@@ -287,6 +288,13 @@ impl Network {
     pub(crate) fn is_configured(&self, address: Ipv4Addr) -> bool {
         self.configured.contains(&address)
     }
+    pub(crate) fn has_hosts(&self) -> bool {
+        !self.by_ipv4.is_empty()
+    }
+    /// Returns every port with hosts, and its hosts.
+    pub(crate) fn hosts_by_port(&self) -> impl Iterator<Item = (SwitchPort, &BTreeSet<HostIx>)> {
+        self.at.iter().map(|(end, hosts)| (*end, hosts))
+    }
     pub(crate) fn host_counts(&self) -> (usize, usize) {
         (self.by_ipv4.len(), self.hosts.len())
     }
@@ -297,12 +305,6 @@ impl Network {
         self.hosts[host.ix()].last_seen = now;
     }
 
-    /// Retires the hosts at a port that leads to a switch. Returns whether there were any.
-    pub(crate) fn retire_at(&mut self, end: SwitchPort) -> bool {
-        let hosts: Vec<HostIx> = self.hosts_at(end).collect();
-        hosts.iter().for_each(|host| self.retire(*host));
-        !hosts.is_empty()
-    }
     pub(crate) fn host_ends(&self) -> Vec<(HostIx, SwitchPort)> {
         self.current_hosts().map(|(host, facts)| (host, facts.known.end())).collect()
     }
@@ -452,6 +454,15 @@ fn bounded(time: Time) -> Time {
 }
 
 impl Config {
+    /// Returns the roles of ports. Only hosts are at the ports of pinned hosts, unless their role is
+    /// configured.
+    pub(crate) fn port_roles_with_pins(&self) -> PortRoles {
+        let mut roles = self.port_roles.clone();
+        for host in self.hosts.iter().filter(|_| self.pins_hosts) {
+            roles.listed.entry(host.end()).or_insert(PortRole::Host);
+        }
+        roles
+    }
     pub(crate) fn capacity(&self, from: SwitchPort) -> Bandwidth {
         let known = self.capacities.get(&from).copied().unwrap_or(self.default_capacity);
         known.max(Bandwidth::from_bps(1)) // A link needs a positive rate; balancers divide by capacities.

@@ -6,6 +6,7 @@ use openflow::{ConnectionId, DatapathId, Headers, PacketIn, frame};
 
 use super::arp::{self, ArpAction, PendingArpReply};
 use super::discovery::is_physical;
+use super::network::CONTROLLER_MAC;
 use super::{Cx, Observer};
 use crate::updater::Updater;
 use crate::updater::compile::CLASSIFY;
@@ -20,6 +21,20 @@ pub(crate) enum Packet {
     Arp(PendingArpReply),
     /// It is for a virtual address.
     Virtual(SwitchPort, Headers),
+}
+
+/// The sender of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sender {
+    /// A known host at its port.
+    Known,
+    /// A host with an unused address, accepted or not yet.
+    New,
+    /// A host that cannot be accepted because of a limit. It cannot be reached, so a reply is
+    /// useless.
+    OverLimit,
+    /// Its addresses are invalid, virtual, or those of a host that is elsewhere.
+    Rejected,
 }
 
 impl Observer {
@@ -42,8 +57,7 @@ impl Observer {
             _ if headers.vlan.is_some() || self.discovery.is_link(at) => {}
             // A packet from a dead or missing port is late or forged.
             _ if !self.is_port_live(at) => {}
-            // The host is over a limit and cannot be reached, so a reply is useless.
-            ether::ARP if !self.on_host_packet(cx, at, &headers) => {}
+            ether::ARP if !self.accepts_arp(cx, at, &headers) => {}
             ether::ARP => match self.arp.packet(cx.now, at, &headers, &self.network, &self.virtual_macs) {
                 ArpAction::Nothing => {}
                 ArpAction::Send(held) => return Packet::Arp(held),
@@ -94,19 +108,44 @@ impl Observer {
         }
     }
 
-    /// Handles a packet of a host at an edge port. Returns whether the host is accepted.
-    fn on_host_packet(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> bool {
+    /// Handles the sender of an ARP packet. Returns whether the packet may be answered and relayed:
+    /// receivers believe the sender's address in requests, too.
+    fn accepts_arp(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> bool {
+        let is_reply = headers.arp_op != arp::REQUEST;
+        // A host without an address checks whether one is free (RFC 5227).
+        if headers.ipv4_src.is_unspecified() && !is_reply && !headers.eth_src.is_multicast() {
+            return true;
+        }
+        let sender = self.on_host_packet(cx, at, headers);
+        if sender == Sender::Rejected {
+            cx.channels.tally.arp_packets_rejected += 1;
+        }
+        let is_to_controller = is_reply && headers.eth_dst == CONTROLLER_MAC;
+        if let Some(known) = arp::sender_of(at, headers).filter(|_| sender == Sender::Known && is_to_controller) {
+            self.refute_claims(cx, known);
+        }
+        matches!(sender, Sender::Known | Sender::New)
+    }
+
+    /// Handles a packet of a host at a port that may be an edge port.
+    fn on_host_packet(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> Sender {
         // Hosts that claim a virtual address are ignored: connections would end there.
         let claimed = arp::sender_of(at, headers).filter(|known| !self.is_virtual(known.ipv4));
-        let Some(known) = claimed else { return true };
+        let Some(known) = claimed else { return Sender::Rejected };
         if let Some(host) = self.host_known(&known) {
             self.network.last_seen(host, cx.now);
-        } else if self.network.has_host_at(at) {
-            return self.host_found(cx, known);
-        } else if self.discovery.is_edge(cx.now, at) {
-            return self.add_candidate(cx, known);
-        } // Otherwise a switch may still turn out to be behind the port.
-        true
+            return Sender::Known;
+        }
+        if let Some(owner) = self.network.host_at(known.ipv4).map(|host| host.known) {
+            self.claim(cx, owner, known);
+            let is_accepted = self.host_known(&known).is_some();
+            return if is_accepted { Sender::Known } else { Sender::Rejected };
+        }
+        let has_room = match self.network.has_host_at(at) {
+            true => self.host_found(cx, known),
+            false => self.add_candidate(cx, known),
+        };
+        if has_room { Sender::New } else { Sender::OverLimit }
     }
 
     /// Sends an ARP request out of all edge ports but the one it came from.

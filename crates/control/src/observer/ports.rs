@@ -28,7 +28,7 @@ impl Observer {
     }
 
     pub(crate) fn switches_with_unknown_ports(&self) -> BTreeSet<NodeIx> {
-        let is_unknown = |end: &SwitchPort| !self.discovery.is_link(*end) && !self.network.has_host_at(*end);
+        let is_unknown = |end: &SwitchPort| self.discovery.may_be_unknown_link(*end) && !self.network.has_host_at(*end);
         self.live_ports().filter(is_unknown).filter_map(|end| self.network.node_of(end.0)).collect()
     }
 
@@ -44,6 +44,7 @@ impl Observer {
         for end in before.iter().filter(|end| !up.contains(end)) {
             let gone = self.discovery.port_down(*end);
             self.links_gone(cx, &gone);
+            self.hosts_unplugged(*end);
             let has_changed = self.network.set_hosts_alive(*end, false);
             cx.facts.push_if(has_changed, Fact::NetworkChanged);
             cx.facts.push(Fact::PortsChanged);
@@ -74,6 +75,7 @@ impl Observer {
         for port in gone {
             self.arp.forget_port((datapath, *port));
             self.host_limits.forget_port((datapath, *port));
+            self.alarms.forget_port((datapath, *port));
             self.port_samples.remove(&(datapath, *port));
         }
     }

@@ -13,7 +13,7 @@ use super::*;
 use crate::channels::Received;
 use crate::facts::Changes;
 use crate::updater::Updater;
-use crate::{KnownHost, Output};
+use crate::{KnownHost, Output, PortRole};
 
 const CONNECTION: ConnectionId = ConnectionId(1);
 
@@ -119,24 +119,42 @@ fn links_are_found_by_probes_and_recorded_as_facts() {
     assert_eq!(alone.observer.network.far_end(found), Some(NodeIx(1)));
 }
 
+/// Hosts announce themselves as soon as their port is up.
 #[test]
-fn host_is_accepted_at_an_edge_port_after_another_probe() {
+fn host_that_announces_itself_once_is_accepted_when_its_port_becomes_an_edge_port() {
     let mut alone = Alone::new(Config::default());
     alone.connect(CONNECTION, DatapathId(1));
     let (at, known) = ((DatapathId(1), PortNo(1)), host(1, (DatapathId(1), PortNo(1))));
-    let gratuitous = arp_request(known.mac, known.ipv4, known.ipv4);
-    alone.packet_in(at, gratuitous.clone());
-    assert_eq!(alone.observer.network.find_host(known.ipv4), None, "a switch may still be behind the port");
-    alone.now = Time::from_ms(600);
     alone.frames();
-    alone.packet_in(at, gratuitous);
+    alone.packet_in(at, arp_request(known.mac, known.ipv4, known.ipv4));
     let probes = alone.frames();
-    assert!(probes.iter().all(|(_, frame)| Lldp::parse(frame).is_ok()) && probes.len() == 2, "{probes:?}");
+    assert!(probes.iter().all(|(port, frame)| *port == at.1 && Lldp::parse(frame).is_ok()), "{probes:?}");
+    assert_eq!(probes.len(), 1, "the port is probed again");
     alone.facts.take_changes();
-    alone.now = Time::from_ms(602);
-    alone.with(|observer, cx, updater| observer.expire(cx, updater));
-    assert_eq!(alone.observer.network.host_at(known.ipv4).map(|host| host.known), Some(known));
+    let is_known = |alone: &mut Alone, ms| {
+        alone.now = Time::from_ms(ms);
+        alone.with(|observer, cx, updater| observer.expire(cx, updater));
+        alone.observer.network.host_at(known.ipv4).map(|host| host.known) == Some(known)
+    };
+    assert!(!is_known(&mut alone, 499), "a switch may still be behind the port");
+    assert!(is_known(&mut alone, 500));
     assert!(alone.facts.take_changes().hosts);
+}
+
+#[test]
+fn host_at_a_port_for_hosts_is_accepted_at_once_and_no_probe_is_sent_there() {
+    let mut config = Config::default();
+    let (at, for_links) = ((DatapathId(1), PortNo(1)), (DatapathId(1), PortNo(2)));
+    config.port_roles.listed.extend([(at, PortRole::Host), (for_links, PortRole::Link)]);
+    let mut alone = Alone::new(config);
+    alone.connect(CONNECTION, DatapathId(1));
+    assert!(alone.frames().iter().all(|(port, _)| *port == for_links.1));
+    for (number, at, is_accepted) in [(1, at, true), (2, for_links, false)] {
+        let known = host(number, at);
+        alone.packet_in(at, arp_request(known.mac, known.ipv4, known.ipv4));
+        assert_eq!(alone.observer.network.find_host(known.ipv4).is_some(), is_accepted, "{at:?}");
+        alone.now = Time::from_s(1);
+    }
 }
 
 #[test]

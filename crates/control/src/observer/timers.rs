@@ -17,6 +17,7 @@ impl Observer {
             self.next_poll.filter(|_| is_anyone_there),
             self.recovering.values().copied().min(),
             self.host_candidates.next_due(),
+            Some(self.host_ageing.next_due()).filter(|_| is_anyone_there && self.network.has_hosts()),
             self.host_recovery.next_due(),
         ];
         timers.into_iter().flatten().chain(self.gone_at(now, config, channels)).min()
@@ -31,7 +32,8 @@ impl Observer {
         }
         self.find_gone(cx);
         self.release_damped(cx);
-        self.accept_host_candidates(cx);
+        self.advance_host_candidates(cx);
+        self.age_hosts(cx);
     }
 
     /// Sends the probes that are due.

@@ -5,7 +5,7 @@ use crate::common::{AMPLE, TestNetwork, fat_tree, ip, mac, quiet, udp};
 use anabranch_control::{Config, Event, HostLimit, KnownHost};
 use core::net::Ipv4Addr;
 use net::{HostIx, Time};
-use openflow::{MacAddr, frame};
+use openflow::MacAddr;
 
 fn announce(network: &mut TestNetwork, host: u32) {
     network.announce(host);
@@ -20,18 +20,6 @@ fn made_up(number: u32) -> (MacAddr, Ipv4Addr) {
 fn announce_forged(network: &mut TestNetwork, at: u32, number: u32) {
     let (mac, ip) = made_up(number);
     network.announce_at(at, mac, ip);
-    network.run(Time::from_ms(2));
-}
-
-/// Makes hosts reply to the ARP requests they received, once.
-fn answer_arp_requests(network: &mut TestNetwork) {
-    for (host, bytes) in std::mem::take(&mut network.to_hosts) {
-        let Ok(headers) = frame::parse(&bytes) else { continue };
-        if headers.arp_op == 1 && headers.ipv4_dst == ip(host.0) {
-            let answer = frame::arp_reply(mac(host.0), ip(host.0), headers.eth_src, headers.ipv4_src);
-            network.transmit(host, answer, None);
-        }
-    }
     network.run(Time::from_ms(2));
 }
 
@@ -55,7 +43,8 @@ fn forged_hosts_fill_their_own_port_only() {
     (0..15).for_each(|host| announce(&mut network, host));
     for number in 0..3_000 {
         announce_forged(&mut network, 0, number);
-        answer_arp_requests(&mut network);
+        network.answer_arp();
+        network.run(Time::from_ms(2));
     }
     announce(&mut network, 15);
     network.settle();
@@ -100,6 +89,7 @@ fn configured_hosts_are_always_accepted() {
     let hosts = KnownHost::all_of(&topology);
     let mut network = TestNetwork::without_hosts(Config {
         hosts: hosts.clone(),
+        pins_hosts: false,
         hosts_max: 1,
         hosts_per_port: 1,
         ..Config::default()
@@ -112,8 +102,7 @@ fn configured_hosts_are_always_accepted() {
     assert_eq!(network.controller.inspect().hosts().count(), 17);
     let [(_, HostLimit::Network)] = refusals(&network)[..] else { panic!("{:?}", refusals(&network)) };
     // A configured host that moves needs no capacity either.
-    network.announce_at(9, mac(2), ip(2));
-    network.run(Time::from_ms(10));
+    network.move_to(9, mac(2), ip(2));
     let place = |host: u32| network.controller.inspect().find_host(ip(host)).map(|known| (known.datapath, known.port));
     assert_eq!(place(2), Some((hosts[9].datapath, hosts[9].port)));
 }
@@ -143,8 +132,8 @@ fn hosts_that_come_and_go_reuse_numbers() {
     }
     // Nor does a host that alternates between two ports.
     for turn in 0..40 {
-        network.announce_at([2, 9][turn % 2], mac(2), ip(2));
-        network.run_and_settle(Time::from_ms(20));
+        network.move_to([2, 9][turn % 2], mac(2), ip(2));
+        network.run_and_settle(Time::from_s(10));
     }
     assert_eq!(network.controller.inspect().find_host(made_up(40).1).map(|known| known.mac), Some(made_up(40).0));
     let topology = network.controller.inspect().topology();
@@ -180,7 +169,8 @@ fn arp_requests_for_unused_addresses_are_rate_limited() {
     network.request_arp(1, ip(12));
     network.run(Time::from_ms(5));
     assert_eq!(arp_requests(&network, 12), 1);
-    answer_arp_requests(&mut network);
+    network.answer_arp();
+    network.run(Time::from_ms(2));
     network.run(Time::from_ms(20));
     assert!(network.receivers_of_arp(2).contains(&HostIx(1)));
 }
@@ -265,7 +255,8 @@ fn hosts_of_installed_rules_are_probed_before_deletions() {
         about_others.extend((!is_about).then_some(packet));
         network.run(Time::from_ms(2));
         network.to_hosts.retain(|(host, _)| *host != HostIx(gone));
-        answer_arp_requests(&mut network);
+        network.answer_arp();
+        network.run(Time::from_ms(2));
     }
     network.settle();
     let ips: Vec<Ipv4Addr> = network.controller.inspect().hosts().map(|at| at.known.ipv4).collect();

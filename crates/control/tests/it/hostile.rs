@@ -1,7 +1,7 @@
 //! Malicious hosts and switches.
 
 use crate::common::{Scripted, TestNetwork, fat_tree, mac, needs, udp};
-use anabranch_control::{Config, Controller, Event, KnownHost, Output};
+use anabranch_control::{Config, Controller, Event, KnownHost, Output, PortRole, PortRoles};
 use balance::central::FlowSource;
 use net::{HostIx, NodeIx, RandomStream, Time, Topology, address};
 use openflow::frame::Lldp;
@@ -39,6 +39,58 @@ fn forged_lldp_makes_no_link() {
     network.run(Time::from_s(1));
     assert_eq!(links_up(&network), links);
     assert!(network.deliver(udp(3, VICTIM, 7000)).is_some());
+}
+
+/// Two hosts that relay each other's frames look like a cable. No nonce prevents it, but the roles
+/// of their ports do.
+#[test]
+fn relay_between_hosts_makes_a_link_only_where_ports_may_have_one() {
+    let ends = [ATTACKER, VICTIM].map(|host| attachment(&fat_tree(), host));
+    let listed = ends.map(|end| (end, PortRole::Host)).into();
+    let roles = [PortRoles::default(), PortRoles { listed, ..PortRoles::default() }];
+    for (port_roles, links) in roles.into_iter().zip([2, 0]) {
+        let mut network = TestNetwork::without_hosts(Config { port_roles, ..Config::default() });
+        let before = links_up(&network);
+        // A frame that the attacker has kept, and all that the two hosts receive.
+        let lldp = Lldp { datapath: ends[1].0, port: ends[1].1, ttl_s: 120, nonce: 7 }.build(mac(VICTIM));
+        network.transmit(HostIx(ATTACKER), lldp, None);
+        for _ in 0..6_000 {
+            for (host, bytes) in std::mem::take(&mut network.to_hosts) {
+                let other = HostIx(if host.0 == ATTACKER { VICTIM } else { ATTACKER });
+                if [HostIx(ATTACKER), HostIx(VICTIM)].contains(&host) {
+                    network.transmit(other, bytes, None);
+                }
+            }
+            network.run(Time::from_ms(10));
+        }
+        assert_eq!(links_up(&network) - before, links);
+        let (datapath, port) = ends[0];
+        let alarms = network.count_events(|event| *event == Event::ProbeAtHostPort { datapath, port });
+        assert_eq!(alarms, usize::from(links == 0), "the port is reported");
+        assert_eq!(network.controller.tally().probes_rejected, u64::from(links == 0));
+    }
+}
+
+#[test]
+fn link_is_found_between_ports_for_links() {
+    let topology = fat_tree();
+    let hosts: Vec<_> = KnownHost::all_of(&topology).iter().map(|host| (host.datapath, host.port)).collect();
+    let listed = hosts.iter().map(|end| (*end, PortRole::Host)).collect();
+    let port_roles = PortRoles { listed, default: PortRole::Link };
+    let mut network = TestNetwork::without_hosts(Config { port_roles, ..Config::default() });
+    (0..16).for_each(|host| network.announce(host));
+    network.settle();
+    assert_eq!(links_up(&network), 64);
+    network.assert_served();
+    // A host at a port for links is not accepted.
+    let cable = network.topology.out_links(network.topology.link(network.uplink(0)).to)[3];
+    network.travel(
+        cable.reverse(),
+        openflow::frame::arp_request(mac(99), [10, 9, 9, 9].into(), [10, 9, 9, 9].into()),
+        None,
+    );
+    network.run(Time::from_s(2));
+    assert_eq!(network.controller.inspect().hosts().count(), 16);
 }
 
 /// A link that has expired, although both ends are connected and their ports are up, may have been

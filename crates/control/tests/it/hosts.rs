@@ -75,7 +75,7 @@ fn hosts_are_learned_by_their_packets_and_follow_moves() {
     assert!(network.unreached().is_empty());
     // Host 0 appears at the port of host 12: the old attachment is dead, and the new one is another
     // host to balancers.
-    network.announce_at(12, mac(0), ip(0));
+    network.move_to(12, mac(0), ip(0));
     network.run_and_settle(Time::from_ms(10));
     network.assert_exact();
     assert_eq!(network.controller.inspect().topology().hosts().len(), 17);
@@ -225,6 +225,7 @@ fn host_with_traffic_split_moves_without_loops() {
     network.assert_exact();
     assert!(network.entries().any(|entry| entry.priority == 10_000), "traffic is split");
     network.announce_at(12, mac(0), ip(0));
+    network.run(Time::from_ms(750));
     // The former switch is updated before those that still write labels.
     let old_place = network.topology.link(network.uplink(0)).to;
     let others: Vec<_> = network.switches.keys().copied().filter(|node| *node != old_place).collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules of the crate, lowest first. A module uses those before it and itself.
 const LAYERS: &[&str] =
-    &["limits", "facts", "channels", "updater", "observer", "planner", "vip", "inspect", "controller"];
+    &["hosts", "limits", "facts", "channels", "updater", "observer", "planner", "vip", "inspect", "controller"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {

@@ -5,6 +5,8 @@ mod common;
 mod counting;
 mod faults;
 mod forwarding;
+mod host_ageing;
+mod host_claims;
 mod host_limits;
 mod hostile;
 mod hosts;

@@ -85,7 +85,7 @@ fn moved_member_is_followed() {
     let edge = edge_of(&network, 0);
     network.disconnect(edge);
     let mac = MacAddr([2, 8, 8, 8, 8, 8]);
-    network.announce_at(2, mac, ip(12));
+    network.move_to(2, mac, ip(12));
     network.run(Time::from_ms(500));
     network.reconnect(Some(edge));
     let number = ask(&mut network, tcp(0, 5000));

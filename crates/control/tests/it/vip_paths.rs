@@ -85,7 +85,7 @@ fn connections_of_a_moved_client_follow_before_it_sends() {
     let mut network = up(path_services());
     assert_eq!(request(&mut network, tcp(0, 5000)), Some(12));
     network.settle();
-    network.announce_at(10, mac(0), ip(0));
+    network.move_to(10, mac(0), ip(0));
     let mut seen = Vec::new();
     for _ in 0..200 {
         network.run(Time::from_ms(5));

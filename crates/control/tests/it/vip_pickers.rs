@@ -28,24 +28,33 @@ fn least_connections_receives_ends() {
     assert_eq!(next, [12, 12]);
 }
 
-/// F1's agents report in band; a busy server gets fewer connections.
+/// F1's agents report in band; a busy server gets fewer connections. A report from another port
+/// than that of its source is forged.
 #[test]
 fn reports_in_band_reach_the_balancer() {
+    [true, false].into_iter().for_each(assert_reports_reach_the_balancer);
+}
+
+fn assert_reports_reach_the_balancer(pins_hosts: bool) {
     let checker = Ipv4Addr::new(10, 250, 0, 250);
     let health_check_address = Some(Checker { ipv4: checker, mac: MacAddr([6, 1, 1, 1, 1, 1]) });
-    let config = Config { health_check_address, ..Config::default() };
+    let config = Config { health_check_address, pins_hosts, ..Config::default() };
     let mut network = connected(TestNetwork::fat_tree(config, quiet()), by("server-cpu", 2));
-    let tell = |network: &mut TestNetwork, from: u32, text: &[u8]| {
+    let tell = |network: &mut TestNetwork, (at, from): (u32, u32), text: &[u8]| {
         let macs = [mac(from), MacAddr([6, 1, 1, 1, 1, 1])];
         let headers = Headers::ipv4(macs, [ip(from), checker], protocol::UDP, [4000, 9876]);
         let mut report = frame::build(&headers, text.len());
         let start = report.len() - text.len();
         report[start..].copy_from_slice(text);
-        network.transmit(HostIx(from), report, None);
-        network.run(Time::from_ms(5));
+        network.transmit(HostIx(at), report, None);
+        network.run_answering(Time::from_ms(5));
     };
-    tell(&mut network, 12, b"1.0 10 90");
-    tell(&mut network, 13, b"1.0 10 10");
+    tell(&mut network, (12, 12), b"1.0 10 90");
+    tell(&mut network, (13, 13), b"1.0 10 10");
+    for _ in 0..300 {
+        tell(&mut network, (3, 12), b"1.0 10 0");
+    }
+    assert!(network.controller.tally().host_claims_rejected > 0);
     let got: Vec<u32> = (0..4).map(|port| request(&mut network, tcp(0, port + 1)).expect("served")).collect();
     assert_eq!(got, [13; 4]);
     assert!(received_frames(&network, 12).is_empty(), "a report gets no reply");

@@ -7,11 +7,12 @@ use openflow::PortNo;
 const FILE: Kind = Kind::Text("file");
 const PORT: Kind = Kind::Count(1, PortNo::MAX.0 as u64);
 const DATAPATH: Kind = Kind::Either(&[Kind::Count(0, u64::MAX), Kind::Text("datapath id")]);
+const ROLE: Kind = Kind::Choice(&["host", "link", "either"]);
 /// Memory for at least one message.
 const MEMORY: Kind = Kind::Size(1 << 20, 1 << 32);
 
 /// The layout of configuration files.
-pub static LAYOUT: Layout = Layout { keys: KEYS, repeated: &["link", "host", "switch"], flat: &[] };
+pub static LAYOUT: Layout = Layout { keys: KEYS, repeated: &["link", "port", "host", "switch"], flat: &[] };
 
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
@@ -63,6 +64,13 @@ const KEYS: &[Key] = &[
     key("link", "dpid", DATAPATH, "required", "datapath id of the switch: a number, or up to 16 hexadecimal digits as text"),
     key("link", "port", PORT, "required", "egress port of the link"),
     key("link", "capacity", Kind::Bandwidth, "required", "capacity of the link"),
+    key("ports", "role", ROLE, "\"either\"", "role of ports that neither `[[port]]` nor a pinned `[[host]]` names: `host` for ports that lead to hosts only, which never become links; `link` for ports that lead to switches only; `either` to let discovery decide, which two hosts that relay frames can deceive"),
+    key("port", "dpid", DATAPATH, "required", "datapath id of the switch, written as in `[[link]]`"),
+    key("port", "port", PORT, "required", "port of that switch"),
+    key("port", "role", ROLE, "required", "role of the port, as in `[ports]`"),
+    key("hosts", "pinned", Kind::Flag, "true", "whether a configured host stays at its port, and its port has the role `host` unless `[[port]]` names it; otherwise configured hosts move like learned ones"),
+    key("hosts", "idle_timeout", Kind::Time, "\"600s\"", "time after which a learned host that has sent no ARP packet is sent ARP requests, and forgotten if it does not reply"),
+    key("hosts", "port_down_timeout", Kind::Time, "\"60s\"", "time after which a learned host is forgotten whose port is down or missing"),
     key("host", "mac", Kind::Text("Ethernet address"), "required", "Ethernet address of a configured host, which needs no ARP request"),
     key("host", "ipv4", Kind::Text("IPv4 address"), "required", "address of the host"),
     key("host", "dpid", DATAPATH, "required", "datapath id of its switch, written as in `[[link]]`"),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use config::diagnostic::{FileError, SourceLocation};
 use config::document::{Data, Document, Value};
 use config::section::Section;
-use control::EcmpHashing;
+use control::{EcmpHashing, PortRole};
 use net::{Bandwidth, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
@@ -198,8 +198,35 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
             return Err(link.error("port", "the capacity of this port is already set earlier in the file"));
         }
     }
+    read_ports(top, config)?;
+    read_hosts(top, config)
+}
+
+fn read_ports(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
+    let roles = [PortRole::Host, PortRole::Link, PortRole::Either];
+    set(&mut config.port_roles.default, top.section("ports")?.chosen("role", &roles)?);
+    for port in top.sections("port")? {
+        let role = port.chosen("role", &roles)?.ok_or_else(|| port.missing("role"))?;
+        if config.port_roles.listed.insert(end(&port)?, role).is_some() {
+            return Err(port.error("port", "the role of this port is already set earlier in the file"));
+        }
+    }
+    Ok(())
+}
+
+fn read_hosts(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
+    let section = top.section("hosts")?;
+    set(&mut config.pins_hosts, section.flag("pinned")?);
+    set(&mut config.host_idle_timeout, section.above_zero("idle_timeout")?);
+    set(&mut config.host_port_down_timeout, section.above_zero("port_down_timeout")?);
     for host in top.sections("host")? {
         let (datapath, port) = end(&host)?;
+        let is_for_links = config.port_roles.of((datapath, port)) == PortRole::Link;
+        let is_listed = config.port_roles.listed.contains_key(&(datapath, port));
+        if is_for_links && (is_listed || !config.pins_hosts) {
+            let error = host.error("port", "the role of this port is `link`, so no host can be there");
+            return Err(error.with_hint("set role = \"host\" for it in [[port]]"));
+        }
         let mac = host.required::<String>("mac", "text")?;
         let invalid = || host.error("mac", format!("`{mac}` is not an Ethernet address"));
         let mac = mac_address(&mac).ok_or_else(invalid)?;

@@ -49,6 +49,15 @@ capacity = "1Gbps"
 dpid = "00:00:00:00:00:00:00:a1"
 port = 3
 capacity = "10Mbps"
+[ports]
+role = "link"
+[[port]]
+dpid = 161
+port = 2
+role = "either"
+[hosts]
+idle_timeout = "300s"
+port_down_timeout = "30s"
 [[host]]
 mac = "00:00:00:00:00:01"
 ipv4 = "10.0.0.1"
@@ -85,6 +94,12 @@ fn full_file_sets_every_key() {
     assert_eq!((settings.limits.send_buffer_bytes, settings.limits.pending_handshakes), (2_000_000, 10));
     assert_eq!((config.flows_max, config.hosts_max, config.hosts_per_port), (5000, 300, 20));
     assert_eq!(config.connections_max, 7000);
+    let roles = config.port_roles;
+    assert_eq!((roles.of((end.0, PortNo(2))), roles.of(end)), (PortRole::Either, PortRole::Link));
+    assert_eq!(
+        (config.pins_hosts, config.host_idle_timeout, config.host_port_down_timeout),
+        (true, Time::from_s(300), Time::from_s(30))
+    );
     assert_eq!((settings.limits.messages_per_s, settings.limits.accepts_per_s), (2000, 500));
     assert_eq!(settings.log.format, LogFormat::Json);
     assert_eq!(settings.log.audit.as_deref(), Some(Path::new("etc/audit.jsonl")));
@@ -114,6 +129,17 @@ fn printed_defaults_are_the_defaults() {
     assert!(count > 20, "only {count} defaults were read");
     assert!(LAYOUT.keys.iter().all(|key| !key.doc.is_empty()));
 }
+
+const LINK_WITH_HOST: &str = r#"[[port]]
+dpid = 1
+port = 1
+role = "link"
+[[host]]
+mac = "00:00:00:00:00:01"
+ipv4 = "10.0.0.1"
+dpid = 1
+port = 1
+"#;
 
 #[test]
 fn errors_name_line_key_and_remedy() {
@@ -151,6 +177,9 @@ fn errors_name_line_key_and_remedy() {
         ("[[host]]\nmac = \"0:1\"\nipv4 = \"10.0.0.1\"\ndpid = 1\nport = 1", "a.toml:2: host.0.mac: ", ""),
         ("[[link]]\ndpid = \"xyz\"\nport = 1\ncapacity = \"1Gbps\"", "a.toml:2: link.0.dpid: ", "hexadecimal"),
         ("[[link]]\ndpid = 1\nport = 0\ncapacity = \"1Gbps\"", "a.toml:3: link.0.port: 0 is not from 1", ""),
+        ("[ports]\nrole = \"hosts\"", "a.toml:2: ports.role: `hosts` is not possible", "did you mean `host`?"),
+        ("[[port]]\ndpid = 1\nport = 1", "a.toml:1: port.0.role: is missing", ""),
+        (LINK_WITH_HOST, "a.toml:9: host.0.port: the role of this port is `link`", "role = \"host\""),
         ("link = 3", "a.toml:1: link: must be a list of tables", "[[link]]"),
         ("seed = -1", "a.toml:1: seed: -1 is not 0 or more", ""),
         ("a = = 1", "a.toml:1: ", ""),

@@ -202,6 +202,12 @@ pub(crate) struct Statistics {
     /// ARP requests for unknown hosts that were suppressed: repeated too soon, or above the rate of
     /// their port.
     pub(crate) arp_requests_suppressed: u64,
+    /// ARP packets with a virtual sender address, or with that of a host at another port.
+    pub(crate) arp_packets_rejected: u64,
+    /// Packets that claimed the address of a host that is still at its port, or is configured.
+    pub(crate) host_claims_rejected: u64,
+    /// Discovery probes that arrived at ports with the role `host`.
+    pub(crate) discovery_probes_rejected: u64,
 }
 
 /// A balancer with its parameters.
@@ -396,6 +402,9 @@ impl Statistics {
             rules_restored: tally.rules_restored,
             host_packets_over_limit: tally.hosts_refused,
             arp_requests_suppressed: tally.arp_requests_suppressed,
+            arp_packets_rejected: tally.arp_packets_rejected,
+            host_claims_rejected: tally.host_claims_rejected,
+            discovery_probes_rejected: tally.probes_rejected,
         }
     }
 }

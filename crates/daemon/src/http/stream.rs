@@ -15,7 +15,7 @@ use tokio_stream::{Stream, StreamExt};
 use utoipa::ToSchema;
 
 use super::model::SwitchPort;
-use crate::events::{DaemonEvent, dpid, limit_name};
+use crate::events::{DaemonEvent, conflict_name, departure_name, dpid, limit_name};
 use crate::server::Handle;
 
 /// Interval of keep-alive comments, so that proxies do not close an idle stream.
@@ -62,6 +62,35 @@ pub(super) enum EventMessage {
         location: SwitchPort,
         /// The reached key of `[limits]`: `hosts` or `hosts_per_port`.
         limit: String,
+    },
+    /// A learned host was forgotten.
+    HostGone {
+        ipv4: String,
+        mac: String,
+        /// Switch port the host was connected to.
+        location: SwitchPort,
+        /// `idle`, `port_down`, `evicted`, or `link_found` (its port leads to a switch).
+        reason: String,
+    },
+    /// Alarm: a host used the address of another one, and was ignored. Sent at most once a minute
+    /// for an address and a port.
+    AddressConflict {
+        ipv4: String,
+        /// Ethernet address of the host that has the address.
+        mac: String,
+        /// Switch port of the host that has the address.
+        location: SwitchPort,
+        claim_mac: String,
+        /// Switch port from which the address was claimed.
+        claim_location: SwitchPort,
+        /// `duplicate` (both hosts are there), `pinned` (the host is configured), or `flapping` (the
+        /// address has moved too often).
+        reason: String,
+    },
+    /// Alarm: a discovery probe arrived at a port with the role `host`: hosts relay frames, or a
+    /// switch is connected there. Sent at most once a minute for a port.
+    ProbeAtHostPort {
+        port: SwitchPort,
     },
     FlowMigrated {
         flow: FlowTuple,
@@ -171,6 +200,21 @@ impl EventMessage {
                 location: end((host.datapath, host.port)),
                 limit: limit_name(limit).to_owned(),
             },
+            Event::HostGone { host, why } => EventMessage::HostGone {
+                ipv4: host.ipv4.to_string(),
+                mac: host.mac.to_string(),
+                location: end((host.datapath, host.port)),
+                reason: departure_name(why).to_owned(),
+            },
+            Event::AddressConflict { host, claim, why } => EventMessage::AddressConflict {
+                ipv4: host.ipv4.to_string(),
+                mac: host.mac.to_string(),
+                location: end((host.datapath, host.port)),
+                claim_mac: claim.mac.to_string(),
+                claim_location: end((claim.datapath, claim.port)),
+                reason: conflict_name(why).to_owned(),
+            },
+            Event::ProbeAtHostPort { datapath, port } => EventMessage::ProbeAtHostPort { port: end((datapath, port)) },
             Event::FlowMigrated(tuple) => EventMessage::FlowMigrated { flow: FlowTuple::new(&tuple) },
             Event::Member { pool, member, address, state } => EventMessage::MemberState {
                 pool: pool.0,

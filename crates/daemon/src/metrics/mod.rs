@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
 type ControlCounter = (&'static str, &'static str, fn(&ControllerStats) -> u64);
 
 /// Counters that are copied from the statistics of the controller at every scrape.
-const CONTROL: [ControlCounter; 12] = [
+const CONTROL: [ControlCounter; 15] = [
     ("balancer_decisions", "Decisions of the balancer", |stats| stats.decisions),
     ("flow_migrations", "Flows migrated from one path to another", |stats| stats.moves),
     ("flow_mods", "Rule additions, changes and deletions sent", |stats| stats.flow_mods),
@@ -60,6 +60,11 @@ const CONTROL: [ControlCounter; 12] = [
     ("arp_requests_suppressed", "ARP requests for unknown hosts suppressed by the rate limiter", |stats| {
         stats.arp_requests_suppressed
     }),
+    ("arp_packets_rejected", "ARP packets with the sender address of another host or a virtual one", |stats| {
+        stats.arp_packets_rejected
+    }),
+    ("host_claims_rejected", "Packets that claimed the address of another host", |stats| stats.host_claims_rejected),
+    ("discovery_probes_rejected", "Discovery probes that arrived at ports for hosts", |stats| stats.probes_rejected),
 ];
 
 /// The only label of a metric: name and value.

@@ -1,6 +1,7 @@
 //! Generation of plans. Every part has its own random stream, so that a change of one part does not
 //! change the others.
 
+mod attacks;
 pub(crate) mod services;
 mod wildcard;
 
@@ -44,6 +45,7 @@ pub fn plan(seed: u64) -> Plan {
     let faults = Faults::new(&plan, stream(seed, "faults")).draw();
     plan.actions.extend(faults);
     plan.actions.extend(clients);
+    attacks::draw(&mut plan);
     for (number, action) in (0..).zip(&mut plan.actions) {
         action.number = number;
     }

@@ -2,6 +2,7 @@
 //! correct switch changes, drops, repeats or inserts messages. Every oracle must find at least one
 //! mutant.
 
+mod hosts;
 mod services;
 
 use core::net::Ipv4Addr;
@@ -107,12 +108,24 @@ mutants! {
     MigratesAtOnce,
     /// A client slot leads to a host that is not its member.
     SlotToOtherMember,
+    /// Discovery probes are accepted at ports for hosts.
+    IgnoresPortRoles,
+    /// Hosts move without evidence from their ports: replies to the controller are lost.
+    MovesHostsAtOnce,
+    /// Configured hosts move like others.
+    MovesPinnedHosts,
+    /// Hosts are never forgotten.
+    NeverForgetsHosts,
+    /// ARP replies are relayed whoever sends them.
+    RelaysForgedArp,
 }
 
 impl Mutant {
     /// Returns the oracles that may find the mutant first.
     pub fn expected(self) -> &'static [Oracle] {
-        use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};
+        use Oracle::{
+            Delivery, Foreign, Hosts, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
+        };
         match self {
             // Changes that are confirmed before they are made count as made, and may stay wrong.
             Mutant::EarlyBarrier => &[Loss, Loop, Service, Installed, Virtual],
@@ -145,6 +158,10 @@ impl Mutant {
             Mutant::DeletesNoConnections => &[Virtual, Installed],
             // Proactive rules are compared in the convergence phase, too.
             Mutant::NoWildcardReturn | Mutant::MigratesAtOnce | Mutant::SlotToOtherMember => &[Virtual, Installed],
+            Mutant::IgnoresPortRoles => &[Topology],
+            Mutant::MovesHostsAtOnce | Mutant::MovesPinnedHosts => &[Delivery, Service, Loss, Virtual],
+            Mutant::NeverForgetsHosts => &[Hosts],
+            Mutant::RelaysForgedArp => &[Delivery],
         }
     }
 
@@ -154,6 +171,9 @@ impl Mutant {
             Mutant::HidesRefusals | Mutant::IgnoresCookies => 60,
             Mutant::OldPathFirst | Mutant::EarlyBarrier | Mutant::LeaksGroups | Mutant::RulesBeforeGroups => 20,
             Mutant::MigratesAtOnce => 20,
+            // Attacks are in half of all simulations.
+            Mutant::IgnoresPortRoles | Mutant::MovesHostsAtOnce | Mutant::MovesPinnedHosts => 200,
+            Mutant::NeverForgetsHosts | Mutant::RelaysForgedArp => 200,
             _ => 10,
         }
     }
@@ -253,6 +273,11 @@ impl Simulation {
             }
             (Mutant::HidesRefusals, Message::Error { .. }) => true,
             (Mutant::NoBarrier, Message::BarrierReply) => true,
+            (Mutant::MovesHostsAtOnce, Message::PacketIn(packet)) => hosts::is_reply_to_controller(packet),
+            (Mutant::RelaysForgedArp, Message::PacketIn(packet)) => {
+                self.relay_reply(&packet.data);
+                false
+            }
             (Mutant::BlindLink, Message::PacketIn(PacketIn { match_, data, .. })) => {
                 let is_lldp = frame::parse(data).is_ok_and(|headers| headers.eth_type == ether::LLDP);
                 is_lldp && switch == 1 && match_.in_port.is_some_and(|port| port.0 <= 2)

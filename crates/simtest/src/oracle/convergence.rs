@@ -68,6 +68,9 @@ impl Simulation {
         if let Some(words) = self.wrong_topology() {
             return Some((Oracle::Topology, words));
         }
+        if let Some(words) = self.wrong_hosts() {
+            return Some((Oracle::Hosts, words));
+        }
         if let Some(words) = self.wrong_services() {
             return Some((Oracle::Virtual, words));
         }

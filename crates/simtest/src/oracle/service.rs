@@ -7,7 +7,7 @@ use openflow::PortNo;
 use crate::fabric::WalkEnd;
 use crate::generate::ipv4_of;
 use crate::hosts::headers_of;
-use crate::plan::End;
+use crate::plan::{Attack, End};
 use crate::report::Oracle;
 use crate::simulation::{Simulation, mac_of};
 
@@ -34,7 +34,8 @@ impl Simulation {
         let (controlled, physical) = (self.parts(Counts::Controlled), self.parts(Counts::Powered));
         for from in 0..self.hosts.len() {
             for to in (0..self.hosts.len()).filter(|to| *to != from && are_linked(&physical, from, *to)) {
-                self.check_pair(from, to, are_linked(&controlled, from, to));
+                let is_flooding = self.is_flooding(from) || self.is_flooding(to);
+                self.check_pair(from, to, are_linked(&controlled, from, to) && !is_flooding);
             }
         }
     }
@@ -113,7 +114,15 @@ impl Simulation {
 
     /// Returns whether two hosts are connected through switches the controller can reach.
     pub(crate) fn is_obliged(&self, from: usize, to: usize) -> bool {
-        self.controller.is_some() && are_linked(&self.parts(Counts::Controlled), from, to)
+        self.controller.is_some()
+            && !self.is_flooding(from)
+            && !self.is_flooding(to)
+            && are_linked(&self.parts(Counts::Controlled), from, to)
+    }
+
+    /// Returns whether the forged addresses of a host may keep out its own.
+    fn is_flooding(&self, host: usize) -> bool {
+        self.now <= self.hosts[host].flooded_until || self.is_attacking(host, Attack::Flood)
     }
 
     /// Returns whether two hosts are connected through parts that the controller can reach and that

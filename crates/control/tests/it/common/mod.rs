@@ -96,7 +96,7 @@ pub fn ip(host: u32) -> Ipv4Addr {
     address::host_ipv4(HostIx(host))
 }
 pub fn config_for(topology: &Topology) -> Config {
-    Config { hosts: KnownHost::all_of(topology), ..Config::default() }
+    Config { hosts: KnownHost::all_of(topology), pins_hosts: false, ..Config::default() }
 }
 
 impl TestNetwork {

@@ -183,7 +183,7 @@ pub fn assert_rejected(network: &mut TestNetwork, valid: impl Fn() -> Services, 
 /// Ethernet address. Asserts that the connection follows.
 pub fn assert_member_is_followed(network: &mut TestNetwork, member: u32) {
     let moved = MacAddr([2, 9, 9, 9, 9, 9]);
-    network.announce_at(2, moved, ip(member));
+    network.move_to(2, moved, ip(member));
     network.run_and_settle(Time::from_ms(500));
     network.answering.insert(HostIx(2));
     let number = ask(network, tcp(0, 5000));
@@ -197,7 +197,7 @@ pub fn assert_member_is_followed(network: &mut TestNetwork, member: u32) {
 /// Moves host 0 to the port of host 10. Asserts that a packet from its port there is answered from
 /// the virtual address. Returns the member that received it.
 pub fn assert_client_is_followed(network: &mut TestNetwork, port: u16) -> Option<u32> {
-    network.announce_at(10, mac(0), ip(0));
+    network.move_to(10, mac(0), ip(0));
     network.run_and_settle(Time::from_ms(500));
     let packet = |number| marked::frame([mac(0), mac_of(VIP)], &tcp(0, port), false, number);
     let number = network.transmit_packet(HostIx(10), packet);

@@ -84,11 +84,14 @@ pub(super) fn render(snapshot: &Snapshot, services: &[Service], pools: &[Pool]) 
     for (name, value) in figures {
         let _ = write!(out, "<div><dt>{name}</dt><dd>{value}</dd></div>");
     }
-    // Counters of exceeded limits are shown only if they are not zero.
+    // Counters of exceeded limits and rejected packets are shown only if they are not zero.
     let over_limit = [
         ("flows over limit", statistics.flows_over_limit),
         ("packets of hosts over limit", statistics.host_packets_over_limit),
         ("ARP requests suppressed", statistics.arp_requests_suppressed),
+        ("ARP packets rejected", statistics.arp_packets_rejected),
+        ("claims of host addresses rejected", statistics.host_claims_rejected),
+        ("discovery probes rejected", statistics.discovery_probes_rejected),
     ];
     for (name, value) in over_limit.into_iter().filter(|(_, value)| *value > 0) {
         let _ = write!(out, "<div><dt>{name}</dt><dd class=\"bad\">{value}</dd></div>");
