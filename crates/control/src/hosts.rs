@@ -71,7 +71,7 @@ impl PortRoles {
 pub enum HostLimit {
     /// [`crate::Config::hosts_per_port`].
     Port,
-    /// [`crate::Config::hosts_max`].
+    /// The limit of all learned hosts together, [`crate::Config::hosts_max`].
     Network,
 }
 

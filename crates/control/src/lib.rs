@@ -83,8 +83,8 @@ pub struct Config {
     /// the default routes; switches still count them. When a flow ends, a poll or an agent reports
     /// one of the others again.
     pub flows_max: usize,
-    /// Maximum number of learned hosts. Each needs a rule or two at every switch and about 3 kB
-    /// here. Hosts of [`Config::hosts`] are always accepted and do not count.
+    /// Maximum number of learned hosts. Each needs a rule or two at every switch, and here about
+    /// 500 bytes and its rules. Hosts of [`Config::hosts`] are always accepted and do not count.
     pub hosts_max: usize,
     /// Maximum number of learned hosts at one port. A port may lead to a switch of virtual
     /// machines, or to a host that forges addresses.

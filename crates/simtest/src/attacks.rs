@@ -16,7 +16,7 @@ use crate::simulation::{CHECKS, Event, Frame, Simulation, datapath_of, mac_of};
 /// Number of probes that a host stores.
 const STORED_MAX: usize = 8;
 
-/// An attack in progress.
+/// An attack in progress, from the start of its action to the end.
 #[derive(Debug)]
 pub(crate) struct AttackState {
     action: usize,

@@ -76,7 +76,7 @@ impl CutKind {
     }
 }
 
-/// What a hostile host does.
+/// The behaviour of a hostile host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attack {
     /// It sends discovery probes with guessed nonces.

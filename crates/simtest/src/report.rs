@@ -82,7 +82,7 @@ pub struct Report {
     pub requests: u64,
     pub responses: u64,
     pub refusals: u64,
-    /// Frames of hostile hosts.
+    /// Frames that hostile hosts sent as part of an attack.
     pub attack_frames: u64,
     pub exemptions: Exemptions,
     /// Time from the end of the faults to the desired state.

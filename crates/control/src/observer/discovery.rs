@@ -6,9 +6,10 @@
 //! replayed packets have no effect. A port with hosts becomes a port with a link only when probes
 //! have crossed in both directions, so a host that receives probes but cannot send any has no
 //! effect. Two hosts that relay each other's probes look like a cable, and no nonce distinguishes
-//! them: this is prevented by the configured role of their ports ([`PortRole::Host`]). The time around the loop also gives the latency of the link: loop −
-//! half of the round trips to both switches (mechanisms.md §10.7). If the result is negative, the
-//! round trips have changed, and the latency of the other direction is used.
+//! them: this is prevented by the configured role of their ports ([`PortRole::Host`]). The time
+//! around the loop also gives the latency of the link: loop − half of the round trips to both
+//! switches (mechanisms.md §10.7). If the result is negative, the round trips have changed, and the
+//! latency of the other direction is used.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -51,7 +51,7 @@ use sample::Sample;
 
 pub(crate) use packets::Packet;
 
-/// What a part needs while it handles an input.
+/// The time, the configuration and the queues that a part uses while it handles an input.
 pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) config: &'a Config,
@@ -193,5 +193,7 @@ impl Observer {
     }
 }
 
+#[cfg(test)]
+mod memory;
 #[cfg(test)]
 mod tests;

@@ -108,8 +108,8 @@ impl Observer {
         }
     }
 
-    /// Handles the sender of an ARP packet. Returns whether the packet may be answered and relayed:
-    /// receivers believe the sender's address in requests, too.
+    /// Handles the sender of an ARP packet. Returns whether the packet may be answered and relayed.
+    /// A forged request is as harmful as a reply: receivers store the sender's address.
     fn accepts_arp(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> bool {
         let is_reply = headers.arp_op != arp::REQUEST;
         // A host without an address checks whether one is free (RFC 5227).

@@ -1,4 +1,5 @@
-//! Claims of addresses: a host moves only if it has left its port, and nobody else takes its traffic.
+//! Claims of addresses: a host moves only if it has left its port, and no other host takes its
+//! traffic.
 
 use crate::common::{TestNetwork, config_for, fat_tree, ip, is_arp, mac, quiet, udp};
 use crate::services::{VIP, all_protocols, set};
@@ -144,7 +145,7 @@ fn replies_to(network: &TestNetwork, host: u32) -> usize {
     network.to_hosts.iter().filter(|(at, bytes)| *at == HostIx(host) && is_arp(bytes, 2)).count()
 }
 
-/// Receivers believe the sender of an ARP request, too.
+/// Receivers store the sender's address of an ARP request, too.
 #[test]
 fn forged_arp_packets_are_not_relayed() {
     let mut network = learned();

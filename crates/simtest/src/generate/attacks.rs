@@ -78,7 +78,7 @@ fn attack(plan: &Plan, rng: &mut RandomStream, kind: u64, host: usize) -> Option
             let others: Vec<usize> = others().collect();
             Some(Attack::Relay { with: *pick(rng, &others) })
         }
-        // A flood may keep out other hosts of its own port, and servers and clients there with them.
+        // A flood may keep out other hosts at the same port, with their servers and clients.
         3 if plan.services.is_empty() => Some(Attack::Flood),
         _ => {
             let victims: Vec<usize> = others().filter(|victim| may_be_claimed(plan, *victim)).collect();

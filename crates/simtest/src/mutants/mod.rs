@@ -114,9 +114,9 @@ mutants! {
     MovesHostsAtOnce,
     /// Configured hosts move like others.
     MovesPinnedHosts,
-    /// Hosts are never forgotten.
+    /// Hosts that are unplugged or silent are never forgotten.
     NeverForgetsHosts,
-    /// ARP replies are relayed whoever sends them.
+    /// ARP replies are relayed without a check of the sender.
     RelaysForgedArp,
 }
 
