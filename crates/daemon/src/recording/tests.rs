@@ -147,7 +147,7 @@ fn any_changed_bit_is_found_and_located() {
 fn incomplete_last_record_is_left_out() {
     let bytes = recorded();
     let (count, is_torn) = read(&bytes).expect("a recording");
-    assert!(count > 3 && !is_torn, "{count}");
+    assert!(count >= 3 && !is_torn, "{count}");
     let line = bytes.iter().position(|byte| *byte == b'\n').expect("a first line") + 1;
     let mut counts = Vec::new();
     for length in line..bytes.len() {
