@@ -1,6 +1,6 @@
 //! Turns inputs and outputs into records.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ pub enum RecordError {
     File(PathBuf, #[source] io::Error),
     #[error("cannot record to {}: it exists and is not a recording; name another file", .0.display())]
     Exists(PathBuf),
+    #[error("cannot record to {}: another daemon records to it; name another file", .0.display())]
+    InUse(PathBuf),
 }
 
 #[derive(Debug)]
@@ -58,6 +60,7 @@ impl Recorder {
         let fault = |error| RecordError::File(file.to_owned(), error);
         set_aside(file)?;
         let open = OpenOptions::new().append(true).create_new(true).mode(0o600).open(file).map_err(fault)?;
+        lock(&open, file)?;
         Recorder::start(open, size_max, PENDING_MAX).map_err(fault)
     }
 
@@ -193,6 +196,8 @@ fn set_aside(file: &Path) -> Result<(), RecordError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened.map_err(fault)?,
     };
+    // A second daemon, which may fail to start, must not rename the recording of the first one.
+    lock(&opened, file)?;
     let mut begin = Vec::new();
     opened.take(KIND.len() as u64).read_to_end(&mut begin).map_err(fault)?;
     // A process that was killed at once leaves an empty file.
@@ -200,4 +205,11 @@ fn set_aside(file: &Path) -> Result<(), RecordError> {
         return Err(RecordError::Exists(file.to_owned()));
     }
     fs::rename(file, with_suffix(file, ".1")).map_err(fault)
+}
+
+fn lock(opened: &File, file: &Path) -> Result<(), RecordError> {
+    opened.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => RecordError::InUse(file.to_owned()),
+        TryLockError::Error(error) => RecordError::File(file.to_owned(), error),
+    })
 }

@@ -1,4 +1,4 @@
-//! What a recording contains, and whether its replay was the same.
+//! The content of a recording, and the comparison of its replay with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -27,11 +27,11 @@ pub struct Summary {
     /// Version and build of the program that recorded.
     pub program: String,
     pub build: String,
-    /// Balancer at the start.
+    /// Specification of the balancer at the start.
     pub balancer: String,
     /// Length of the records that were replayed, with the first line.
     pub bytes: u64,
-    /// Why the replay ended.
+    /// Reason for the end of the replay.
     pub end: String,
     /// Times of the first and the last input since the start of the daemon.
     pub first_s: f64,
@@ -46,9 +46,9 @@ pub struct Summary {
     pub decisions: u64,
     /// Hash of all outputs of the replay.
     pub output_hash: String,
-    /// Where the outputs first differed from the recorded ones.
+    /// First place where the outputs differ from the recorded ones.
     pub first_difference: Option<Position>,
-    /// Where the controller panicked in the replay.
+    /// Place of a panic of the controller in the replay.
     pub panic: Option<Position>,
     #[serde(skip)]
     datapaths: BTreeSet<DatapathId>,

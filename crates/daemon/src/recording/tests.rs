@@ -260,6 +260,10 @@ fn earlier_recording_is_renamed_and_other_files_are_kept() {
     assert!(file.exists() && PathBuf::from(format!("{}.1", file.display())).exists());
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().expect("a file").permissions());
     assert_eq!(mode & 0o777, 0o600, "the key of discovery probes is in it");
+    let recorder = Recorder::create(&file, MUCH).expect("a recording");
+    let error = Recorder::create(&file, MUCH).expect_err("in use").to_string();
+    assert!(error.ends_with("another daemon records to it; name another file"), "{error}");
+    drop(recorder);
     let other = folder.path().join("other");
     std::fs::write(&other, "a = 1\n").expect("a file");
     let error = Recorder::create(&other, MUCH).expect_err("not a recording").to_string();
