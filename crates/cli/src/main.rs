@@ -41,6 +41,7 @@ enum Command {
     Simtest(commands::simtest::Args),
     Testbed(commands::testbed::Args),
     Serve(commands::serve::Args),
+    Replay(commands::replay::Args),
     Agent(commands::agent::Args),
     Completions(commands::completions::Args),
 }
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Simtest(args) => commands::simtest::execute(&args),
         Command::Testbed(args) => commands::testbed::execute(&args),
         Command::Serve(args) => commands::serve::execute(&args),
+        Command::Replay(args) => commands::replay::execute(&args),
         Command::Agent(args) => commands::agent::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
     };

@@ -8,7 +8,7 @@ use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::SwitchPort;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]
 pub struct KnownHost {
     pub mac: MacAddr,
     /// IPv4 address, unique in the network.
@@ -40,7 +40,7 @@ impl KnownHost {
 }
 
 /// What may be at a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum PortRole {
     /// Hosts only: no probe is sent out of the port, and no link is found there. Two hosts that
     /// relay frames cannot become a link.
@@ -53,7 +53,7 @@ pub enum PortRole {
 }
 
 /// The roles of all ports.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct PortRoles {
     pub listed: BTreeMap<(DatapathId, PortNo), PortRole>,
     /// Role of ports that are not listed.

@@ -17,6 +17,7 @@
 mod channels;
 mod controller;
 mod facts;
+pub mod format;
 mod hosts;
 mod inspect;
 mod limits;
@@ -40,7 +41,7 @@ pub use inspect::{FlowDetail, HostInfo, Inspection, LinkInfo, SwitchInfo};
 /// A port of a switch.
 pub(crate) type SwitchPort = (DatapathId, PortNo);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// Seed of the balancer's random draws.
     pub seed: u64,
@@ -117,7 +118,7 @@ pub struct Config {
 }
 
 /// How switches distribute flows over equal-cost next hops.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum EcmpHashing {
     /// Select groups with the switch's own hash: for switches with independent hashes.
     #[default]

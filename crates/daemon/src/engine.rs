@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
-use control::{Controller, Event, Output, vip};
+use control::{Event, Output, vip};
 use net::Time;
 use openflow::wire;
 use openflow::{
@@ -21,12 +21,12 @@ use openflow::{
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::agent_commands::AgentCommands;
-use crate::balancer;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
 use crate::events::{DaemonEvent, conflict_text, departure_text, dpid, limit_name};
 use crate::http::ServerStats;
 use crate::metrics::Metrics;
+use crate::recording::RecordedController;
 
 /// A closure that the engine runs between two rounds.
 pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
@@ -44,7 +44,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const CATCH_UP_MAX: Duration = Duration::from_secs(1);
 
 pub(crate) struct Engine {
-    pub(crate) controller: Controller,
+    pub(crate) controller: RecordedController,
     pub(crate) balancer: Spec,
     pub(crate) clock: Clock,
     /// Beginning of the latest round.
@@ -54,7 +54,6 @@ pub(crate) struct Engine {
     /// Latest server statistics that the agents of members sent over HTTP, with the time of
     /// receipt.
     pub(crate) agent_stats: BTreeMap<Ipv4Addr, (Time, ServerStats)>,
-    seed: u64,
     metrics: Arc<Metrics>,
     pub(crate) events: broadcast::Sender<DaemonEvent>,
     peers: BTreeMap<ConnectionId, Arc<Peer>>,
@@ -82,17 +81,15 @@ fn message_of(output: &Output) -> Option<&Envelope> {
 }
 
 impl Engine {
-    pub(crate) fn new(config: control::Config, balancer: &Spec, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
-        let seed = config.seed;
+    pub(crate) fn new(controller: RecordedController, balancer: Spec, hub: Arc<Hub>, metrics: Arc<Metrics>) -> Engine {
         Engine {
-            controller: Controller::new(config, balancer::build(balancer, seed)),
-            balancer: balancer.clone(),
+            controller,
+            balancer,
             clock: Clock::start(),
             turned_at: Instant::now(),
             hub,
             agent_commands: AgentCommands::default(),
             agent_stats: BTreeMap::new(),
-            seed,
             metrics,
             events: broadcast::channel(EVENTS_KEPT).0,
             peers: BTreeMap::new(),
@@ -396,7 +393,7 @@ impl Engine {
         tracing::info!(balancer = spec.label(), "balancer replaced");
         // The new balancer sends its own agent commands; those of the old one no longer apply.
         self.agent_commands = AgentCommands::default();
-        self.controller.set_balancer(self.clock.now(), balancer::build(&spec, self.seed));
+        self.controller.set_balancer(self.clock.now(), &spec);
         self.balancer = spec;
     }
 

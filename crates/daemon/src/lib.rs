@@ -27,6 +27,7 @@ pub mod http;
 mod live;
 pub mod logs;
 mod metrics;
+pub mod recording;
 mod reload;
 mod server;
 mod services;

@@ -22,6 +22,7 @@ use crate::events::DaemonEvent;
 use crate::host_store::{self, HostStore, StateError};
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::recording::{RecordError, RecordedController, Recorder};
 use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
 use crate::settings::{Limits, Settings};
 use crate::storage::{Disk, RealDisk};
@@ -44,6 +45,8 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// The services of the configuration file conflict with the stored ones.
     #[error("virtual services: {message}")]
     Services { message: String },
@@ -128,7 +131,10 @@ impl Daemon {
             control.persisted_hosts = hosts.load()?;
         }
         control.discovery_key = Some(discovery_key()?);
-        let mut engine = Engine::new(control, &settings.balancer, hub.clone(), metrics.clone());
+        let balancer = settings.balancer.clone();
+        let recorder = settings.log.record.as_ref().map(|file| Recorder::create(file, settings.log.record_bytes));
+        let controller = RecordedController::new(control, &balancer, recorder.transpose()?);
+        let mut engine = Engine::new(controller, balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
         let audit = Arc::new(AuditLog::open(settings.log.audit.as_deref())?);

@@ -107,6 +107,10 @@ pub struct Log {
     pub filter: String,
     /// File with a line per change over the API; `None` for no audit log.
     pub audit: Option<PathBuf>,
+    /// File of all inputs of the controller ([`crate::recording`]); `None` for no recording.
+    pub record: Option<PathBuf>,
+    /// Maximum size of this file; the recording then ends.
+    pub record_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,7 +121,7 @@ pub enum LogFormat {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { format: LogFormat::Text, filter: "info".to_owned(), audit: None }
+        Log { format: LogFormat::Text, filter: "info".to_owned(), audit: None, record: None, record_bytes: 1 << 30 }
     }
 }
 

@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use crate::topology::{HostIx, LinkIx, NodeIx, Topology};
 
 /// The five-tuple of a flow in its direction of travel, ordered by its fields.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[allow(missing_docs, reason = "the fields have their usual names")]
 pub struct FiveTuple {
     pub src: Ipv4Addr,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// An Ethernet address.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {

@@ -4,7 +4,7 @@ use crate::message::Envelope;
 
 /// A connection of a switch to the controller. The acceptor numbers connections and never reuses a
 /// number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ConnectionId(pub u32);
 
 /// An input of a controller.

@@ -1,7 +1,7 @@
 //! The number types of the protocol.
 
 /// The datapath id of a switch.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct DatapathId(pub u64);
 
 /// The transaction id, which a reply repeats.
@@ -9,7 +9,7 @@ pub struct DatapathId(pub u64);
 pub struct Xid(pub u32);
 
 /// A port number, including the reserved ones.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PortNo(pub u32);
 
 impl PortNo {

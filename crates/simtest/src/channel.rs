@@ -156,7 +156,7 @@ impl Simulation {
     fn trace_message(&mut self, arrow: &str, switch: usize, envelope: &Envelope) {
         let is_background = matches!(envelope.message, Message::EchoRequest(_) | Message::EchoReply(_));
         if !is_background {
-            self.trace(|_| format!("s{switch} {arrow} {}", crate::format::envelope(envelope)));
+            self.trace(|_| format!("s{switch} {arrow} {}", control::format::envelope(envelope)));
         }
     }
 

@@ -20,7 +20,6 @@ mod channel;
 mod clients;
 mod fabric;
 mod faults;
-mod format;
 pub mod generate;
 mod hosts;
 mod mutants;

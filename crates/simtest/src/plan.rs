@@ -195,7 +195,7 @@ impl Plan {
             ),
         ];
         for (version, services) in self.services.iter().enumerate() {
-            lines.extend(crate::format::services(version, services));
+            lines.extend(control::format::services(version, services));
         }
         lines.extend(self.actions.iter().map(|action| self.describe(action)));
         lines

@@ -128,7 +128,7 @@ pub trait CentralBalancer: Send {
 }
 
 /// A report of an agent on a host to the controller.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum AgentReport {
     /// A flow has sent more than the threshold (with a threshold of 0, the flow has started).
     Started {

@@ -6,7 +6,7 @@ use super::{MemberRoute, ServerStats};
 use crate::central::NetworkView;
 
 /// Number of a member: stable while the member exists, unique within its pool, not reused soon.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct MemberId(pub u32);
 
 /// The location of a member in the network.

@@ -3,7 +3,7 @@
 use net::Time;
 
 /// Statistics from agents and switch counters. A value is `None` if it is unknown or too old.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ServerStats {
     /// Number of connections at the member.
     pub connections: Option<u32>,

@@ -36,6 +36,9 @@ pub struct Args {
     /// end of its name)
     #[arg(long, value_name = "FILE.json")]
     state: Option<PathBuf>,
+    /// Record everything that the controller receives, for `anabranch replay`
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Log format: text or json
     #[arg(long, value_name = "FORM")]
     log: Option<String>,
@@ -123,6 +126,9 @@ fn with_options(args: &Args, mut settings: Settings) -> Result<Settings, CliErro
     }
     if args.state.is_some() {
         settings.state.clone_from(&args.state);
+    }
+    if args.record.is_some() {
+        settings.log.record.clone_from(&args.record);
     }
     match args.http.as_deref() {
         None => {}

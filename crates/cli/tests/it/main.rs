@@ -11,6 +11,7 @@ mod common;
 mod deployment;
 mod examples;
 mod messages;
+mod replay;
 mod reproduce;
 mod schema;
 mod serve;

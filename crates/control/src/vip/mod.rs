@@ -76,7 +76,7 @@ use crate::updater::compile::Entry;
 use crate::updater::store::Installer;
 
 /// Source of health checks; not the address of a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Checker {
     /// IPv4 address; replies to it reach the controller from every switch with a member.
     pub ipv4: Ipv4Addr,

@@ -13,16 +13,16 @@ use super::wildcard_spec::Rules;
 use crate::observer::arp::is_unicast;
 
 /// Number of a virtual service; not reused soon.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ServiceId(pub u16);
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PoolId(pub u16);
 
 /// Largest number of a member: cookies have 24 bits for it.
 pub const MEMBER_MAX: MemberId = MemberId(0x00ff_ffff);
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Protocol {
     Tcp,
     Udp,
@@ -45,7 +45,7 @@ impl Protocol {
 }
 
 /// A virtual service: an address (and port) at which the members of a pool are reached.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Service {
     pub id: ServiceId,
     /// Virtual address; not the address of a host.
@@ -62,7 +62,7 @@ pub struct Service {
     pub rules: Rules,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Pool {
     pub id: PoolId,
     /// Server balancer for new connections with its parameters, such as `server-rr` or
@@ -77,7 +77,7 @@ pub struct Pool {
     pub refusal: Refusal,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Member {
     /// Number, at most [`MEMBER_MAX`]. Another address or port is another member, and the
     /// connections of the former one are closed.
@@ -92,7 +92,7 @@ pub struct Member {
     pub is_enabled: bool,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Monitor {
     pub check: Check,
     /// Checked port; `None`: the member's port, or that of the first service of the pool.
@@ -107,7 +107,7 @@ pub struct Monitor {
     pub fall: u32,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Check {
     Icmp,
     Tcp,
@@ -143,7 +143,7 @@ fn is_path(path: &str) -> bool {
 }
 
 /// Handling of the connections of a member that fails.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Established {
     /// They stay: the member may recover.
     #[default]
@@ -156,7 +156,7 @@ pub enum Established {
 }
 
 /// Response to clients when no member is up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Refusal {
     /// Response of a host without the service: TCP reset; for UDP "port unreachable"; for ICMP
     /// "host unreachable".
@@ -166,7 +166,7 @@ pub enum Refusal {
     Drop,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Services {
     pub services: Vec<Service>,
     /// Pools; those that no service uses are not checked.

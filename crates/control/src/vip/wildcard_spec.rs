@@ -3,7 +3,7 @@
 use super::pool_state::picker;
 use super::spec::{Member, Protocol, Service, Services, ServicesError};
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Rules {
     /// Reactive rules: two per connection, sent after its first packet.
     #[default]

@@ -4,8 +4,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules of the crate, lowest first. A module uses those before it and itself.
-const LAYERS: &[&str] =
-    &["hosts", "limits", "facts", "channels", "updater", "observer", "planner", "vip", "inspect", "controller"];
+const LAYERS: &[&str] = &[
+    "format",
+    "hosts",
+    "limits",
+    "facts",
+    "channels",
+    "updater",
+    "observer",
+    "planner",
+    "vip",
+    "inspect",
+    "controller",
+];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of sources") {

@@ -37,6 +37,8 @@ const KEYS: &[Key] = &[
     key("log", "format", Kind::Choice(&["text", "json"]), "\"text\"", "format of log lines"),
     key("log", "filter", Kind::Text("filter"), "\"info\"", "a level, or levels by module, such as `info,anabranch_daemon=debug`"),
     key("log", "audit", FILE, "none", "file of the audit log: for each change of services, pools, members or balancer a line of JSON with time, name of the token, source address, request, and the definitions before and after; it may be renamed at any time, as logrotate does"),
+    key("log", "record", FILE, "none", "file of everything that the controller receives, for `anabranch replay`; an earlier recording of this name is renamed, with `.1` at the end"),
+    key("log", "record_bytes", Kind::Size(1 << 20, 1 << 40), "\"1GiB\"", "maximum size of the recording, which then ends"),
     key("control", "echo_interval", Kind::Time, "\"5s\"", "send an echo request to a switch that has sent nothing for this time"),
     key("control", "echo_timeout", Kind::Time, "\"15s\"", "disconnect a switch that has sent nothing for this time; must exceed `echo_interval`"),
     key("control", "discovery_interval", Kind::Time, "\"15s\"", "time between two rounds of link discovery (LLDP)"),

@@ -81,6 +81,8 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
         settings.log.filter = filter.to_owned();
     }
     settings.log.audit = log.text("audit")?.map(|file| folder.join(file));
+    settings.log.record = log.text("record")?.map(|file| folder.join(file));
+    set(&mut settings.log.record_bytes, log.size("record_bytes")?);
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
     let limits = top.section("limits")?;

@@ -8,5 +8,6 @@ mod channels;
 mod common;
 mod floodlight;
 mod http_limits;
+mod recording;
 mod services;
 mod tls;

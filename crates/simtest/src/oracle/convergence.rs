@@ -121,7 +121,7 @@ impl Simulation {
         };
         let wrong = self.switches.iter().enumerate().find_map(|(switch, state)| {
             let found = state.switch.entries().into_iter().find(|entry| is_own(entry) && is_wrong(entry))?;
-            Some(format!("s{switch} counts a flow by {}", crate::format::entry(&found)))
+            Some(format!("s{switch} counts a flow by {}", control::format::entry(&found)))
         });
         if let Some(words) = wrong {
             self.fail(Oracle::Installed, || words);
@@ -148,10 +148,10 @@ impl Simulation {
         let extra = there.iter().find(|entry| !wanted.contains(entry));
         let missing = wanted.iter().find(|entry| !there.contains(entry));
         if let Some(entry) = extra {
-            return Some(format!("s{switch} has an extra rule: {}", crate::format::entry(entry)));
+            return Some(format!("s{switch} has an extra rule: {}", control::format::entry(entry)));
         }
         match missing {
-            Some(entry) => Some(format!("s{switch} lacks {}", crate::format::entry(entry))),
+            Some(entry) => Some(format!("s{switch} lacks {}", control::format::entry(entry))),
             None if wanted != there => Some(format!("s{switch}: the same rules, in another order or twice")),
             // Rules that a full switch refused leave their groups behind, for a later attempt.
             None if state.full_at.is_some() => None,
@@ -195,7 +195,7 @@ impl Simulation {
         if !is_expected && self.now <= self.convergence_deadline() {
             self.oracles.convergence.quiet_since = None;
         } else if !is_expected {
-            let words = format!("{} between s{switch} and the controller", crate::format::message(message));
+            let words = format!("{} between s{switch} and the controller", control::format::message(message));
             self.fail(Oracle::Quiet, || words);
         }
     }

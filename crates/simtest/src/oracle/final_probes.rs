@@ -81,7 +81,7 @@ impl Simulation {
         let switches = self.switches.iter().filter(|state| state.is_reached());
         let left = switches.flat_map(|state| state.switch.entries()).find(is_left);
         if let Some(left) = left {
-            self.fail(Oracle::Installed, || format!("rule of a deleted service: {}", crate::format::entry(&left)));
+            self.fail(Oracle::Installed, || format!("rule of a deleted service: {}", control::format::entry(&left)));
         }
     }
 
@@ -92,7 +92,7 @@ impl Simulation {
         }
         self.switches.iter().enumerate().filter(|(_, state)| state.is_reached()).find_map(|(switch, state)| {
             let left = state.switch.entries().into_iter().find(|entry| is_of_kind(entry.cookie, CONNECTS))?;
-            Some(format!("s{switch} still has {}", crate::format::entry(&left)))
+            Some(format!("s{switch} still has {}", control::format::entry(&left)))
         })
     }
 }

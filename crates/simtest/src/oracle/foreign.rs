@@ -159,7 +159,7 @@ impl Simulation {
             });
             let is_group_there = foreign.group.as_ref().is_none_or(|group| state.groups().contains(group));
             let words = match missing {
-                Some(rule) => format!("s{switch} has lost a foreign rule: {}", crate::format::flow_mod(rule)),
+                Some(rule) => format!("s{switch} has lost a foreign rule: {}", control::format::flow_mod(rule)),
                 None if !is_group_there => format!("s{switch} has lost a foreign group: {:?}", foreign.group),
                 None => continue,
             };

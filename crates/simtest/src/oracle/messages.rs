@@ -123,7 +123,7 @@ impl Simulation {
         let leaves = |action: &Action| matches!(action, Action::Output { port: to, .. } if *to == port);
         let is_named = change.match_.in_port == Some(port) || change.instructions.apply.iter().any(leaves);
         if is_named && cable < self.hosts.len() {
-            let words = crate::format::flow_mod(change);
+            let words = control::format::flow_mod(change);
             self.fail(Oracle::Messages, || format!("s{switch} gets a rule for a port it does not have: {words}"));
         }
     }

@@ -5,11 +5,11 @@ use openflow::{
     PortNo, SetField, VlanMatch, frame, headers::ether,
 };
 
-pub(crate) fn entry(entry: &FlowStats) -> String {
+pub fn entry(entry: &FlowStats) -> String {
     rule(entry.table.0, entry.priority, entry.cookie, &entry.match_, &entry.instructions)
 }
 
-pub(crate) fn flow_mod(flow_mod: &FlowMod) -> String {
+pub fn flow_mod(flow_mod: &FlowMod) -> String {
     let FlowMod { table, priority, cookie, match_, instructions, .. } = flow_mod;
     format!("{:?} {}", flow_mod.command, rule(table.0, *priority, *cookie, match_, instructions))
 }
@@ -77,7 +77,7 @@ fn bytes(data: &[u8]) -> String {
     }
 }
 
-pub(crate) fn message(message: &Message) -> String {
+pub fn message(message: &Message) -> String {
     match message {
         Message::FlowMod(change) => flow_mod(change),
         Message::GroupMod(change) => group_mod(change),
@@ -103,15 +103,15 @@ pub(crate) fn message(message: &Message) -> String {
 }
 
 /// Describes virtual services and their pools, one line each.
-pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<String> {
-    let service = |service: &control::vip::Service| {
+pub fn services(version: usize, wanted: &crate::vip::Services) -> Vec<String> {
+    let service = |service: &crate::vip::Service| {
         let (id, pool, idle) = (service.id.0, service.pool.0, service.idle_timeout_s);
         let place = (service.address, service.protocol, service.port);
         let buckets = service.buckets().map_or(String::new(), |count| format!(", {count} buckets"));
         format!("services {version}: {id} at {place:?} by pool {pool}, idle {idle} s{buckets}")
     };
-    let pool = |pool: &control::vip::Pool| {
-        let member = |member: &control::vip::Member| {
+    let pool = |pool: &crate::vip::Pool| {
+        let member = |member: &crate::vip::Member| {
             let (id, port, weight) = (member.id.0, member.port, member.weight);
             let drains = if member.is_enabled { "" } else { " drains" };
             let port = port.map_or(String::new(), |port| format!(":{port}"));
@@ -127,6 +127,6 @@ pub(crate) fn services(version: usize, wanted: &control::vip::Services) -> Vec<S
     wanted.services.iter().map(service).chain(wanted.pools.iter().map(pool)).collect()
 }
 
-pub(crate) fn envelope(envelope: &Envelope) -> String {
+pub fn envelope(envelope: &Envelope) -> String {
     format!("#{:<4} {}", envelope.xid.0, message(&envelope.message))
 }
