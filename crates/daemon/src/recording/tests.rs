@@ -23,6 +23,12 @@ const SWITCH: ConnectionId = ConnectionId(1);
 #[derive(Clone, Debug, Default)]
 struct Memory(Arc<Mutex<Vec<u8>>>);
 
+impl Memory {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("no panic").write(bytes)
@@ -76,8 +82,7 @@ fn recorded() -> Vec<u8> {
         drain(&mut controller);
     }
     drop(controller);
-    let bytes = memory.0.lock().expect("no panic").clone();
-    bytes
+    memory.bytes()
 }
 
 /// Replays bytes as a file.
@@ -193,7 +198,7 @@ fn first_difference_is_located() {
     recorder.input(Time::from_ms(3), Input::Timeout);
     recorder.outputs_taken();
     drop(recorder);
-    let summary = replayed(&memory.0.lock().expect("no panic")).expect("a recording");
+    let summary = replayed(&memory.bytes()).expect("a recording");
     let difference = summary.first_difference.expect("a controller sends a hello");
     assert!(!summary.is_same());
     assert_eq!((difference.input, difference.time_s), (2, 0.002), "{summary}");
@@ -210,7 +215,7 @@ fn recording_ends_at_maximum_size() {
     }
     assert!(!controller.is_recording());
     std::thread::sleep(Duration::from_millis(100)); // Nothing waits for the last writes of an ended recording.
-    let bytes = memory.0.lock().expect("no panic").clone();
+    let bytes = memory.bytes();
     assert!((1_000..=2_000).contains(&bytes.len()), "{}", bytes.len());
     assert_eq!(last(&bytes), End::SizeLimit);
     assert!(replayed(&bytes).is_ok_and(|summary| summary.is_same()));
@@ -229,7 +234,7 @@ fn stalled_disk_ends_the_recording_and_delays_nothing() {
     assert!(!controller.is_recording(), "the disk never responded");
     drop(go);
     std::thread::sleep(Duration::from_millis(100)); // Nothing waits for the last writes of an ended recording.
-    let bytes = memory.0.lock().expect("no panic").clone();
+    let bytes = memory.bytes();
     assert_eq!(last(&bytes), End::WriterBehind);
     assert!(replayed(&bytes).is_ok_and(|summary| summary.is_same()));
 }
@@ -244,7 +249,7 @@ fn input_that_causes_a_panic_is_recorded() {
         panic!("a defect");
     }));
     assert!(panicked.is_err());
-    let bytes = memory.0.lock().expect("no panic").clone();
+    let bytes = memory.bytes();
     assert_eq!(last(&bytes), End::Panicked);
     let summary = replayed(&bytes).expect("a recording");
     assert_eq!(summary.inputs["connected"], 1, "{summary}");
