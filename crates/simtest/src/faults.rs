@@ -34,6 +34,7 @@ impl Simulation {
             ActionKind::Restart => self.stop_controller(),
             ActionKind::Foreign { switch, seed } => self.add_foreign(switch, seed),
             ActionKind::Move { host, switch, port } => self.move_host(host, switch, port),
+            ActionKind::Disruption(disruption) => self.begin_disruption(action, disruption),
             ActionKind::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
         }
     }
@@ -75,6 +76,7 @@ impl Simulation {
             }
             ActionKind::Restart => self.resume_controller(),
             ActionKind::Foreign { switch, seed } => self.remove_foreign(switch, seed),
+            ActionKind::Disruption(disruption) => self.end_disruption(action, disruption),
             ActionKind::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
         }
     }
@@ -106,6 +108,8 @@ impl Simulation {
         let state = &mut self.switches[switch];
         state.is_on = false;
         self.services.off.insert(switch, self.now);
+        self.rival_loses(switch);
+        let state = &mut self.switches[switch];
         // Its unsent messages are lost.
         state.channel.switch_side = None;
         let latency = self.plan.switches[switch].latency;
@@ -166,8 +170,11 @@ impl Simulation {
         self.after(Time::from_ms(50), Event::Connect { switch, generation });
     }
 
-    fn stop_controller(&mut self) {
+    pub(crate) fn stop_controller(&mut self) {
         self.off_count += 1;
+        self.forget_impostors();
+        self.disruptions.pause.forget();
+        self.disruptions.is_demoted = false;
         self.services.restarted = Some(self.now);
         if let Some(controller) = self.controller.take() {
             self.report.moves += controller.tally().moves;
@@ -184,7 +191,7 @@ impl Simulation {
         self.disturb_all(self.now + self.bounds.silence);
     }
 
-    fn resume_controller(&mut self) {
+    pub(crate) fn resume_controller(&mut self) {
         self.off_count -= 1;
         if self.off_count > 0 {
             return;

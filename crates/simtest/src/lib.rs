@@ -17,6 +17,7 @@
 mod bounds;
 mod channel;
 mod clients;
+mod disruptions;
 mod fabric;
 mod faults;
 mod format;
@@ -34,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use net::Time;
 
+pub use disruptions::{Disruption, Tampering};
 pub use mutants::Mutant;
 pub use plan::Plan;
 pub use reduction::Reduction;

@@ -12,6 +12,7 @@ use net::{Bandwidth, FiveTuple, HostIx, NodeIx, NodeKind, RandomStream, Time, To
 use openflow::{Description, MacAddr, PortDesc, PortNo};
 use switch::{HashFields, Select};
 
+use crate::disruptions::generate as disruptions;
 use crate::plan::{Action, ActionKind, Cable, CutKind, End, Plan, SwitchTraits, Wiring};
 use crate::simulation::{CAPACITY, OWNER, datapath_of};
 
@@ -44,6 +45,9 @@ pub fn plan(seed: u64) -> Plan {
     let faults = Faults::new(&plan, stream(seed, "faults")).draw();
     plan.actions.extend(faults);
     plan.actions.extend(clients);
+    let disruptions = disruptions::draw(&plan);
+    plan.actions.extend(disruptions);
+    disruptions::limit_switches(&mut plan);
     for (number, action) in (0..).zip(&mut plan.actions) {
         action.number = number;
     }
@@ -229,6 +233,7 @@ fn switches(ports: &[u32], rng: &mut RandomStream) -> Vec<SwitchTraits> {
             support: switch::Support::default(),
             description: Description::default(),
         },
+        limited: None,
     };
     ports.iter().enumerate().map(traits).collect()
 }

@@ -2,6 +2,7 @@
 //! correct switch changes, drops, repeats or inserts messages. Every oracle must find at least one
 //! mutant.
 
+mod disruptions;
 mod services;
 
 use core::net::Ipv4Addr;
@@ -107,11 +108,30 @@ mutants! {
     MigratesAtOnce,
     /// A client slot leads to a host that is not its member.
     SlotToOtherMember,
+    /// Rules are never audited.
+    AuditsNever,
+    /// Audits do not see changed rules.
+    AuditsMissChanges,
+    /// A peer with the datapath id of a connected switch is admitted immediately.
+    AdmitsNewcomers,
+    /// The controller does not request to be the master of switches.
+    NoMastership,
+    /// After a pause, timers run before waiting messages are handled.
+    TimersBeforeInput,
+    /// Rules to distant hosts are never evicted from a full table.
+    EvictsNever,
+    /// Without groups, rules with several next hops are left out.
+    RefusedGroupDropsRule,
+    /// A timer that is due is never cleared.
+    Livelock,
+    /// Members get equal shares regardless of their weights.
+    IgnoresWeights,
 }
 
 impl Mutant {
     /// Returns the oracles that may find the mutant first.
     pub fn expected(self) -> &'static [Oracle] {
+        use Oracle::{Admission, Balance, Connection, Livelock, Mastership, Restored};
         use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};
         match self {
             // Changes that are confirmed before they are made count as made, and may stay wrong.
@@ -144,6 +164,14 @@ impl Mutant {
             Mutant::MissesReopenings => &[Virtual, Installed],
             Mutant::DeletesNoConnections => &[Virtual, Installed],
             // Proactive rules are compared in the convergence phase, too.
+            Mutant::AuditsNever | Mutant::AuditsMissChanges => &[Restored, Service, Loss, Installed, Virtual],
+            Mutant::AdmitsNewcomers => &[Admission, Connection],
+            Mutant::NoMastership => &[Mastership],
+            Mutant::TimersBeforeInput => &[Connection],
+            Mutant::EvictsNever => &[Installed],
+            Mutant::RefusedGroupDropsRule => &[Service, Loss, Installed, Virtual],
+            Mutant::Livelock => &[Livelock],
+            Mutant::IgnoresWeights => &[Balance],
             Mutant::NoWildcardReturn | Mutant::MigratesAtOnce | Mutant::SlotToOtherMember => &[Virtual, Installed],
         }
     }
@@ -170,7 +198,7 @@ impl Mutant {
 
 #[derive(Debug)]
 pub(crate) struct MutantInjector {
-    mutant: Option<Mutant>,
+    pub(crate) mutant: Option<Mutant>,
     rng: RandomStream,
     /// Switches that receive no more changes.
     silenced: BTreeSet<usize>,
@@ -222,7 +250,10 @@ impl Simulation {
         let Envelope { xid, mut message } = envelope;
         let is_silenced = self.injector.silenced.contains(&switch);
         let effect = match self.service_effect(mutant, &mut message) {
-            Effect::None => effect(mutant, draw, is_silenced, &mut message),
+            Effect::None => match self.limit_effect(mutant, switch, &message) {
+                Effect::None => effect(mutant, draw, is_silenced, &mut message),
+                effect => effect,
+            },
             effect => effect,
         };
         match effect {
@@ -243,8 +274,11 @@ impl Simulation {
         if self.injector.mutant == Some(Mutant::ReusesXid) { Xid(7) } else { xid }
     }
 
-    pub(crate) fn mutate_up(&mut self, switch: usize, envelope: Envelope) -> Vec<Envelope> {
+    pub(crate) fn mutate_up(&mut self, switch: usize, mut envelope: Envelope) -> Vec<Envelope> {
         let Some(mutant) = self.injector.mutant else { return vec![envelope] };
+        if mutant == Mutant::AuditsMissChanges {
+            self.hide_changes(switch, &mut envelope.message);
+        }
         let is_dropped = match (mutant, &envelope.message) {
             (Mutant::IgnoresPortStatus, Message::PortStatus { .. }) => true,
             (Mutant::StopsAfterChange, Message::PortStatus { .. }) => {

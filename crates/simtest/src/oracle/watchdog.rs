@@ -1,0 +1,55 @@
+//! Watchdog on simulated time: a controller that is busy without end at one time never reaches the
+//! next, so no other oracle would report it.
+
+use net::Time;
+
+use crate::report::Oracle;
+use crate::simulation::Simulation;
+
+/// Maximum number of timers of the controller at one time, in addition to those of switches. One
+/// call of a timer handles all that is due. A part may schedule the next step of another for the
+/// same time, and there are fewer than ten parts with timers.
+const TIMERS: u32 = 10;
+/// The same for each switch: its session, its audit, and each stage of an update.
+const TIMERS_PER_SWITCH: u32 = 10;
+/// Maximum number of events in a second of simulated time: ten times the largest number seen in
+/// 3,000 simulations.
+const EVENTS_PER_S: u64 = 2_000_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Watchdog {
+    timer_at: Time,
+    timers: u32,
+    second: u64,
+    events: u64,
+}
+
+impl Simulation {
+    /// Counts a timer of the controller.
+    pub(crate) fn check_timers(&mut self) {
+        let watchdog = &mut self.oracles.watchdog;
+        if watchdog.timer_at != self.now {
+            (watchdog.timer_at, watchdog.timers) = (self.now, 0);
+        }
+        watchdog.timers += 1;
+        let timers = watchdog.timers;
+        self.report.timers_max = self.report.timers_max.max(u64::from(timers));
+        if timers > TIMERS + TIMERS_PER_SWITCH * self.switches.len() as u32 {
+            self.fail(Oracle::Livelock, || format!("{timers} timers of the controller at one time"));
+        }
+    }
+
+    pub(crate) fn check_event_rate(&mut self) {
+        let second = self.now.as_ps() / Time::from_s(1).as_ps();
+        let watchdog = &mut self.oracles.watchdog;
+        if watchdog.second != second {
+            (watchdog.second, watchdog.events) = (second, 0);
+        }
+        watchdog.events += 1;
+        let events = watchdog.events;
+        self.report.events_per_s_max = self.report.events_per_s_max.max(events);
+        if events > EVENTS_PER_S {
+            self.fail(Oracle::Livelock, || format!("{events} events in one second"));
+        }
+    }
+}
