@@ -174,7 +174,6 @@ impl Simulation {
         self.off_count += 1;
         self.forget_impostors();
         self.disruptions.pause.forget();
-        self.disruptions.is_demoted = false;
         self.services.restarted = Some(self.now);
         if let Some(controller) = self.controller.take() {
             self.report.moves += controller.tally().moves;

@@ -44,6 +44,8 @@ pub enum Oracle {
     Growth,
     /// The members of a pool did not get the shares of connections that its balancer promises.
     Balance,
+    /// The simulation took too long on the wall clock. Only a runner reports it.
+    TooLong,
     Panic,
 }
 

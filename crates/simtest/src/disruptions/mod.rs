@@ -36,7 +36,7 @@ pub enum Disruption {
     /// A peer presents the datapath id of a switch, again and again.
     Impostor { switch: usize },
     /// A second controller instance connects to all switches. When it ends, the first one is
-    /// restarted if it has lost switches.
+    /// restarted.
     Rival,
     /// The controller's process does not run.
     Pause,
@@ -84,8 +84,6 @@ pub(crate) struct Disruptions {
     pub(crate) lawless_until: Time,
     /// The last connection that the controller closed, and why.
     pub(crate) closed: Option<(ConnectionId, CloseReason)>,
-    /// Whether the controller has lost a switch to another instance.
-    pub(crate) is_demoted: bool,
 }
 
 impl Simulation {

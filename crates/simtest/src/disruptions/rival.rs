@@ -142,8 +142,9 @@ impl Simulation {
             self.after_switch(switch, None);
         }
         self.disturb_by_rival();
-        if self.disruptions.is_demoted && self.controller.is_some() {
-            // The event says so, and its operator restarts it.
+        if self.controller.is_some() {
+            // The first instance does not fight for the switches that it has lost, and may not know
+            // yet that it has: its operator restarts it.
             self.stop_controller();
             let starts = SimulationEvent::Disruption(Event::ControllerStarts);
             self.after(RESTART, starts);

@@ -34,7 +34,6 @@ impl Simulation {
             let is_undisturbed = state.disturbed <= deadline
                 && state.is_reached()
                 && state.channel.good_since < at
-                && self.disturbed.max(self.services.disturbed) <= deadline
                 && self.disruptions.pause.ended < at
                 && !self.disruptions.pause.is_paused();
             let Some(controller) = self.controller.as_ref().filter(|_| is_undisturbed) else { continue };
@@ -50,7 +49,7 @@ impl Simulation {
 
     /// Checks that the controller closes no connection of a switch that answers.
     pub(crate) fn check_closed(&mut self, switch: usize, connection: ConnectionId) {
-        let Some((closed, reason)) = self.disruptions.closed.clone() else { return };
+        let Some((closed, reason)) = self.disruptions.closed else { return };
         let is_judged = closed == connection
             && matches!(reason, CloseReason::Silent | CloseReason::Replaced | CloseReason::DatapathInUse { .. })
             && self.switches[switch].channel.connection == Some(connection);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use openflow::{
-    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, Xid,
+    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, MultipartReply, Xid,
 };
 
 use crate::channel::Way;
@@ -90,6 +90,8 @@ impl Simulation {
                     }
                 }
                 _ if matches!(envelope.message, Message::Error { .. }) => {}
+                // A flow monitor reports changes without a request.
+                _ if matches!(envelope.message, Message::MultipartReply { reply: MultipartReply::FlowMonitor(_), .. }) => {}
                 _ => {
                     let message = envelope.message.clone();
                     self.fail(Oracle::Messages, || format!("s{switch} sends {message:?} without a request"));
