@@ -133,12 +133,7 @@ fn reduction(args: &Args, plan: &Plan) -> Result<Reduction, CliError> {
 
 /// Runs a test within the limit of seconds. A test that is not finished then goes on in its thread
 /// until the program ends: a simulation has no wall clock, so nothing can stop it.
-fn run_limited(
-    args: &Args,
-    plan: &Plan,
-    reduction: &Reduction,
-    mutant: Option<Mutant>,
-) -> Result<Report, Failure> {
+fn run_limited(args: &Args, plan: &Plan, reduction: &Reduction, mutant: Option<Mutant>) -> Result<Report, Failure> {
     if args.seed_seconds == 0 {
         return simtest::run_plan(plan, reduction, mutant);
     }

@@ -26,12 +26,8 @@ pub(crate) fn draw(plan: &Plan) -> Vec<Action> {
             2 => (Disruption::Rival, between(&mut rng, RIVAL_MIN, RIVAL_MIN * 4)),
             _ => (Disruption::Pause, magnitude(&mut rng, Time::from_ms(50), Time::from_s(20))),
         };
-        let action = Action {
-            number: 0,
-            at,
-            until: (at + lasts).min(plan.faults_end_at),
-            what: ActionKind::Disruption(what),
-        };
+        let action =
+            Action { number: 0, at, until: (at + lasts).min(plan.faults_end_at), what: ActionKind::Disruption(what) };
         if at < plan.faults_end_at && is_possible(plan, &actions, &action) {
             actions.push(action);
         }

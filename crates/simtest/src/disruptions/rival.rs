@@ -158,9 +158,11 @@ impl Simulation {
         let Some(rival) = &self.disruptions.rival else { return };
         let is_connected = rival.connections.values().any(|at| *at == switch);
         let is_early = self.now <= rival.since + self.bounds.handshake;
-        let is_master = rival.controller.inspect().switches().any(|at| {
-            at.datapath == datapath_of(switch) && at.connection.is_some() && !at.is_slave
-        });
+        let is_master = rival
+            .controller
+            .inspect()
+            .switches()
+            .any(|at| at.datapath == datapath_of(switch) && at.connection.is_some() && !at.is_slave);
         if is_connected && is_master && !is_early {
             self.fail(Oracle::Mastership, || format!("s{switch} accepts changes of two controller instances"));
         }

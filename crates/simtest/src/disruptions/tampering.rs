@@ -80,7 +80,7 @@ impl Simulation {
             for change in self.changes(switch, tampering, &mut rng) {
                 self.trace(|_| format!("s{switch} by another program: {}", crate::format::flow_mod(&change)));
                 // A full table may refuse an addition.
-                drop(self.switches[switch].switch.flow_mod_by_other(self.now, change));
+                let _ = self.switches[switch].switch.flow_mod_by_other(self.now, change);
             }
             self.after_switch(switch, None);
         }
@@ -134,7 +134,8 @@ impl Simulation {
             group.0 >> 16 == u32::from(OWNER) && group.0 & 0xffff >= GROUPS && users.all(is_audited)
         };
         let groups = at.groups().into_iter().map(|group| group.group).filter(|group| is_audited(*group));
-        let delete = |group| GroupMod { command: GroupModCommand::Delete, kind: GroupKind::All, group, buckets: vec![] };
+        let delete =
+            |group| GroupMod { command: GroupModCommand::Delete, kind: GroupKind::All, group, buckets: vec![] };
         groups.map(|group| Message::GroupMod(delete(group))).collect()
     }
 }

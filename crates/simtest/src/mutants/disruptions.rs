@@ -19,7 +19,9 @@ impl Simulation {
         let state = &self.switches[switch];
         let is_lost = match mutant {
             Mutant::EvictsNever => {
-                state.full_at.is_some() && rule.command == FlowModCommand::DeleteStrict && rule.priority == DEFAULT_ROUTE
+                state.full_at.is_some()
+                    && rule.command == FlowModCommand::DeleteStrict
+                    && rule.priority == DEFAULT_ROUTE
             }
             Mutant::RefusedGroupDropsRule => {
                 let has_groups = state.config.support.groups && state.config.max_groups > 0;

@@ -176,16 +176,6 @@ impl Mutant {
         }
     }
 
-    /// Returns the number of seeds within which the mutant must be found.
-    pub fn seeds_max(self) -> u64 {
-        match self {
-            Mutant::HidesRefusals | Mutant::IgnoresCookies => 60,
-            Mutant::OldPathFirst | Mutant::EarlyBarrier | Mutant::LeaksGroups | Mutant::RulesBeforeGroups => 20,
-            Mutant::MigratesAtOnce => 20,
-            _ => 10,
-        }
-    }
-
     /// Returns the reduction in which the mutant must be found: without faults where faults would
     /// exempt it.
     pub fn reduction(self, plan: &Plan) -> Reduction {

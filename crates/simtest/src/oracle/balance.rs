@@ -48,9 +48,8 @@ fn connection_of(rule: &FlowMod) -> Option<Connection> {
 impl Simulation {
     /// Observes a rule that the controller sends.
     pub(crate) fn observe_pick(&mut self, rule: &FlowMod) {
-        let is_pick = rule.command == FlowModCommand::Add
-            && rule.priority == TO_MEMBER
-            && is_of_kind(rule.cookie, CONNECTS);
+        let is_pick =
+            rule.command == FlowModCommand::Add && rule.priority == TO_MEMBER && is_of_kind(rule.cookie, CONNECTS);
         let (Some(member), Some(connection)) = (member_of(rule), connection_of(rule)) else { return };
         let service = self.services.wanted.services.iter();
         let mut service = service.filter(|one| u64::from(one.id.0) == rule.cookie >> 24 & 0xffff);
@@ -81,9 +80,7 @@ impl Simulation {
 fn uneven(pool: &Pool, counts: &BTreeMap<Ipv4Addr, u32>) -> Option<String> {
     let members = pool.members.iter().filter(|member| member.is_enabled && member.weight > 0);
     let members: Vec<(f64, f64)> = members
-        .map(|member| {
-            (f64::from(member.weight), f64::from(counts.get(&member.address).copied().unwrap_or_default()))
-        })
+        .map(|member| (f64::from(member.weight), f64::from(counts.get(&member.address).copied().unwrap_or_default())))
         .collect();
     let total: f64 = members.iter().map(|(_, count)| count).sum();
     let weights: f64 = members.iter().map(|(weight, _)| weight).sum();

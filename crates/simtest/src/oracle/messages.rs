@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use openflow::{
-    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, MultipartReply, Xid,
+    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, MultipartReply,
+    Xid,
 };
 
 use crate::channel::Way;
@@ -91,7 +92,10 @@ impl Simulation {
                 }
                 _ if matches!(envelope.message, Message::Error { .. }) => {}
                 // A flow monitor reports changes without a request.
-                _ if matches!(envelope.message, Message::MultipartReply { reply: MultipartReply::FlowMonitor(_), .. }) => {}
+                _ if matches!(
+                    envelope.message,
+                    Message::MultipartReply { reply: MultipartReply::FlowMonitor(_), .. }
+                ) => {}
                 _ => {
                     let message = envelope.message.clone();
                     self.fail(Oracle::Messages, || format!("s{switch} sends {message:?} without a request"));
