@@ -14,6 +14,7 @@ use crate::mutants::Mutant;
 use crate::simulation::Simulation;
 
 /// An input of the controller.
+#[expect(clippy::large_enum_variant, reason = "nearly all values are of the large variant")]
 pub(crate) enum Input {
     Channel(ToController),
     Agent(AgentReport),

@@ -66,7 +66,7 @@ impl Simulation {
         let (hosts, switches) = (self.hosts.len(), self.switches.len());
         let ports: usize = self.plan.wiring.ports.iter().map(|ports| *ports as usize).sum();
         let slots = self.services.wanted.services.iter().filter_map(control::vip::Service::buckets);
-        let slots: usize = slots.map(|buckets| 8 * usize::from(buckets)).sum();
+        let slots: usize = slots.map(|buckets| 8 * buckets).sum();
         let services = self.services.wanted.services.len();
         let rules_max = RULES + 6 * hosts + 8 * ports + services * (8 + 2 * hosts) + slots;
         let rules = inspection.switches().map(|at| at.rules_wanted).max().unwrap_or_default();
