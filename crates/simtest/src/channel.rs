@@ -7,7 +7,11 @@ use control::{Controller, Output};
 use net::Time;
 use openflow::{ConnectionId, Envelope, FromController, Message, ToController};
 
+use crate::disruptions::Input;
 use crate::simulation::{Event, Simulation};
+
+/// Delay of a message above which a channel counts as slow.
+const SLOW: Time = Time::from_ms(300);
 
 /// The direction of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct Channel {
     pub(crate) per_change: Time,
     /// The time since which the channel is open and not stalled.
     pub(crate) good_since: Time,
+    /// The last time at which a message was queued for long.
+    pub(crate) slow_until: Time,
 }
 
 impl Channel {
@@ -46,7 +52,7 @@ impl Channel {
     }
 }
 
-fn is_change(message: &Message) -> bool {
+pub(crate) fn is_change(message: &Message) -> bool {
     matches!(message, Message::FlowMod(_) | Message::GroupMod(_))
 }
 
@@ -83,8 +89,7 @@ impl Simulation {
         }
         // The controller has not heard hosts that sent while the switch was disconnected.
         self.mark_disturbed(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
-        let controller = self.controller.as_mut().expect("checked above");
-        controller.handle(self.now, ToController::Connected(connection));
+        self.tell_controller(Input::Channel(ToController::Connected(connection)));
         self.after_switch(switch, None);
         self.after_controller();
     }
@@ -124,9 +129,8 @@ impl Simulation {
     }
 
     pub(crate) fn controller_notices(&mut self, connection: ConnectionId) {
-        let Some(controller) = &mut self.controller else { return };
-        if self.connections.remove(&connection).is_some() {
-            controller.handle(self.now, ToController::Disconnected(connection));
+        if self.controller.is_some() && self.connections.remove(&connection).is_some() {
+            self.tell_controller(Input::Channel(ToController::Disconnected(connection)));
             self.after_controller();
         }
     }
@@ -136,10 +140,15 @@ impl Simulation {
         if is_change(&envelope.message) {
             self.report.changes += 1;
         }
-        let Some(switch) = self.connections.get(&connection).copied() else { return };
+        let Some(switch) = self.connections.get(&connection).copied() else {
+            return self.send_to_impostor(connection, envelope);
+        };
         let envelope = Envelope { xid: self.mutate_xid(envelope.xid), ..envelope };
         self.trace_message(">", switch, &envelope);
         self.check_down(switch, connection, &envelope);
+        if let Message::FlowMod(rule) = &envelope.message {
+            self.observe_pick(rule);
+        }
         if self.switches[switch].channel.connection != Some(connection) {
             return; // The connection is already closed.
         }
@@ -168,13 +177,17 @@ impl Simulation {
         let queue = &mut channel.queues[way as usize];
         queue.free = (self.now + traits.latency).max(queue.free) + traits.per_message + work;
         let (at, generation) = (queue.free, channel.generation);
+        if at > self.now + SLOW {
+            channel.slow_until = channel.slow_until.max(at);
+        }
         queue.waiting.push_back((at, envelope));
         self.schedule(at, Event::Deliver { switch, generation, way });
     }
 
     fn send_up(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
         if self.switches[switch].channel.connection != Some(connection) {
-            return; // A reply to another controller, or the connection is closed.
+            // A reply to another controller, or the connection is closed.
+            return self.send_to_rival(connection, envelope);
         }
         self.trace_message("<", switch, &envelope);
         self.check_up(switch, connection, &envelope);
@@ -199,14 +212,14 @@ impl Simulation {
         if way == Way::Down {
             return self.switch_handles(switch, connection, envelope);
         }
-        let Some(controller) = &mut self.controller else { return };
-        controller.handle(self.now, ToController::Message(connection, envelope));
+        self.tell_controller(Input::Channel(ToController::Message(connection, envelope)));
         self.after_controller();
     }
 
     /// Resumes a channel after a stall: messages that became due arrive now, in order.
     pub(crate) fn unstall(&mut self, switch: usize) {
-        let channel = &self.switches[switch].channel;
+        let channel = &mut self.switches[switch].channel;
+        channel.good_since = self.now;
         let generation = channel.generation;
         for (way, count) in [Way::Down, Way::Up].map(|way| (way, channel.queues[way as usize].waiting.len())) {
             (0..count).for_each(|_| self.schedule(self.now, Event::Deliver { switch, generation, way }));
@@ -214,6 +227,9 @@ impl Simulation {
     }
 
     pub(crate) fn after_controller(&mut self) {
+        if self.disruptions.pause.is_paused() {
+            return;
+        }
         let mut count = 0;
         while let Some(output) = self.controller.as_mut().and_then(Controller::poll_output) {
             count += 1;
@@ -231,6 +247,7 @@ impl Simulation {
             }
         }
         let Some(next) = self.controller.as_ref().and_then(Controller::poll_timeout) else { return };
+        let next = self.mutate_timer(self.time_of_controller(next));
         if next < self.controller_timer {
             self.controller_timer = next;
             self.schedule(next, Event::ControllerTimer);
@@ -238,7 +255,11 @@ impl Simulation {
     }
 
     fn controller_closes(&mut self, connection: ConnectionId) {
+        if self.closes_impostor(connection) {
+            return;
+        }
         let Some(switch) = self.connections.remove(&connection) else { return };
+        self.check_closed(switch, connection);
         if self.switches[switch].channel.connection == Some(connection) {
             let latency = self.plan.switches[switch].latency;
             self.lose_connection(switch, latency, None);

@@ -10,6 +10,7 @@ use openflow::frame::{self, Echo, Segment, flags};
 use openflow::headers::protocol;
 use openflow::{FlowStats, Headers, MacAddr, Masked};
 
+use crate::disruptions::Input;
 use crate::generate::ipv4_of;
 use crate::generate::services::CHECKER;
 use crate::plan::{ActionKind, End};
@@ -172,6 +173,7 @@ impl Simulation {
     }
     pub(crate) fn disturb_services(&mut self, lasts: Time) {
         self.services.disturbed = self.services.disturbed.max(self.now + lasts);
+        self.end_windows();
     }
 
     pub(crate) fn configure(&mut self, wanted: Services) {
@@ -195,13 +197,12 @@ impl Simulation {
             }
         }
         self.services.configured_at = now;
+        self.end_windows();
         let lasts = self.bounds.checked;
         self.disturb_services(lasts);
         let services = self.mutate_services(&wanted);
-        if let Some(controller) = &mut self.controller {
-            controller.set_services(now, services).expect("generated services are valid");
-            self.after_controller();
-        }
+        self.tell_controller(Input::Services(services));
+        self.after_controller();
     }
 
     /// Handles a frame to a host that concerns services. Returns whether it does.

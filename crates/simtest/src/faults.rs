@@ -35,6 +35,7 @@ impl Simulation {
             ActionKind::Foreign { switch, seed } => self.add_foreign(switch, seed),
             ActionKind::Move { host, switch, port } => self.move_host(host, switch, port),
             ActionKind::Attack { .. } => self.begin_attack(action),
+            ActionKind::Disruption(disruption) => self.begin_disruption(action, disruption),
             ActionKind::Slow { switch, per_change } => self.switches[switch].channel.per_change = per_change,
         }
     }
@@ -77,6 +78,7 @@ impl Simulation {
             ActionKind::Restart => self.resume_controller(),
             ActionKind::Foreign { switch, seed } => self.remove_foreign(switch, seed),
             ActionKind::Attack { .. } => self.end_attack(action),
+            ActionKind::Disruption(disruption) => self.end_disruption(action, disruption),
             ActionKind::Slow { switch, .. } => self.switches[switch].channel.per_change = Time::ZERO,
         }
     }
@@ -108,6 +110,8 @@ impl Simulation {
         let state = &mut self.switches[switch];
         state.is_on = false;
         self.services.off.insert(switch, self.now);
+        self.rival_loses(switch);
+        let state = &mut self.switches[switch];
         // Its unsent messages are lost.
         state.channel.switch_side = None;
         let latency = self.plan.switches[switch].latency;
@@ -168,8 +172,10 @@ impl Simulation {
         self.after(Time::from_ms(50), Event::Connect { switch, generation });
     }
 
-    fn stop_controller(&mut self) {
+    pub(crate) fn stop_controller(&mut self) {
         self.off_count += 1;
+        self.forget_impostors();
+        self.disruptions.pause.forget();
         self.services.restarted = Some(self.now);
         if let Some(controller) = self.controller.take() {
             self.report.moves += controller.tally().moves;
@@ -186,7 +192,7 @@ impl Simulation {
         self.disturb_all(self.now + self.bounds.silence);
     }
 
-    fn resume_controller(&mut self) {
+    pub(crate) fn resume_controller(&mut self) {
         self.off_count -= 1;
         if self.off_count > 0 {
             return;

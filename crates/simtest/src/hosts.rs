@@ -10,6 +10,7 @@ use net::{FiveTuple, Time};
 use openflow::headers::ether;
 use openflow::{Headers, MacAddr, frame};
 
+use crate::disruptions::Input;
 use crate::generate::ipv4_of;
 use crate::plan::ActionKind;
 use crate::simulation::{Event, Frame, Probe, Simulation, mac_of};
@@ -128,8 +129,7 @@ impl Simulation {
         if incarnation != self.incarnation {
             return; // The connection to that controller is closed.
         }
-        let Some(controller) = &mut self.controller else { return };
-        controller.handle_agent_report(self.now, report);
+        self.tell_controller(Input::Agent(report));
         self.after_controller();
     }
 

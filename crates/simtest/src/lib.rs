@@ -18,6 +18,7 @@ mod attacks;
 mod bounds;
 mod channel;
 mod clients;
+mod disruptions;
 mod fabric;
 mod faults;
 pub mod generate;
@@ -34,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use net::Time;
 
+pub use disruptions::{Disruption, Tampering};
 pub use mutants::Mutant;
 pub use plan::Plan;
 pub use reduction::Reduction;

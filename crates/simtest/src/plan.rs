@@ -7,6 +7,8 @@ use control::vip::Services;
 use net::{FiveTuple, Time};
 use openflow::PortNo;
 
+use crate::disruptions::Disruption;
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum End {
     Switch(usize, PortNo),
@@ -37,6 +39,8 @@ pub struct SwitchTraits {
     /// Time the switch takes for a change of a table or group.
     pub per_change: Time,
     pub config: switch::Config,
+    /// The same with fewer features or less room, if the switch is a limited one.
+    pub limited: Option<switch::Config>,
 }
 
 /// The directions of a cable that are cut, and the ends that detect it.
@@ -121,6 +125,8 @@ pub enum ActionKind {
     Attack { host: usize, attack: Attack, interval: Time },
     /// A switch takes longer for changes.
     Slow { switch: usize, per_change: Time },
+    /// Another program, another peer, or the controller's process causes a fault.
+    Disruption(Disruption),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -230,6 +236,7 @@ impl Plan {
             ActionKind::Move { host, switch, port } => format!("h{host} moves to s{switch}:{}", port.0),
             ActionKind::Attack { host, attack, interval } => format!("h{host} is hostile every {interval}: {attack:?}"),
             ActionKind::Slow { switch, per_change } => format!("s{switch} takes {per_change} for a change"),
+            ActionKind::Disruption(disruption) => disruption.describe(),
         };
         let until = if action.until == Time::MAX { "the end".to_owned() } else { action.until.to_string() };
         format!("{:>4}. {} to {until}: {what}", action.number, action.at)

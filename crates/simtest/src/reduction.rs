@@ -19,6 +19,8 @@ pub struct Reduction {
     /// end then.
     pub halvings: u32,
     pub is_without_services: bool,
+    /// Without [`crate::Disruption`]s and limits of switches.
+    pub is_without_disruptions: bool,
 }
 
 impl Reduction {
@@ -39,6 +41,9 @@ impl Reduction {
         let faults_end_at = plan.faults_end_at;
         if self.is_without_services {
             plan.services.clear();
+        }
+        if self.is_without_disruptions {
+            plan.switches.iter_mut().for_each(|switch| switch.limited = None);
         }
         plan.actions.retain(|action| self.is_kept(action, faults_end_at));
         for action in plan.actions.iter_mut().filter(|action| action.until != Time::MAX) {
@@ -69,6 +74,7 @@ impl Reduction {
             ActionKind::Client { from, .. } => host(from) && !self.is_without_services,
             ActionKind::ServerDown { host: at } => host(at) && !self.is_without_services,
             ActionKind::Services { .. } => !self.is_without_services,
+            ActionKind::Disruption(what) => !self.is_without_disruptions && what.switch().as_ref().is_none_or(switch),
         };
         is_there && action.at < faults_end_at && self.keep.as_ref().is_none_or(|keep| keep.contains(&action.number))
     }
@@ -93,6 +99,9 @@ impl Reduction {
         }
         if self.is_without_services {
             text += " --without-services";
+        }
+        if self.is_without_disruptions {
+            text += " --without-disruptions";
         }
         text
     }

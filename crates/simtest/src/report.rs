@@ -33,6 +33,22 @@ pub enum Oracle {
     /// A connection to a virtual service reached a wrong server or two, was not served, or not
     /// refused.
     Virtual,
+    /// Rules that another program deleted, changed or added were not restored in time.
+    Restored,
+    /// A peer was used as a switch that is connected.
+    Admission,
+    /// A switch accepted changes of two controller instances.
+    Mastership,
+    /// The controller closed the connection of a switch that answered in time.
+    Connection,
+    /// Timers without end at one time, or too many events in a second.
+    Livelock,
+    /// The controller kept more than its bounds allow after everything had ended.
+    Growth,
+    /// The members of a pool did not get the shares of connections that its balancer promises.
+    Balance,
+    /// The simulation took too long on the wall clock. Only a runner reports it.
+    TooLong,
     Panic,
 }
 
@@ -59,6 +75,8 @@ pub struct Exemptions {
     pub table_full: u64,
     /// Frames lost while their path was being repaired.
     pub repair: u64,
+    /// Violations while rules of other programs or of a second instance may forward packets.
+    pub lawless: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,6 +102,16 @@ pub struct Report {
     pub refusals: u64,
     /// Frames that hostile hosts sent as part of an attack.
     pub attack_frames: u64,
+    /// Changes by other programs whose repair was checked, peers with the datapath id of a switch, and
+    /// second controller instances.
+    pub restored: u64,
+    /// Maximum number of timers of the controller at one time, and of events in a second.
+    pub timers_max: u64,
+    pub events_per_s_max: u64,
+    pub impostors: u64,
+    pub rivals: u64,
+    /// Connections whose member was compared with the promise of its balancer.
+    pub balanced: u64,
     pub exemptions: Exemptions,
     /// Time from the end of the faults to the desired state.
     pub converged_after: Time,
@@ -110,9 +138,16 @@ impl Report {
         self.responses += other.responses;
         self.refusals += other.refusals;
         self.attack_frames += other.attack_frames;
+        self.timers_max = self.timers_max.max(other.timers_max);
+        self.events_per_s_max = self.events_per_s_max.max(other.events_per_s_max);
+        self.restored += other.restored;
+        self.impostors += other.impostors;
+        self.rivals += other.rivals;
+        self.balanced += other.balanced;
         self.exemptions.cut_off += other.exemptions.cut_off;
         self.exemptions.table_full += other.exemptions.table_full;
         self.exemptions.repair += other.exemptions.repair;
+        self.exemptions.lawless += other.exemptions.lawless;
         self.converged_after = self.converged_after.max(other.converged_after);
     }
 }

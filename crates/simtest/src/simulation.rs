@@ -16,6 +16,7 @@ use crate::attacks::AttackState;
 use crate::bounds::Bounds;
 use crate::channel::{Channel, Way};
 use crate::clients::{Client, ServiceState};
+use crate::disruptions::{self, Disruptions};
 use crate::generate::services::CHECKER;
 use crate::hosts::{Flow, Host};
 use crate::mutants::{Mutant, MutantInjector};
@@ -60,6 +61,7 @@ pub(crate) enum Event {
     Agent { incarnation: u32, report: AgentReport },
     AgentCommand(AgentCommand),
     Check,
+    Disruption(disruptions::Event),
 }
 
 #[derive(Clone, Debug)]
@@ -157,6 +159,7 @@ pub(crate) struct Simulation {
     pub(crate) report_threshold: Option<u64>,
     pub(crate) injector: MutantInjector,
     pub(crate) oracles: Oracles,
+    pub(crate) disruptions: Disruptions,
     pub(crate) report: Report,
     /// The time after which the whole network is repaired.
     pub(crate) disturbed: Time,
@@ -217,6 +220,7 @@ impl Simulation {
             report_threshold: None,
             injector: MutantInjector::new(plan.seed, mutant),
             oracles: Oracles::default(),
+            disruptions: Disruptions::default(),
             report: Report::default(),
             disturbed: Time::ZERO,
             failure: None,
@@ -267,8 +271,8 @@ impl Simulation {
         self.schedule(Time::from_ms(100), Event::Check);
     }
 
-    /// Starts a new controller that knows only its configuration.
-    pub(crate) fn start_controller(&mut self) {
+    /// Returns a new controller that knows only its configuration and the services.
+    pub(crate) fn new_controller(&self, incarnation: u32) -> Controller {
         let spec = balance::Spec::parse(&self.plan.balancer).expect("plans name balancers that exist");
         let Build::Central(build) = spec.entry.build else { panic!("plans name central balancers") };
         let env = CentralEnv { seed: self.plan.seed };
@@ -284,28 +288,33 @@ impl Simulation {
         let hosts = if self.plan.knows_hosts { (0..self.hosts.len()).map(known).collect() } else { Vec::new() };
         let config = control::Config {
             // Every instance has another key, as a daemon draws it.
-            discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(self.incarnation)).to_be_bytes()),
+            discovery_key: Some((u128::from(self.plan.seed) << 64 | u128::from(incarnation)).to_be_bytes()),
             hosts,
             hosts_max: self.hosts.len() * 2,
-            requests_mastership: true,
-            audit_interval: Some(Time::from_s(1)),
+            requests_mastership: self.injector.mutant != Some(Mutant::NoMastership),
+            audit_interval: Some(Time::from_s(1)).filter(|_| self.injector.mutant != Some(Mutant::AuditsNever)),
             health_check_address: (!self.plan.services.is_empty()).then_some(CHECKS),
             uses_extensions: !self.plan.services.is_empty(),
             // A new instance may hash flows differently from the previous one.
-            ecmp_hashing: match self.plan.seed.wrapping_add(u64::from(self.incarnation)) % 4 {
+            ecmp_hashing: match self.plan.seed.wrapping_add(u64::from(incarnation)) % 4 {
                 3 => control::EcmpHashing::Shuffled,
                 _ => control::EcmpHashing::Native,
             },
             ..self.plan.control.clone()
         };
         let config = self.mutate_config(config);
-        self.incarnation += 1;
-        self.controller_timer = Time::MAX;
         let mut controller = Controller::new(config, build(&env, &spec.params));
         if !self.plan.services.is_empty() {
             let wanted = self.mutate_services(&self.services.wanted);
-            controller.set_services(self.now, wanted).expect("generated services are valid");
+            controller.set_services(self.controller_now(), wanted).expect("generated services are valid");
         }
+        controller
+    }
+
+    pub(crate) fn start_controller(&mut self) {
+        let controller = self.new_controller(self.incarnation);
+        self.incarnation += 1;
+        self.controller_timer = Time::MAX;
         self.controller = Some(controller);
         self.oracles.topology.clear();
         self.after_controller();
@@ -329,7 +338,9 @@ impl Simulation {
 
     /// Records a violation; only the first is kept.
     pub(crate) fn fail(&mut self, oracle: Oracle, message: impl FnOnce() -> String) {
-        if self.failure.is_none() {
+        if self.is_lawless(oracle) {
+            self.report.exemptions.lawless += 1;
+        } else if self.failure.is_none() {
             self.failure = Some(Failure { oracle, at: self.now, message: message() });
         }
     }
@@ -337,12 +348,14 @@ impl Simulation {
     /// Marks the whole network as disturbed until this time.
     pub(crate) fn disturb_all(&mut self, until: Time) {
         self.disturbed = self.disturbed.max(until);
+        self.end_windows();
     }
 
     pub(crate) fn run(mut self) -> Result<Report, Failure> {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             debug_assert!(at >= self.now, "time runs forwards");
             self.now = at;
+            self.check_event_rate();
             self.report.events += 1;
             self.hash_event(&event);
             self.dispatch(event);
@@ -382,6 +395,7 @@ impl Simulation {
             Event::Check => (17, 0, 0),
             Event::SendRequest { client } => (18, *client, 0),
             Event::Attack { action } => (19, *action, 0),
+            Event::Disruption(_) => (20, 0, 0),
         };
         for word in [self.now.as_ps(), kind, a as u64, b as u64] {
             self.report.log_hash = (self.report.log_hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -408,6 +422,7 @@ impl Simulation {
             Event::Agent { incarnation, report } => self.agent_reports(incarnation, report),
             Event::AgentCommand(command) => self.execute_agent_command(command),
             Event::Check => self.check(),
+            Event::Disruption(event) => self.dispatch_disruption(event),
         }
     }
 
@@ -422,12 +437,14 @@ impl Simulation {
     }
 
     fn controller_timer(&mut self) {
-        if self.controller_timer > self.now {
+        if self.controller_timer > self.now || self.disruptions.pause.is_paused() {
             return;
         }
         self.controller_timer = Time::MAX;
+        let now = self.controller_now();
         let Some(controller) = &mut self.controller else { return };
-        controller.handle_timeout(self.now);
+        controller.handle_timeout(now);
+        self.check_timers();
         self.after_controller();
     }
 }
@@ -439,7 +456,8 @@ impl SwitchState {
     }
 
     fn new(plan: &Plan, switch: usize) -> SwitchState {
-        let config = plan.switches[switch].config.clone();
+        let traits = &plan.switches[switch];
+        let config = traits.limited.as_ref().unwrap_or(&traits.config).clone();
         SwitchState {
             switch: Switch::new(config.clone()),
             is_on: true,

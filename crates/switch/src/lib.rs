@@ -94,11 +94,13 @@ pub struct Support {
     /// Multipart messages about queues, meters and features of tables. Without them their types are
     /// unknown (`OFPBRC_BAD_MULTIPART`).
     pub features: bool,
+    /// Aggregate statistics of rules; without them their type is unknown (`OFPBRC_BAD_MULTIPART`).
+    pub aggregate: bool,
 }
 
 impl Default for Support {
     fn default() -> Support {
-        Support { groups: true, flow_monitors: false, features: true }
+        Support { groups: true, flow_monitors: false, features: true, aggregate: true }
     }
 }
 

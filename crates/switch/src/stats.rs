@@ -63,6 +63,7 @@ impl Switch {
         use MultipartRequest as Request;
         match request {
             Request::Group(_) | Request::GroupDesc | Request::GroupFeatures => self.config.support.groups,
+            Request::Aggregate(_) => self.config.support.aggregate,
             Request::Queue { .. }
             | Request::Meter(_)
             | Request::MeterConfig(_)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use comfy_table::Table;
-use simtest::{Mutant, Plan, Reduction, Report, Shrunk};
+use simtest::{Failure, Mutant, Oracle, Plan, Reduction, Report, Shrunk};
 
 use crate::error::CliError;
 use crate::interrupt;
@@ -55,6 +55,13 @@ pub struct Args {
     /// Without virtual services and their clients
     #[arg(long)]
     without_services: bool,
+    /// Without disruptions by other programs, peers, controller instances and pauses, and without
+    /// limited switches
+    #[arg(long)]
+    without_disruptions: bool,
+    /// A test that takes longer than this many seconds fails; 0 for no limit
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    seed_seconds: u64,
     /// Without faults of the network: only flows, clients, and services that change
     #[arg(long, conflicts_with = "actions")]
     without_faults: bool,
@@ -120,6 +127,22 @@ fn reduction(args: &Args, plan: &Plan) -> Result<Reduction, CliError> {
         without_switches: args.without_switches.iter().copied().collect(),
         halvings: args.halve_duration,
         is_without_services: args.without_services,
+        is_without_disruptions: args.without_disruptions,
+    })
+}
+
+/// Runs a test within the limit of seconds. A test that is not finished then goes on in its thread
+/// until the program ends: a simulation has no wall clock, so nothing can stop it.
+fn run_limited(args: &Args, plan: &Plan, reduction: &Reduction, mutant: Option<Mutant>) -> Result<Report, Failure> {
+    if args.seed_seconds == 0 {
+        return simtest::run_plan(plan, reduction, mutant);
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let (plan, reduction) = (plan.clone(), reduction.clone());
+    std::thread::spawn(move || drop(sender.send(simtest::run_plan(&plan, &reduction, mutant))));
+    receiver.recv_timeout(Duration::from_secs(args.seed_seconds)).unwrap_or_else(|_| {
+        let message = format!("takes too long: more than {} s", args.seed_seconds);
+        Err(Failure { oracle: Oracle::TooLong, at: net::Time::ZERO, message })
     })
 }
 
@@ -129,7 +152,7 @@ fn one(args: &Args, seed: u64, mutant: Option<Mutant>) -> Result<(), CliError> {
     let result = match args.trace {
         // A closed pipe ends the output, not the test.
         true => simtest::trace(&plan, &reduction, mutant, Box::new(|line| drop(writeln!(std::io::stdout(), "{line}")))),
-        false => simtest::run_plan(&plan, &reduction, mutant),
+        false => run_limited(args, &plan, &reduction, mutant),
     };
     let mut out = std::io::stdout().lock();
     match result {
@@ -164,7 +187,7 @@ fn many(args: &Args, mutant: Option<Mutant>) -> Result<(), CliError> {
                     let seed = args.from.wrapping_add(number);
                     let plan = simtest::generate::plan(seed);
                     let reduction = reduction(args, &plan).expect("--actions needs --seed");
-                    let result = simtest::run_plan(&plan, &reduction, mutant);
+                    let result = run_limited(args, &plan, &reduction, mutant);
                     let mut done = done.lock().expect("no thread panics with the lock");
                     done.0 += 1;
                     match result {
@@ -212,7 +235,7 @@ fn print_failure(
     failure: &simtest::Failure,
 ) -> Result<CliError, CliError> {
     let mut shrunk = Shrunk { reduction, failure: failure.clone(), runs: 0 };
-    if args.shrink {
+    if args.shrink && failure.oracle != Oracle::TooLong {
         let stop = interrupt::listen();
         let go_on = || !stop.load(Ordering::Relaxed);
         shrunk = simtest::shrink(plan, &shrunk.reduction, mutant, failure, 2_000, go_on);

@@ -28,9 +28,6 @@ const READ_BACKS_AT_ONCE: usize = 4;
 /// more later.
 const OUTPUTS_KEPT: usize = 2_048;
 
-/// Generation of the first election at a switch, unless it knows a later one.
-const FIRST_GENERATION: u64 = 1;
-
 /// Time within which a connected switch must answer when another connection presents its datapath
 /// id.
 const CHALLENGE_TIMEOUT: Time = Time::from_ms(1000);
@@ -169,8 +166,8 @@ impl Channels {
 
     fn begin_read_back(&mut self, config: &Config, datapath: DatapathId, connection: ConnectionId) {
         let election = config.requests_mastership.then(|| match self.generations.get(&datapath) {
-            Some(generation) => RoleElection::new(*generation, false),
-            None => RoleElection::new(FIRST_GENERATION, true),
+            Some(generation) => RoleElection::again(*generation),
+            None => RoleElection::first(),
         });
         let Some(session) = self.sessions.get_mut(&connection) else { return };
         for message in session.begin_read_back(election) {
@@ -332,9 +329,15 @@ impl Channels {
     }
 
     /// Sends a message on a connection. Returns its transaction number, or `None` if the connection
-    /// has closed.
+    /// has closed, or if the message is a change and the switch has another master. A switch refuses
+    /// changes only of connections that were masters before: on a new one it would accept them.
     pub(crate) fn send(&mut self, connection: ConnectionId, message: Message) -> Option<Xid> {
-        let envelope = self.sessions.get_mut(&connection)?.seal(message);
+        let session = self.sessions.get_mut(&connection)?;
+        let is_change = matches!(message, Message::FlowMod(_) | Message::GroupMod(_) | Message::PacketOut(_));
+        if is_change && session.is_slave() {
+            return None;
+        }
+        let envelope = session.seal(message);
         let xid = envelope.xid;
         self.push(connection, envelope);
         Some(xid)
@@ -360,11 +363,9 @@ impl Channels {
     }
     pub(crate) fn send_packet(&mut self, datapath: DatapathId, packet: PacketOut) {
         let Some(connection) = self.connection_of(datapath) else { return };
-        if self.sessions.get(&connection).is_some_and(Session::is_slave) {
-            return; // The switch would refuse it.
+        if self.send(connection, Message::PacketOut(packet)).is_some() {
+            self.tally.packet_outs += 1;
         }
-        self.tally.packet_outs += 1;
-        self.send(connection, Message::PacketOut(packet));
     }
 
     /// Deletes switch-owned rules by match and cookie on some switches. A barrier follows: other
@@ -380,9 +381,10 @@ impl Channels {
         let delete = FlowMod { command: FlowModCommand::Delete, cookie, cookie_mask, ..add };
         let meant: Vec<_> = self.connected().filter(|(datapath, _)| is_meant(*datapath)).collect();
         for (_, connection) in meant {
-            self.tally.flow_mods += 1;
-            self.send(connection, Message::FlowMod(delete.clone()));
-            self.send(connection, Message::BarrierRequest);
+            if self.send(connection, Message::FlowMod(delete.clone())).is_some() {
+                self.tally.flow_mods += 1;
+                self.send(connection, Message::BarrierRequest);
+            }
         }
     }
 

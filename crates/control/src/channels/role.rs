@@ -2,26 +2,32 @@
 //!
 //! Of two controllers with the same owner, both would write the same rules and delete each other's.
 //! A controller therefore requests to be the *master* of each switch. A switch has one master; the
-//! former one becomes a *slave*, whose changes it refuses. The instance that connects first to a
-//! switch after its start takes over, whatever its clock says: if the switch knows a later
-//! generation, the controller asks for it and continues from there. A controller that has lost a
-//! switch in this way does not fight for it.
+//! former one becomes a *slave*, whose changes it refuses. An instance that connects to a switch for
+//! the first time takes over, whatever its clock says: it asks the switch for the latest generation
+//! and requests the next one. A controller that has lost a switch in this way does not fight for it:
+//! when it connects again, its generation is stale.
 
 use openflow::{ControllerRole, ErrorKind, Message, Role, RoleRequestFailed, Xid};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RoleElection {
     generation: u64,
-    /// Whether the controller takes over from a controller with a later generation.
-    may_take_over: bool,
+    /// Whether the controller takes over from any other one, and must first ask for the latest
+    /// generation.
+    must_ask: bool,
     /// Transaction number of the outstanding request.
     xid: Option<Xid>,
     is_slave: bool,
 }
 
 impl RoleElection {
-    pub(crate) fn new(generation: u64, may_take_over: bool) -> RoleElection {
-        RoleElection { generation, may_take_over, xid: None, is_slave: false }
+    /// Returns the election of an instance that takes over.
+    pub(crate) fn first() -> RoleElection {
+        RoleElection { generation: 0, must_ask: true, xid: None, is_slave: false }
+    }
+    /// Returns the election of an instance that had this generation before.
+    pub(crate) fn again(generation: u64) -> RoleElection {
+        RoleElection { generation, must_ask: false, xid: None, is_slave: false }
     }
     pub(crate) fn is_slave(&self) -> bool {
         self.is_slave
@@ -30,7 +36,10 @@ impl RoleElection {
         self.generation
     }
     pub(crate) fn request(&self) -> Message {
-        Message::RoleRequest(Role { role: ControllerRole::Master, generation: self.generation })
+        Message::RoleRequest(match self.must_ask {
+            true => Role { role: ControllerRole::NoChange, generation: 0 },
+            false => Role { role: ControllerRole::Master, generation: self.generation },
+        })
     }
     pub(crate) fn requested(&mut self, xid: Xid) {
         self.xid = Some(xid);
@@ -43,11 +52,11 @@ impl RoleElection {
     /// Handles a reply. Returns the next request, if one is needed.
     pub(crate) fn replied(&mut self, xid: Xid, role: Role) -> Option<Message> {
         self.xid.take_if(|sent| *sent == xid)?;
-        if role.role == ControllerRole::Master {
+        if !std::mem::take(&mut self.must_ask) {
             self.is_slave = false;
             return None;
         }
-        // The reply to the question which generation is the latest.
+        // A switch that knows no generation reports the largest number.
         self.generation = role.generation.wrapping_add(1);
         Some(self.request())
     }
@@ -59,11 +68,8 @@ impl RoleElection {
         if error != ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale) {
             return Ok(None); // The switch has no roles: every controller has full access.
         }
-        if !std::mem::take(&mut self.may_take_over) {
-            self.is_slave = true;
-            return Ok(None);
-        }
-        Ok(Some(Message::RoleRequest(Role { role: ControllerRole::NoChange, generation: 0 })))
+        self.is_slave = true;
+        Ok(None)
     }
 }
 
@@ -77,28 +83,35 @@ mod tests {
         Role { role, generation }
     }
 
-    #[test]
-    fn first_connection_takes_over_from_a_later_generation_and_later_ones_do_not() {
-        let mut election = RoleElection::new(5, true);
-        assert_eq!(election.request(), Message::RoleRequest(role(ControllerRole::Master, 5)));
+    /// Elects an instance at a switch that knows this generation, and returns its election.
+    fn elected(latest: u64) -> RoleElection {
+        let mut election = RoleElection::first();
+        assert_eq!(election.request(), Message::RoleRequest(role(ControllerRole::NoChange, 0)));
         election.requested(Xid(1));
-        let asked = election.rejected(Xid(1), STALE);
-        assert_eq!(asked, Ok(Some(Message::RoleRequest(role(ControllerRole::NoChange, 0)))));
+        let next = election.replied(Xid(1), role(ControllerRole::Equal, latest));
+        let generation = latest.wrapping_add(1);
+        assert_eq!(next, Some(Message::RoleRequest(role(ControllerRole::Master, generation))));
         election.requested(Xid(2));
-        let again = election.replied(Xid(2), role(ControllerRole::Equal, 9));
-        assert_eq!(again, Some(Message::RoleRequest(role(ControllerRole::Master, 10))));
-        election.requested(Xid(3));
-        assert_eq!(election.replied(Xid(3), role(ControllerRole::Master, 10)), None);
+        assert_eq!(election.replied(Xid(2), role(ControllerRole::Master, generation)), None);
         assert!(!election.is_slave());
+        election
+    }
 
-        let mut later = RoleElection::new(10, false);
-        later.requested(Xid(1));
-        assert_eq!((later.rejected(Xid(1), STALE), later.is_slave()), (Ok(None), true));
+    #[test]
+    fn each_instance_has_a_later_generation_than_the_previous_one() {
+        let first = elected(u64::MAX);
+        let second = elected(first.generation());
+        assert_eq!([first.generation(), second.generation()], [0, 1]);
+        // The first one connects again: the switch refuses a stale generation.
+        let mut again = RoleElection::again(first.generation());
+        assert_eq!(again.request(), Message::RoleRequest(role(ControllerRole::Master, 0)));
+        again.requested(Xid(1));
+        assert_eq!((again.rejected(Xid(1), STALE), again.is_slave()), (Ok(None), true));
     }
 
     #[test]
     fn switch_without_roles_gives_full_access() {
-        let mut election = RoleElection::new(5, true);
+        let mut election = RoleElection::first();
         election.requested(Xid(1));
         let error = ErrorKind::BadRequest(openflow::BadRequest::BadType);
         assert_eq!(election.rejected(Xid(2), error), Err(()), "an error of another request");

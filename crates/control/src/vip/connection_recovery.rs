@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use core::net::Ipv4Addr;
-use net::{FiveTuple, Time};
-use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, RemovedReason};
+use net::FiveTuple;
+use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats};
 
 use super::connection_table::{Connection, ConnectionState};
 use super::first_packets::member_port;
@@ -151,7 +151,7 @@ impl VipService {
             return true;
         };
         self.connections.counter_gone(&tuple, found.is_to_client, removed.bytes);
-        if self.is_of_before(on, &known, removed) {
+        if Self::is_of_before(&known) {
             return true;
         }
         match (known.has_rules(), found.is_to_client) {
@@ -172,14 +172,11 @@ impl VipService {
     }
 
     /// Returns whether a removed rule is older than the rules sent last: these follow it, or
-    /// replaced it.
-    fn is_of_before(&self, on: &Parts<'_>, known: &Connection, removed: &FlowRemoved) -> bool {
-        let idle_timeout = Time::from_s(u64::from(removed.idle_timeout_s));
-        let is_too_soon = on.cx.now < known.sent.saturating_add(idle_timeout);
+    /// replaced it. A switch reports an older rule before it confirms the later ones. Times prove
+    /// nothing: the clock of the controller may leave out a pause of the process.
+    fn is_of_before(known: &Connection) -> bool {
         let is_ours = known.barrier.is_some(); // Not recovered from a switch: recovered ones may expire at any time.
-        is_ours
-            && (known.stage == ConnectionState::Installing
-                || (is_too_soon && removed.reason == RemovedReason::IdleTimeout))
+        is_ours && known.stage == ConnectionState::Installing
     }
 
     /// Sends the return rule of a connection again.

@@ -13,6 +13,7 @@ use net::{Bandwidth, FiveTuple, HostIx, NodeIx, NodeKind, RandomStream, Time, To
 use openflow::{Description, MacAddr, PortDesc, PortNo};
 use switch::{HashFields, Select};
 
+use crate::disruptions::generate as disruptions;
 use crate::plan::{Action, ActionKind, Cable, CutKind, End, Plan, SwitchTraits, Wiring};
 use crate::simulation::{CAPACITY, OWNER, datapath_of};
 
@@ -46,6 +47,9 @@ pub fn plan(seed: u64) -> Plan {
     plan.actions.extend(faults);
     plan.actions.extend(clients);
     attacks::draw(&mut plan);
+    let disruptions = disruptions::draw(&plan);
+    plan.actions.extend(disruptions);
+    disruptions::limit_switches(&mut plan);
     for (number, action) in (0..).zip(&mut plan.actions) {
         action.number = number;
     }
@@ -231,6 +235,7 @@ fn switches(ports: &[u32], rng: &mut RandomStream) -> Vec<SwitchTraits> {
             support: switch::Support::default(),
             description: Description::default(),
         },
+        limited: None,
     };
     ports.iter().enumerate().map(traits).collect()
 }

@@ -2,6 +2,7 @@
 //! correct switch changes, drops, repeats or inserts messages. Every oracle must find at least one
 //! mutant.
 
+mod disruptions;
 mod hosts;
 mod services;
 
@@ -118,11 +119,30 @@ mutants! {
     NeverForgetsHosts,
     /// ARP replies are relayed without a check of the sender.
     RelaysForgedArp,
+    /// Rules are never audited.
+    AuditsNever,
+    /// Audits do not see changed rules.
+    AuditsMissChanges,
+    /// A peer with the datapath id of a connected switch is admitted immediately.
+    AdmitsNewcomers,
+    /// The controller does not request to be the master of switches.
+    NoMastership,
+    /// After a pause, timers run before waiting messages are handled.
+    TimersBeforeInput,
+    /// Rules to distant hosts are never evicted from a full table.
+    EvictsNever,
+    /// Without groups, rules with several next hops are left out.
+    RefusedGroupDropsRule,
+    /// A timer that is due is never cleared.
+    Livelock,
+    /// Members get equal shares regardless of their weights.
+    IgnoresWeights,
 }
 
 impl Mutant {
     /// Returns the oracles that may find the mutant first.
     pub fn expected(self) -> &'static [Oracle] {
+        use Oracle::{Admission, Balance, Connection, Livelock, Mastership, Restored};
         use Oracle::{
             Delivery, Foreign, Hosts, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
         };
@@ -157,24 +177,19 @@ impl Mutant {
             Mutant::MissesReopenings => &[Virtual, Installed],
             Mutant::DeletesNoConnections => &[Virtual, Installed],
             // Proactive rules are compared in the convergence phase, too.
+            Mutant::AuditsNever | Mutant::AuditsMissChanges => &[Restored, Service, Loss, Installed, Virtual],
+            Mutant::AdmitsNewcomers => &[Admission, Connection],
+            Mutant::NoMastership => &[Mastership],
+            Mutant::TimersBeforeInput => &[Connection],
+            Mutant::EvictsNever => &[Installed],
+            Mutant::RefusedGroupDropsRule => &[Service, Loss, Installed, Virtual],
+            Mutant::Livelock => &[Livelock],
+            Mutant::IgnoresWeights => &[Balance],
             Mutant::NoWildcardReturn | Mutant::MigratesAtOnce | Mutant::SlotToOtherMember => &[Virtual, Installed],
             Mutant::IgnoresPortRoles => &[Topology],
             Mutant::MovesHostsAtOnce | Mutant::MovesPinnedHosts => &[Delivery, Service, Loss, Virtual],
             Mutant::NeverForgetsHosts => &[Hosts],
             Mutant::RelaysForgedArp => &[Delivery],
-        }
-    }
-
-    /// Returns the number of seeds within which the mutant must be found.
-    pub fn seeds_max(self) -> u64 {
-        match self {
-            Mutant::HidesRefusals | Mutant::IgnoresCookies => 60,
-            Mutant::OldPathFirst | Mutant::EarlyBarrier | Mutant::LeaksGroups | Mutant::RulesBeforeGroups => 20,
-            Mutant::MigratesAtOnce => 20,
-            // Attacks are in half of all simulations.
-            Mutant::IgnoresPortRoles | Mutant::MovesHostsAtOnce | Mutant::MovesPinnedHosts => 200,
-            Mutant::NeverForgetsHosts | Mutant::RelaysForgedArp => 200,
-            _ => 10,
         }
     }
 
@@ -190,7 +205,7 @@ impl Mutant {
 
 #[derive(Debug)]
 pub(crate) struct MutantInjector {
-    mutant: Option<Mutant>,
+    pub(crate) mutant: Option<Mutant>,
     rng: RandomStream,
     /// Switches that receive no more changes.
     silenced: BTreeSet<usize>,
@@ -242,7 +257,10 @@ impl Simulation {
         let Envelope { xid, mut message } = envelope;
         let is_silenced = self.injector.silenced.contains(&switch);
         let effect = match self.service_effect(mutant, &mut message) {
-            Effect::None => effect(mutant, draw, is_silenced, &mut message),
+            Effect::None => match self.limit_effect(mutant, switch, &message) {
+                Effect::None => effect(mutant, draw, is_silenced, &mut message),
+                effect => effect,
+            },
             effect => effect,
         };
         match effect {
@@ -263,8 +281,11 @@ impl Simulation {
         if self.injector.mutant == Some(Mutant::ReusesXid) { Xid(7) } else { xid }
     }
 
-    pub(crate) fn mutate_up(&mut self, switch: usize, envelope: Envelope) -> Vec<Envelope> {
+    pub(crate) fn mutate_up(&mut self, switch: usize, mut envelope: Envelope) -> Vec<Envelope> {
         let Some(mutant) = self.injector.mutant else { return vec![envelope] };
+        if mutant == Mutant::AuditsMissChanges {
+            self.hide_changes(switch, &mut envelope.message);
+        }
         let is_dropped = match (mutant, &envelope.message) {
             (Mutant::IgnoresPortStatus, Message::PortStatus { .. }) => true,
             (Mutant::StopsAfterChange, Message::PortStatus { .. }) => {

@@ -97,6 +97,9 @@ impl Simulation {
         if self.injector.mutant == Some(Mutant::NeverDrains) {
             services.pools.iter_mut().flat_map(|pool| &mut pool.members).for_each(|member| member.is_enabled = true);
         }
+        if self.injector.mutant == Some(Mutant::IgnoresWeights) {
+            services.pools.iter_mut().flat_map(|pool| &mut pool.members).for_each(|member| member.weight = 1);
+        }
         services
     }
 }

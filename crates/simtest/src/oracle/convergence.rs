@@ -76,7 +76,9 @@ impl Simulation {
         }
         let wrong = (0..self.switches.len()).find_map(|switch| self.wrong_rules(switch));
         let wrong = wrong.or_else(|| self.leftover_connection_rule());
-        wrong.or_else(|| self.wrong_counters()).map(|words| (Oracle::Installed, words))
+        let wrong = wrong.or_else(|| (0..self.hosts.len()).find_map(|host| self.wrong_evictions(host)));
+        let wrong = wrong.or_else(|| self.wrong_counters()).map(|words| (Oracle::Installed, words));
+        wrong.or_else(|| self.wrong_growth().map(|words| (Oracle::Growth, words)))
     }
 
     /// Returns a description of a flow without the counting rule that the controller assumes.
@@ -129,7 +131,7 @@ impl Simulation {
     }
 
     /// Returns a description of the difference between desired and installed rules of a switch.
-    fn wrong_rules(&mut self, switch: usize) -> Option<String> {
+    pub(super) fn wrong_rules(&mut self, switch: usize) -> Option<String> {
         let state = &self.switches[switch];
         if !state.is_reached() {
             return None;

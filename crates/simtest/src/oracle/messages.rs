@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use openflow::{
-    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, Xid,
+    Action, ConnectionId, Envelope, ErrorKind, FlowModCommand, FlowModFailed, GroupModFailed, Message, MultipartReply,
+    Xid,
 };
 
 use crate::channel::Way;
@@ -90,6 +91,11 @@ impl Simulation {
                     }
                 }
                 _ if matches!(envelope.message, Message::Error { .. }) => {}
+                // A flow monitor reports changes without a request.
+                _ if matches!(
+                    envelope.message,
+                    Message::MultipartReply { reply: MultipartReply::FlowMonitor(_), .. }
+                ) => {}
                 _ => {
                     let message = envelope.message.clone();
                     self.fail(Oracle::Messages, || format!("s{switch} sends {message:?} without a request"));
@@ -103,10 +109,15 @@ impl Simulation {
     pub(crate) fn switch_handles(&mut self, switch: usize, connection: ConnectionId, envelope: Envelope) {
         let number = envelope.xid;
         let needs_reply = is_request(&envelope.message);
+        let is_change = crate::channel::is_change(&envelope.message);
         self.check_missing_port(switch, &envelope.message);
         self.oracles.messages.current_request = Some((connection, number, false));
         self.switches[switch].switch.handle(self.now, connection, envelope);
         self.after_switch(switch, None);
+        let is_refused = self.oracles.messages.current_request == Some((connection, number, true));
+        if is_change && !is_refused {
+            self.check_mastership(switch);
+        }
         if needs_reply && self.oracles.messages.current_request == Some((connection, number, false)) {
             self.fail(Oracle::Messages, || format!("s{switch} does not reply to number {}", number.0));
         }

@@ -1,7 +1,9 @@
 //! The oracles: properties of every simulation, one file each.
 
+mod balance;
 mod convergence;
 mod delivery;
+mod disruptions;
 mod final_probes;
 pub(crate) mod foreign;
 mod loss;
@@ -9,6 +11,7 @@ mod members;
 mod messages;
 mod service;
 mod topology;
+mod watchdog;
 
 use net::Time;
 
@@ -22,6 +25,8 @@ pub(crate) struct Oracles {
     pub(crate) foreign: foreign::Rules,
     pub(crate) convergence: convergence::Convergence,
     pub(crate) delivered: delivery::Delivered,
+    pub(crate) watchdog: watchdog::Watchdog,
+    pub(crate) balance: balance::Picks,
 }
 
 impl Simulation {
@@ -30,6 +35,7 @@ impl Simulation {
         self.check_counters();
         self.check_clients();
         self.check_deleted();
+        self.check_restored();
         if self.now > self.disturbed {
             self.check_service();
             self.check_arp_replies();

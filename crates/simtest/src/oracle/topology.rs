@@ -27,6 +27,7 @@ impl Simulation {
             Event::Member { address, state, .. } if *state != MemberState::Up => {
                 self.services.not_up.insert(*address, self.now);
             }
+            Event::Closed { connection, reason } => self.disruptions.closed = Some((*connection, *reason)),
             _ => {}
         }
     }
