@@ -69,7 +69,7 @@ impl Simulation {
     pub(crate) fn send_to_impostor(&mut self, connection: ConnectionId, envelope: Envelope) {
         let Some(impostor) = self.disruptions.impostors.get(&connection) else { return };
         let (switch, since) = (impostor.switch, impostor.since);
-        self.trace(|_| format!("impostor of s{switch} > {}", crate::format::envelope(&envelope)));
+        self.trace(|_| format!("impostor of s{switch} > {}", control::format::envelope(&envelope)));
         self.check_impostor(switch, since, &envelope.message);
         self.send_impostor(connection, Way::Down, envelope);
     }
@@ -78,7 +78,7 @@ impl Simulation {
     fn check_impostor(&mut self, switch: usize, since: Time, message: &Message) {
         let is_use = matches!(message, Message::FlowMod(_) | Message::GroupMod(_) | Message::PacketOut(_));
         if is_use && self.answers_since(switch, since) {
-            let words = crate::format::message(message);
+            let words = control::format::message(message);
             self.fail(Oracle::Admission, || format!("an impostor of the connected switch s{switch} gets {words}"));
         }
     }
@@ -102,7 +102,7 @@ impl Simulation {
             return self.after_impostor(connection);
         }
         let (switch, is_identified) = (impostor.switch, matches!(envelope.message, Message::FeaturesReply(_)));
-        self.trace(|_| format!("impostor of s{switch} < {}", crate::format::envelope(&envelope)));
+        self.trace(|_| format!("impostor of s{switch} < {}", control::format::envelope(&envelope)));
         let real = self.switches[switch].channel.connection;
         if let Some(real) = real.filter(|_| is_identified && self.injector.mutant == Some(Mutant::AdmitsNewcomers)) {
             self.tell_controller(Input::Channel(ToController::Disconnected(real)));

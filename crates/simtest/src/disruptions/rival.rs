@@ -103,7 +103,7 @@ impl Simulation {
     pub(super) fn rival_message(&mut self, connection: ConnectionId, way: Way, envelope: Envelope) {
         let Some(switch) = self.rival_switch(connection) else { return };
         let arrow = if way == Way::Down { ">" } else { "<" };
-        self.trace(|_| format!("rival: s{switch} {arrow} {}", crate::format::envelope(&envelope)));
+        self.trace(|_| format!("rival: s{switch} {arrow} {}", control::format::envelope(&envelope)));
         if way == Way::Down {
             self.switches[switch].switch.handle(self.now, connection, envelope);
             return self.after_switch(switch, None);

@@ -78,7 +78,7 @@ impl Simulation {
             self.send_as_other_controller(switch, deletions);
         } else {
             for change in self.changes(switch, tampering, &mut rng) {
-                self.trace(|_| format!("s{switch} by another program: {}", crate::format::flow_mod(&change)));
+                self.trace(|_| format!("s{switch} by another program: {}", control::format::flow_mod(&change)));
                 // A full table may refuse an addition.
                 let _ = self.switches[switch].switch.flow_mod_by_other(self.now, change);
             }

@@ -98,6 +98,6 @@ impl Simulation {
         }
         let is_distant = |entry: &&FlowStats| (0..self.hosts.len()).any(|to| is_to(entry, DEFAULT_ROUTE, to));
         let distant = entries.iter().find(is_distant)?;
-        Some(format!("s{switch} has no rule to its host h{host}, but {}", crate::format::entry(distant)))
+        Some(format!("s{switch} has no rule to its host h{host}, but {}", control::format::entry(distant)))
     }
 }
