@@ -262,6 +262,23 @@ fn later_instance_becomes_master_and_the_earlier_one_stops() {
     assert_eq!(demotions, 1);
 }
 
+#[test]
+fn instance_that_lost_a_switch_stays_its_slave_when_it_connects_again() {
+    let config = Config { requests_mastership: true, ..audited(config_for(&fat_tree())) };
+    let mut bench = Bench::new(&[config.clone(), config]);
+    bench.connect(0);
+    bench.run(Time::from_s(5));
+    bench.connect(1);
+    bench.run(Time::from_s(20));
+    bench.controllers[0].handle(bench.now, ToController::Disconnected(ConnectionId(0)));
+    bench.switch.disconnected(bench.now, ConnectionId(0));
+    bench.connect(0);
+    bench.run(Time::from_s(20));
+    let inspected: Vec<bool> =
+        bench.controllers.iter().flat_map(|one| one.inspect().switches().map(|switch| switch.is_slave)).collect();
+    assert_eq!(inspected, [true, false], "{:?}", bench.events);
+}
+
 /// Without roles, both write: they notice each other.
 #[test]
 fn two_controllers_with_one_owner_notice_each_other() {

@@ -15,6 +15,9 @@ use crate::generate::{between, chance, ipv4_of, magnitude, pick, stream};
 use crate::plan::{Action, ActionKind, Plan};
 
 pub(crate) const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 250, 255, 250);
+/// Balancers that promise shares of new connections.
+pub(crate) const SHARED: &[&str] = &["server-rr", "server-wrr", "server-random"];
+
 /// The first client port; every connection has its own.
 pub(crate) const FIRST_PORT: u16 = 10_000;
 
@@ -37,6 +40,7 @@ pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
         plan.services.push(wanted.clone());
         at += between(&mut drawing.rng, Time::from_ms(200), Time::from_s(12));
     }
+    balance(plan);
     wildcard::draw(plan);
     if chance(&mut drawing.rng, 15) {
         plan.control.connections_max = 4 + drawing.rng.next_below(8) as usize;
@@ -52,6 +56,16 @@ pub(crate) fn draw(plan: &mut Plan) -> Vec<Action> {
         }
     }
     actions
+}
+
+/// Gives the pools of a third of the plans a balancer whose shares are checked.
+fn balance(plan: &mut Plan) {
+    let mut rng = stream(plan.seed, "balance");
+    if chance(&mut rng, 33) {
+        let balancer = *pick(&mut rng, SHARED);
+        let pools = plan.services.iter_mut().flat_map(|wanted| &mut wanted.pools);
+        pools.for_each(|pool| pool.balancer = balancer.to_owned());
+    }
 }
 
 struct Drawing {

@@ -152,16 +152,18 @@ impl Mutant {
             // Additions that arrive after a later deletion stay.
             Mutant::OldPathFirst => &[Loss, Loop, Service, Installed, Virtual],
             Mutant::RulesBeforeGroups => &[Service, Loss, Installed, Settled],
-            Mutant::LosesChanges | Mutant::ForgetsRules => &[Service, Loss, Installed, Loop],
-            Mutant::SwapsPorts => &[Delivery, Loop, Service, Loss],
+            // Audits restore lost rules of hosts; those of connections have none.
+            Mutant::LosesChanges | Mutant::ForgetsRules => &[Service, Loss, Installed, Loop, Virtual, Restored, Quiet],
+            Mutant::SwapsPorts => &[Delivery, Loop, Service, Loss, Virtual],
             Mutant::KeepsDeadRules => &[Installed, Service, Loss, Loop],
-            Mutant::IgnoresPortStatus => &[Service, Loss],
+            Mutant::IgnoresPortStatus => &[Service, Loss, Topology],
             Mutant::IgnoresCookies => &[Foreign],
-            Mutant::RepeatsLate => &[Installed, Loss, Service, Loop, Quiet],
+            Mutant::RepeatsLate => &[Installed, Loss, Service, Loop, Quiet, Virtual, Restored],
             Mutant::WrongMac => &[Delivery],
             Mutant::DeadBucket => &[Service, Loss],
-            Mutant::StopsAfterChange => &[Service, Loss, Installed, Settled, Topology, Loop],
-            Mutant::HidesRefusals => &[Installed, Service, Loss, Settled, Virtual],
+            Mutant::StopsAfterChange => &[Service, Loss, Installed, Settled, Topology, Loop, Virtual, Restored],
+            // Refusals of requests are hidden, too: of roles, and of the read-back.
+            Mutant::HidesRefusals => &[Installed, Service, Loss, Settled, Virtual, Mastership, Connection, Restored],
             Mutant::BlindLink => &[Topology, Service, Loss],
             Mutant::LeaksGroups => &[Installed],
             // Connection rules that stay differ from those the controller knows.

@@ -41,7 +41,9 @@ fn member_of(rule: &FlowMod) -> Option<Ipv4Addr> {
 
 fn connection_of(rule: &FlowMod) -> Option<Connection> {
     let of = rule.match_;
-    let ports = (of.tcp_src.or(of.udp_src)?, of.tcp_dst.or(of.udp_dst)?);
+    // ICMP has no ports.
+    let port = |tcp: Option<u16>, udp: Option<u16>| tcp.or(udp).unwrap_or_default();
+    let ports = (port(of.tcp_src, of.udp_src), port(of.tcp_dst, of.udp_dst));
     Some((of.ipv4_src?.value, ports.0, of.ipv4_dst?.value, ports.1))
 }
 

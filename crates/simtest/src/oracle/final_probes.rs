@@ -7,9 +7,12 @@ use net::{FiveTuple, Time};
 use openflow::FlowStats;
 
 use crate::generate::ipv4_of;
-use crate::generate::services::FIRST_PORT;
+use crate::generate::services::{FIRST_PORT, SHARED};
 use crate::report::Oracle;
 use crate::simulation::{CONNECTS, Simulation, is_of_kind};
+
+/// Number of requests of a host to a service whose members' shares are checked.
+const PROBES: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Stage {
@@ -48,13 +51,31 @@ impl Simulation {
         let mut src_port = FIRST_PORT + 20_000;
         for host in (0..self.hosts.len()).filter(|host| self.cables[*host].is_usable()).collect::<Vec<_>>() {
             for service in &services {
-                src_port += 1;
-                self.probe_service(host, service, src_port);
+                for _ in 0..self.probe_count(host, service) {
+                    src_port += 1;
+                    self.probe_service(host, service, src_port);
+                }
             }
         }
         let requests_sent_at = self.now + Time::from_ms(100);
         self.oracles.convergence.final_probes =
             Stage::Probing(requests_sent_at + self.bounds.answered + Time::from_ms(200));
+    }
+
+    /// Returns the number of requests of a host to a service: several if the shares of members are
+    /// checked, and none of a member then, because it cannot be given to itself.
+    fn probe_count(&self, host: usize, service: &Service) -> usize {
+        let pool = self.services.wanted.pools.iter().find(|pool| pool.id == service.pool);
+        // Some switches pass on few first packets in a second.
+        let is_limited = self.plan.control.connections_max < usize::MAX
+            || self.plan.switches.iter().any(|switch| switch.config.packet_in_per_s.is_some());
+        let Some(pool) = pool.filter(|pool| SHARED.contains(&pool.balancer.as_str()) && !is_limited) else { return 1 };
+        let is_member = pool.members.iter().any(|member| member.address == ipv4_of(host));
+        match service.buckets() {
+            None if is_member => 0,
+            None => PROBES,
+            Some(_) => 1,
+        }
     }
 
     fn probe_service(&mut self, host: usize, service: &Service, src_port: u16) {
