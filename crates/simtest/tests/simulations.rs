@@ -151,9 +151,11 @@ fn every_mutant_is_found() {
 #[test]
 #[ignore = "takes minutes: scripts/soak mutants"]
 fn every_oracle_can_fail() {
-    use Oracle::{Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual};
+    use Oracle::{
+        Delivery, Foreign, Hosts, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
+    };
     let mut missing = BTreeSet::from([
-        Delivery, Foreign, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
+        Delivery, Foreign, Hosts, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
     ]);
     for seed in 1..100 {
         for mutant in Mutant::ALL {
