@@ -1,4 +1,4 @@
-//! The controller: passes input to its parts, and facts from one part to the next.
+//! The controller: passes input to its parts, and changes from one part to the next.
 //!
 //! Input is recorded immediately. Decisions are made when the driver polls for output, so
 //! simultaneous events cause one decision.
@@ -11,8 +11,8 @@ use core::net::Ipv4Addr;
 use net::Time;
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, Message, ToController, Xid};
 
+use crate::changes::{Change, ChangeQueue};
 use crate::channels::{Channels, ReadBack, Received};
-use crate::facts::{Fact, Facts};
 use crate::inspect::Inspection;
 use crate::observer::{Cx, Observer, Packet};
 use crate::planner::Planner;
@@ -25,7 +25,7 @@ pub struct Controller {
     now: Time,
     /// Whether input was recorded since the last decision.
     needs_decision: bool,
-    facts: Facts,
+    changes: ChangeQueue,
     channels: Channels,
     observer: Observer,
     planner: Planner,
@@ -36,15 +36,15 @@ pub struct Controller {
 impl Controller {
     /// Returns a controller that knows only its configuration.
     pub fn new(config: Config, balancer: Box<dyn CentralBalancer>) -> Controller {
-        let mut facts = Facts::default();
-        [Fact::NetworkChanged, Fact::HostsChanged].into_iter().for_each(|fact| facts.push(fact));
+        let mut changes = ChangeQueue::default();
+        [Change::Network, Change::Hosts].into_iter().for_each(|change| changes.push(change));
         let vips = VipService::new(&config);
         let mut observer = Observer::new(&config, balancer.needs());
         vips.publish(&mut observer);
         Controller {
             now: Time::ZERO,
             needs_decision: false,
-            facts,
+            changes,
             channels: Channels::default(),
             observer,
             planner: Planner::new(&config, balancer),
@@ -60,8 +60,8 @@ impl Controller {
     }
 
     fn parts(&mut self) -> (Parts<'_>, &mut VipService) {
-        let Controller { config, now, facts, channels, observer, planner, updater, vips, .. } = self;
-        (Parts { cx: Cx { now: *now, config, channels, facts }, observer, planner, updater }, vips)
+        let Controller { config, now, changes, channels, observer, planner, updater, vips, .. } = self;
+        (Parts { cx: Cx { now: *now, config, channels, changes }, observer, planner, updater }, vips)
     }
 
     pub fn handle(&mut self, now: Time, input: ToController) {
@@ -173,7 +173,7 @@ impl Controller {
         on.observer.send_probes(&mut on.cx);
         // Ports may have become edge ports. Their rules are compared, so an unchanged port causes
         // no message.
-        on.cx.facts.push(Fact::PortsChanged);
+        on.cx.changes.push(Change::Ports);
         if on.observer.begin_poll(&on.cx) {
             vips.poll_connections(&mut on);
             on.observer.request_counters(&mut on.cx);
@@ -316,14 +316,14 @@ impl Controller {
         on.cx.channels.event(Event::SwitchError { datapath, error, message });
     }
 
-    /// Passes facts from part to part, makes the decisions they require, and sends the messages.
+    /// Passes changes from part to part, makes the decisions they require, and sends the messages.
     fn decide(&mut self) {
         self.needs_decision = false;
         let (mut on, vips) = self.parts();
         if on.observer.status.is_empty() {
             return; // No switch has been ready yet: there is nothing to decide.
         }
-        let changes = on.cx.facts.take_changes();
+        let changes = on.cx.changes.take_changes();
         let has_changed = changes.network || changes.hosts || changes.ports;
         if changes.network || changes.hosts {
             on.observer.refresh_network();
@@ -340,7 +340,7 @@ impl Controller {
         if changes.network || changes.hosts {
             on.planner.update_network(&mut on.cx, on.observer, on.updater);
         }
-        while let Some(why) = on.cx.facts.next_trigger() {
+        while let Some(why) = on.cx.changes.next_trigger() {
             on.planner.decide(&mut on.cx, on.observer, on.updater, why);
         }
         on.observer.network.vacate();

@@ -14,9 +14,9 @@
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
+mod changes;
 mod channels;
 mod controller;
-mod facts;
 pub mod format;
 mod hosts;
 mod inspect;
@@ -49,7 +49,7 @@ pub struct Config {
     /// draw it from the operating system. `None`: derived from [`Config::seed`], for simulations.
     pub discovery_key: Option<[u8; 16]>,
     /// Whether the controller requests to be the master of each switch, so that another instance
-    /// with the same owner cannot change rules there. Otherwise it has full access beside others.
+    /// with the same owner cannot change rules there. Otherwise it shares full access with others.
     pub requests_mastership: bool,
     /// Upper 16 bits of the cookies of all rules of this controller. Rules with other values are
     /// foreign and never changed.

@@ -65,6 +65,41 @@ pub(crate) struct Engine {
     outputs: VecDeque<Output>,
 }
 
+/// Logs an event of a host or of its port.
+fn log_host_event(event: &Event) {
+    match event {
+        Event::Host(host) => {
+            tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
+        }
+        Event::HostRefused { host, limit } => {
+            let (limit, at) = (limit_name(*limit), (host.datapath, host.port));
+            tracing::warn!(
+                ipv4 = %host.ipv4,
+                at = end(&at),
+                "host ignored: [limits] {limit} is reached; raise it or check the port for spoofed addresses"
+            );
+        }
+        Event::HostGone { host, why } => {
+            let at = (host.datapath, host.port);
+            tracing::info!(ipv4 = %host.ipv4, at = end(&at), "host forgotten: {}", departure_text(*why));
+        }
+        Event::AddressConflict { host, claim, why } => {
+            let (at, claimed_at) = ((host.datapath, host.port), (claim.datapath, claim.port));
+            tracing::warn!(
+                ipv4 = %host.ipv4, mac = %host.mac, at = end(&at),
+                claim_mac = %claim.mac, claim_at = end(&claimed_at),
+                "address conflict: {}", conflict_text(*why)
+            );
+        }
+        Event::ProbeAtHostPort { datapath, port } => tracing::warn!(
+            at = end(&(*datapath, *port)),
+            "discovery probe ignored: the role of this port is `host`; a switch is connected there, or hosts relay \
+             frames. If it leads to a switch, set its role in [[port]]"
+        ),
+        _ => {}
+    }
+}
+
 fn end((datapath, port): &(DatapathId, PortNo)) -> String {
     format!("{}:{}", dpid(*datapath), port.0)
 }
@@ -309,34 +344,11 @@ impl Engine {
             Event::PortDamped { datapath, port } => {
                 tracing::warn!(at = end(&(*datapath, *port)), "port flaps: it is treated as down until it is stable");
             }
-            Event::Host(host) => {
-                tracing::info!(ipv4 = %host.ipv4, datapath = %dpid(host.datapath), port = host.port.0, "host seen");
-            }
-            Event::HostRefused { host, limit } => {
-                let (limit, at) = (limit_name(*limit), (host.datapath, host.port));
-                tracing::warn!(
-                    ipv4 = %host.ipv4,
-                    at = end(&at),
-                    "host ignored: [limits] {limit} is reached; raise it or check the port for spoofed addresses"
-                );
-            }
-            Event::HostGone { host, why } => {
-                let at = (host.datapath, host.port);
-                tracing::info!(ipv4 = %host.ipv4, at = end(&at), "host forgotten: {}", departure_text(*why));
-            }
-            Event::AddressConflict { host, claim, why } => {
-                let (at, claimed_at) = ((host.datapath, host.port), (claim.datapath, claim.port));
-                tracing::warn!(
-                    ipv4 = %host.ipv4, mac = %host.mac, at = end(&at),
-                    claim_mac = %claim.mac, claim_at = end(&claimed_at),
-                    "address conflict: {}", conflict_text(*why)
-                );
-            }
-            Event::ProbeAtHostPort { datapath, port } => tracing::warn!(
-                at = end(&(*datapath, *port)),
-                "discovery probe ignored: the role of this port is `host`; a switch is connected there, or hosts relay \
-                 frames. If it leads to a switch, set its role in [[port]]"
-            ),
+            Event::Host(_)
+            | Event::HostRefused { .. }
+            | Event::HostGone { .. }
+            | Event::AddressConflict { .. }
+            | Event::ProbeAtHostPort { .. } => log_host_event(&event),
             Event::Member { pool, member, address, state } => {
                 let (pool, member, state) = (pool.0, member.0, state.words());
                 tracing::info!(pool, member, %address, "member: {state}");

@@ -28,8 +28,8 @@ const READ_BACKS_AT_ONCE: usize = 4;
 /// more later.
 const OUTPUTS_KEPT: usize = 2_048;
 
-/// Time within which a connected switch must answer when another connection presents its datapath
-/// id.
+/// Longest time for the echo reply of a connected switch after another connection has presented its
+/// datapath id.
 const CHALLENGE_TIMEOUT: Time = Time::from_ms(1000);
 
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ struct Newcomer {
     until: Time,
 }
 
-/// What a message means to the other parts.
+/// Meaning of a message to the other parts.
 #[derive(Debug)]
 pub(crate) enum Received {
     /// The session has handled it.
@@ -93,7 +93,7 @@ pub(crate) struct ReadBack {
 }
 
 impl Channels {
-    /// Handles a new connection.
+    /// Starts the session of a new connection with a hello.
     pub(crate) fn open(&mut self, now: Time, config: &Config, connection: ConnectionId) {
         let requests_manufacturer = config.ecmp_hashing == EcmpHashing::Auto || config.uses_extensions;
         self.sessions.insert(connection, Session::new(now, requests_manufacturer));
@@ -147,7 +147,7 @@ impl Channels {
     }
 
     /// Handles the datapath id of a connection. If another connection has it, that one is asked
-    /// whether it is alive: nobody takes over the id of a connected switch.
+    /// whether it is alive: no connection takes over the id of a connected switch.
     fn identified(&mut self, now: Time, config: &Config, connection: ConnectionId) {
         let datapath = self.sessions[&connection].features.expect("an identified session has features").datapath;
         let Some(holder) = self.holders.get(&datapath).copied() else {
@@ -261,7 +261,7 @@ impl Channels {
         if self.holders.get(&datapath) == Some(&connection) {
             self.holders.remove(&datapath);
             if let Some(newcomer) = self.newcomers.get_mut(&datapath) {
-                newcomer.until = Time::ZERO; // Nobody has the datapath id any more.
+                newcomer.until = Time::ZERO; // The datapath id is free again.
             }
         }
         if self.by_switch.get(&datapath) == Some(&connection) {

@@ -3,7 +3,7 @@
 //! Of two controllers with the same owner, both would write the same rules and delete each other's.
 //! A controller therefore requests to be the *master* of each switch. A switch has one master; the
 //! former one becomes a *slave*, whose changes it refuses. An instance that connects to a switch for
-//! the first time takes over, whatever its clock says: it asks the switch for the latest generation
+//! the first time takes over, regardless of its clock: it asks the switch for the latest generation
 //! and requests the next one. A controller that has lost a switch in this way does not fight for it:
 //! when it connects again, its generation is stale.
 

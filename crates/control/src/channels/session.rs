@@ -147,25 +147,12 @@ impl Session {
         use SessionAction::{Alive, Answer, Close, Demoted, Nothing, Pass, Send};
         self.last_heard = now;
         let is_awaited = xid == self.awaited;
+        if self.state == State::Hello {
+            return self.receive_first(message);
+        }
         match (self.state, message) {
-            (State::Hello, Message::Hello { versions }) if versions & VERSION_1_3 != 0 => {
-                self.state = State::Features;
-                Send(vec![Message::FeaturesRequest])
-            }
-            (State::Hello, Message::Hello { versions }) => {
-                Close(CloseReason::Version { versions: *versions }, Some(incompatible()))
-            }
-            // A first message other than hello does not come from an OpenFlow 1.3 switch.
-            (State::Hello, _) => Close(CloseReason::NotHello, None),
-
             (_, Message::EchoRequest(data)) => Answer(Message::EchoReply(data.clone())),
-            (_, Message::EchoReply(data)) => {
-                if self.echo_reply(now, data) {
-                    Alive
-                } else {
-                    Nothing
-                }
-            }
+            (_, Message::EchoReply(data)) if self.echo_reply(now, data) => Alive,
             (State::Features, Message::FeaturesReply(features)) if is_awaited && self.features.is_none() => {
                 self.features_received(features)
             }
@@ -175,14 +162,8 @@ impl Session {
             },
             (_, Message::Error { kind, .. }) if self.is_role_rejected(xid, *kind) => self.role_rejected(xid, *kind),
             // Every message sent before the controller noticed is refused.
-            (_, Message::Error { kind: ErrorKind::BadRequest(BadRequest::IsSlave), .. })
-                if self.state == State::Ready =>
-            {
-                if self.demoted() {
-                    Demoted
-                } else {
-                    Nothing
-                }
+            (State::Ready, Message::Error { kind: ErrorKind::BadRequest(BadRequest::IsSlave), .. }) => {
+                if self.demoted() { Demoted } else { Nothing }
             }
             // A switch without groups may reject the request for them.
             (State::Groups, Message::Error { .. }) if is_awaited => {
@@ -232,6 +213,7 @@ impl Session {
                 | Message::PortStatus { .. }
                 | Message::MultipartReply { .. }
                 | Message::BarrierReply
+                | Message::EchoReply(_)
                 | Message::FeaturesReply(_)
                 | Message::GetConfigReply(_)
                 | Message::GetAsyncReply(_)
@@ -239,6 +221,20 @@ impl Session {
             ) => Nothing,
             // Requests that only a controller sends, and messages of other specifications.
             _ => Answer(bad_type()),
+        }
+    }
+
+    /// Handles the first message, which is the hello of an OpenFlow 1.3 switch.
+    fn receive_first(&mut self, message: &Message) -> SessionAction {
+        match message {
+            Message::Hello { versions } if versions & VERSION_1_3 != 0 => {
+                self.state = State::Features;
+                SessionAction::Send(vec![Message::FeaturesRequest])
+            }
+            Message::Hello { versions } => {
+                SessionAction::Close(CloseReason::Version { versions: *versions }, Some(incompatible()))
+            }
+            _ => SessionAction::Close(CloseReason::NotHello, None),
         }
     }
 
@@ -337,14 +333,14 @@ impl Session {
         }
     }
 
-    /// Returns an echo request that the switch must answer to show that it is alive.
+    /// Returns an echo request. The reply shows that the switch is alive.
     pub(crate) fn challenge(&mut self) -> Message {
         self.echo_count += 1;
         self.challenge = Some(self.echo_count);
         Message::EchoRequest(self.echo_count.to_be_bytes().to_vec())
     }
 
-    /// Handles an echo reply. Returns whether it answers a challenge.
+    /// Handles an echo reply. Returns whether it is the reply to a challenge.
     fn echo_reply(&mut self, now: Time, data: &[u8]) -> bool {
         if let Some((sent, number)) = self.echo
             && data == number.to_be_bytes()

@@ -102,7 +102,7 @@ impl Observer {
                 for entry in entries {
                     let Some(tuple) = tuple_of(&entry.match_) else { continue };
                     let fact = self.flows.counted(cx.now, tuple, entry.bytes, entry.duration_ns, &self.network);
-                    fact.into_iter().for_each(|fact| cx.facts.push(fact));
+                    fact.into_iter().for_each(|fact| cx.changes.push(fact));
                 }
             }
             MultipartReply::Port(ports) => {

@@ -18,8 +18,8 @@ use openflow::{ConnectionId, DatapathId, FlowRemoved, FlowStats, Headers, Match,
 
 use super::sample::{Reading, Sample};
 use super::{Cx, Observer};
+use crate::changes::Change;
 use crate::channels::ReadBack;
-use crate::facts::Fact;
 use crate::limits::Expiring;
 use crate::updater::Updater;
 use crate::updater::compile::{Compiler, Entry, PURPOSE_MASK, Purpose, tuple_of};
@@ -178,7 +178,7 @@ impl Observer {
         self.flows
             .switch_owned
             .begin(flow, CounterState { edge, poll, sent: cx.now, sample, state: State::FlowCounters });
-        cx.facts.push(Fact::FlowStarted(flow));
+        cx.changes.push(Change::FlowStarted(flow));
     }
 
     /// Handles the rejection of a message. Returns whether it was a counting rule.
@@ -203,7 +203,7 @@ impl Observer {
 
     fn end_flow(&mut self, cx: &mut Cx<'_>, flow: FlowId) {
         if self.flows.switch_owned.end(flow, State::FlowCounters) {
-            cx.facts.push(Fact::FlowEnded(flow));
+            cx.changes.push(Change::FlowEnded(flow));
         }
     }
 
@@ -255,7 +255,7 @@ impl Observer {
         poll.xid = None;
         let (number, sent) = (poll.number, poll.sent);
         let gone = self.flows.switch_owned.end_missing(node, |_, mark| mark.poll != number && mark.sent < sent);
-        gone.into_iter().for_each(|flow| cx.facts.push(Fact::FlowEnded(flow)));
+        gone.into_iter().for_each(|flow| cx.changes.push(Change::FlowEnded(flow)));
     }
 
     /// Handles the table read-back of a switch: removes the counting rules from it, since the
@@ -275,7 +275,7 @@ impl Observer {
         let table = &self.flows.table;
         let present: BTreeSet<FlowId> = present.filter_map(|tuple| table.find(&tuple)).collect();
         let gone = self.flows.switch_owned.end_missing(node, |flow, _| !present.contains(&flow));
-        gone.into_iter().for_each(|flow| cx.facts.push(Fact::FlowEnded(flow)));
+        gone.into_iter().for_each(|flow| cx.changes.push(Change::FlowEnded(flow)));
         counters.iter().for_each(|rule| self.counter_found(cx, datapath, rule, 0));
     }
 

@@ -9,7 +9,7 @@ use super::first_packets::FlowCounters;
 use super::network::Network;
 use super::sample::{Reading, Sample};
 use super::{Cx, Observer};
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::updater::Updater;
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Flows {
         bytes: u64,
         duration_ns: u64,
         network: &Network,
-    ) -> Option<Fact> {
+    ) -> Option<Change> {
         let sample = self.samples.get(&tuple).copied();
         let is_pairs = self.source == FlowSource::Pairs;
         let mut next = sample.unwrap_or_else(|| Sample::first(bytes, duration_ns));
@@ -129,7 +129,7 @@ impl Flows {
             return (is_pairs && has_moved && reading != Reading::Stale)
                 .then(|| facts(now, tuple, bytes, None, network))
                 .flatten()
-                .map(|facts| Fact::FlowStarted(self.table.insert(facts)));
+                .map(|facts| Change::FlowStarted(self.table.insert(facts)));
         };
         let before = self.before.get(&tuple).copied().unwrap_or(0);
         let facts = self.table.get_mut(flow).expect("a flow that was found");
@@ -138,7 +138,7 @@ impl Flows {
             facts.bytes = before + bytes;
         }
         let is_over = is_pairs && next.idle() >= Time::from_s(u64::from(self.idle_timeout_s.max(1)));
-        is_over.then_some(Fact::FlowEnded(flow))
+        is_over.then_some(Change::FlowEnded(flow))
     }
 
     /// Changes the source of flows. Known flows stay if the source is the same; otherwise they are
@@ -198,14 +198,14 @@ impl Observer {
             AgentReport::Started { tuple, bytes, size } => {
                 let is_counted = self.needs.counters;
                 let flow = self.flows.reported(cx.now, tuple, bytes, size, is_counted, &self.network, updater);
-                flow.into_iter().for_each(|flow| cx.facts.push(Fact::FlowStarted(flow)));
+                flow.into_iter().for_each(|flow| cx.changes.push(Change::FlowStarted(flow)));
             }
             AgentReport::Ended { tuple, bytes } => {
                 let flow = self.flows.table.find(&tuple).filter(|_| self.needs.flows == FlowSource::Agents);
                 if let Some(facts) = flow.and_then(|flow| self.flows.table.get_mut(flow)) {
                     facts.bytes = bytes;
                 }
-                flow.into_iter().for_each(|flow| cx.facts.push(Fact::FlowEnded(flow)));
+                flow.into_iter().for_each(|flow| cx.changes.push(Change::FlowEnded(flow)));
             }
         }
     }

@@ -6,7 +6,7 @@ use super::arp::arp_probe;
 use super::discovery::EDGE_AFTER;
 use super::host_candidates::Due;
 use super::{Cx, Observer};
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::{AddressConflict, Departure, Event, KnownHost, SwitchPort};
 
 /// Moves of one address in quick succession (burst), and the time after which it may move again.
@@ -20,7 +20,7 @@ impl Observer {
     pub(super) fn host_found(&mut self, cx: &mut Cx<'_>, known: KnownHost) -> bool {
         let has_room = self.has_room(cx, &known);
         if has_room && self.network.add_host(cx.config, known, cx.now) {
-            cx.facts.push(Fact::HostsChanged);
+            cx.changes.push(Change::Hosts);
             cx.channels.event(Event::Host(known));
         }
         has_room
@@ -29,7 +29,7 @@ impl Observer {
     pub(super) fn forget_host(&mut self, cx: &mut Cx<'_>, host: HostIx, why: Departure) {
         if let Some(known) = self.network.host(host).map(|facts| facts.known) {
             self.network.retire(host);
-            cx.facts.push(Fact::HostsChanged);
+            cx.changes.push(Change::Hosts);
             cx.channels.event(Event::HostGone { host: known, why });
         }
     }

@@ -5,8 +5,8 @@ use openflow::DatapathId;
 
 use super::discovery::{EDGE_AFTER, Found, Heard, Status};
 use super::{Cx, Observer};
+use crate::changes::Change;
 use crate::channels::Channels;
-use crate::facts::Fact;
 use crate::{Config, Departure, Event, PortRole, SwitchPort};
 
 impl Observer {
@@ -37,7 +37,7 @@ impl Observer {
             return;
         }
         self.network.add_link(cx.config, from, to);
-        cx.facts.push(Fact::NetworkChanged);
+        cx.changes.push(Change::Network);
         cx.channels.event(Event::LinkUp { from, to });
         // The host candidates at this port were seen through the link.
         for end in [from, to] {
@@ -46,7 +46,7 @@ impl Observer {
             hosts.into_iter().for_each(|host| self.forget_host(cx, host, Departure::LinkFound));
             self.drop_counters_of(cx, end, had_hosts);
         }
-        cx.facts.push(Fact::PortsChanged);
+        cx.changes.push(Change::Ports);
         // The reverse direction may have been probed before this switch was ready.
         self.probe(cx, to);
     }
@@ -56,7 +56,7 @@ impl Observer {
             if let Some(link) = self.network.link(*from, *to)
                 && self.network.set_alive(link, false)
             {
-                cx.facts.push(Fact::NetworkChanged);
+                cx.changes.push(Change::Network);
                 cx.channels.event(Event::LinkDown { from: *from, to: *to });
             }
         }
@@ -128,7 +128,7 @@ impl Observer {
         for (_, end) in self.network.host_ends() {
             if switches.contains(&end.0) {
                 let has_changed = self.network.set_hosts_alive(end, false);
-                cx.facts.push_if(has_changed, Fact::NetworkChanged);
+                cx.changes.push_if(has_changed, Change::Network);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The observer: what is known of the network, from the messages of switches.
 //!
-//! It owns links, ports, hosts, flows and their counters, and records what changed as facts. It
+//! It owns links, ports, hosts, flows and their counters, and records what has changed. It
 //! probes for links and hosts, and polls counters. It decides nothing about forwarding; the only
 //! rules it sends are those that count ([`first_packets`], [`flows`]).
 
@@ -31,8 +31,8 @@ use core::net::Ipv4Addr;
 use net::Time;
 use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
 
+use crate::changes::{Change, ChangeQueue};
 use crate::channels::{Channels, ReadBack};
-use crate::facts::{Fact, Facts};
 use crate::limits::RateLimiter;
 use crate::updater::compile::Compiler;
 use crate::{Config, Event, SwitchPort};
@@ -56,7 +56,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) now: Time,
     pub(crate) config: &'a Config,
     pub(crate) channels: &'a mut Channels,
-    pub(crate) facts: &'a mut Facts,
+    pub(crate) changes: &'a mut ChangeQueue,
 }
 
 impl Cx<'_> {
@@ -174,8 +174,8 @@ impl Observer {
         // Before the probes: their loop time is compared with this round trip.
         cx.channels.echo(cx.now, cx.config, connection);
         self.set_ports(cx, datapath, ports);
-        cx.facts.push(Fact::NetworkChanged);
-        cx.facts.push(Fact::PortsChanged);
+        cx.changes.push(Change::Network);
+        cx.changes.push(Change::Ports);
         // Probes that reached a neighbour before its rules were installed are lost: probe again
         // before ports count as edge ports.
         self.probe_soon(cx);
@@ -189,7 +189,7 @@ impl Observer {
         self.forget_polls_of(datapath);
         self.recovering.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: cx.now });
-        cx.facts.push(Fact::SwitchesChanged);
+        cx.changes.push(Change::Switches);
     }
 }
 

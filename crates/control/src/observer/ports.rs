@@ -7,7 +7,7 @@ use openflow::{DatapathId, PortDesc, PortNo};
 
 use super::discovery::is_physical;
 use super::{Cx, Observer};
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::{Event, SwitchPort};
 
 impl Observer {
@@ -46,15 +46,15 @@ impl Observer {
             self.links_gone(cx, &gone);
             self.hosts_unplugged(*end);
             let has_changed = self.network.set_hosts_alive(*end, false);
-            cx.facts.push_if(has_changed, Fact::NetworkChanged);
-            cx.facts.push(Fact::PortsChanged);
+            cx.changes.push_if(has_changed, Change::Network);
+            cx.changes.push(Change::Ports);
         }
         let has_just_connected = self.status.get(&datapath).is_some_and(|status| status.since == cx.now);
         for end in up {
             let has_changed = self.network.set_hosts_alive(end, true);
-            cx.facts.push_if(has_changed, Fact::NetworkChanged);
+            cx.changes.push_if(has_changed, Change::Network);
             if has_just_connected || !before.contains(&end) {
-                cx.facts.push(Fact::PortsChanged);
+                cx.changes.push(Change::Ports);
                 self.probe(cx, end);
             }
         }
@@ -70,7 +70,7 @@ impl Observer {
         let is_other =
             |end: &SwitchPort| before.is_none_or(|ports| ports.contains_key(&end.1)) != ports.contains_key(&end.1);
         let has_changed = self.network.host_ends().iter().any(|(_, end)| end.0 == datapath && is_other(end));
-        cx.facts.push_if(has_changed, Fact::HostsChanged);
+        cx.changes.push_if(has_changed, Change::Hosts);
         let gone = before.into_iter().flat_map(|ports| ports.keys()).filter(|port| !ports.contains_key(port));
         for port in gone {
             self.arp.forget_port((datapath, *port));

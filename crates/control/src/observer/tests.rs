@@ -1,4 +1,4 @@
-//! The observer alone: messages in, facts and frames out.
+//! The observer alone: messages in, changes and frames out.
 
 use balance::central::{CentralNeeds, FlowSource};
 use net::{NodeIx, Time};
@@ -10,8 +10,8 @@ use openflow::{
 
 use super::network::CONTROLLER_MAC;
 use super::*;
+use crate::changes::ChangedState;
 use crate::channels::Received;
-use crate::facts::Changes;
 use crate::updater::Updater;
 use crate::{KnownHost, Output, PortRole};
 
@@ -21,7 +21,7 @@ pub(super) struct Alone {
     pub(super) now: Time,
     pub(super) config: Config,
     pub(super) channels: Channels,
-    pub(super) facts: Facts,
+    pub(super) changes: ChangeQueue,
     pub(super) observer: Observer,
     pub(super) updater: Updater,
 }
@@ -34,13 +34,13 @@ impl Alone {
     pub(super) fn new(config: Config) -> Alone {
         let needs = CentralNeeds { flows: FlowSource::None, counters: false, period: None };
         let observer = Observer::new(&config, needs);
-        let (channels, facts, updater) = (Channels::default(), Facts::default(), Updater::new(config.owner));
-        Alone { now: Time::ZERO, config, channels, facts, observer, updater }
+        let (channels, changes, updater) = (Channels::default(), ChangeQueue::default(), Updater::new(config.owner));
+        Alone { now: Time::ZERO, config, channels, changes, observer, updater }
     }
 
     pub(super) fn with<T>(&mut self, act: impl FnOnce(&mut Observer, &mut Cx<'_>, &mut Updater) -> T) -> T {
-        let Alone { now, config, channels, facts, observer, updater } = self;
-        act(observer, &mut Cx { now: *now, config, channels, facts }, updater)
+        let Alone { now, config, channels, changes, observer, updater } = self;
+        act(observer, &mut Cx { now: *now, config, channels, changes }, updater)
     }
 
     fn receive(&mut self, connection: ConnectionId, message: Message) -> Received {
@@ -103,17 +103,17 @@ fn host(number: u8, at: SwitchPort) -> KnownHost {
 }
 
 #[test]
-fn links_are_found_by_probes_and_recorded_as_facts() {
+fn links_are_found_by_probes_and_recorded_as_changes() {
     let mut alone = Alone::new(Config::default());
     let (a, b) = (DatapathId(1), DatapathId(2));
     alone.connect(CONNECTION, a);
     alone.connect(ConnectionId(2), b);
-    assert_eq!(alone.facts.take_changes(), Changes { network: true, ports: true, ..Changes::default() });
+    assert_eq!(alone.changes.take_changes(), ChangedState { network: true, ports: true, ..ChangedState::default() });
     let probes = alone.frames();
     let lldp = |frame: &Vec<u8>| Lldp::parse(frame).map(|probe| (probe.datapath, probe.port)).ok();
     let probe = probes.iter().find(|(_, frame)| lldp(frame) == Some((a, PortNo(2)))).expect("port 2 is probed");
     assert_eq!(alone.packet_in((b, PortNo(1)), probe.1.clone()), Packet::Handled);
-    assert!(alone.facts.take_changes().network);
+    assert!(alone.changes.take_changes().network);
     let found = alone.observer.network.link((a, PortNo(2)), (b, PortNo(1))).expect("a link");
     assert!(alone.observer.network.is_alive(found) && !alone.observer.network.is_alive(found.reverse()));
     assert_eq!(alone.observer.network.far_end(found), Some(NodeIx(1)));
@@ -130,7 +130,7 @@ fn host_that_announces_itself_once_is_accepted_when_its_port_becomes_an_edge_por
     let probes = alone.frames();
     assert!(probes.iter().all(|(port, frame)| *port == at.1 && Lldp::parse(frame).is_ok()), "{probes:?}");
     assert_eq!(probes.len(), 1, "the port is probed again");
-    alone.facts.take_changes();
+    alone.changes.take_changes();
     let is_known = |alone: &mut Alone, ms| {
         alone.now = Time::from_ms(ms);
         alone.with(|observer, cx, updater| observer.expire(cx, updater));
@@ -138,7 +138,7 @@ fn host_that_announces_itself_once_is_accepted_when_its_port_becomes_an_edge_por
     };
     assert!(!is_known(&mut alone, 499), "a switch may still be behind the port");
     assert!(is_known(&mut alone, 500));
-    assert!(alone.facts.take_changes().hosts);
+    assert!(alone.changes.take_changes().hosts);
 }
 
 #[test]
@@ -177,10 +177,10 @@ fn arp_request_for_a_known_host_is_passed_on_as_a_pending_reply() {
 fn lost_switch_is_recorded_and_its_links_expire_later() {
     let mut alone = Alone::new(Config::default());
     alone.connect(CONNECTION, DatapathId(1));
-    alone.facts.take_changes();
+    alone.changes.take_changes();
     alone.channels.disconnected(CONNECTION);
     assert_eq!(alone.channels.take_lost(), [DatapathId(1)]);
     alone.with(|observer, cx, _| observer.switch_lost(cx, DatapathId(1)));
-    assert_eq!(alone.facts.take_changes(), Changes { switches: true, ..Changes::default() });
+    assert_eq!(alone.changes.take_changes(), ChangedState { switches: true, ..ChangedState::default() });
     assert!(!alone.observer.status[&DatapathId(1)].is_online);
 }

@@ -11,7 +11,7 @@ use balance::central::{CentralBalancer, FlowId, FlowSource};
 use net::RandomStream;
 
 use super::Planner;
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::observer::first_packets::delete_counters;
 use crate::observer::{Cx, Observer};
 use crate::updater::Updater;
@@ -46,11 +46,11 @@ impl Planner {
         // The new balancer receives the network first, and the known flows after it has set default
         // routes.
         (self.has_decided, self.next_period, self.last_report_threshold) = (false, None, None);
-        cx.facts.forget_triggers();
-        cx.facts.push(Fact::NetworkChanged);
-        cx.facts.push(Fact::HostsChanged);
-        observer.flows.table.iter().for_each(|(flow, _)| cx.facts.push(Fact::FlowStarted(flow)));
-        observer.flows.switch_owned.ended_flows().for_each(|flow| cx.facts.push(Fact::FlowEnded(flow)));
+        cx.changes.forget_triggers();
+        cx.changes.push(Change::Network);
+        cx.changes.push(Change::Hosts);
+        observer.flows.table.iter().for_each(|(flow, _)| cx.changes.push(Change::FlowStarted(flow)));
+        observer.flows.switch_owned.ended_flows().for_each(|flow| cx.changes.push(Change::FlowEnded(flow)));
     }
 
     /// Removes paths and rate limits of flows and traffic splits from the desired state; default

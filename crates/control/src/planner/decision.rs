@@ -1,4 +1,4 @@
-//! Decisions: from facts to the balancer, and from its placements to desired rules.
+//! Decisions: from changes to the balancer, and from its placements to desired rules.
 
 use balance::central::{
     AgentCommand, CentralCx, DecisionTrigger, DefaultRoutes as Wanted, FlowId, FlowSource, LinkLoad, NetworkView, Path,
@@ -11,7 +11,7 @@ use openflow::headers::protocol;
 use super::Planner;
 use super::pins::PinContext;
 use crate::Event;
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::observer::network::Network;
 use crate::observer::{Cx, Observer};
 use crate::updater::Updater;
@@ -31,7 +31,7 @@ impl Planner {
         let waiting = updater.tickets_since(&before);
         left.iter().for_each(|address| self.default_routes.moves.wait(cx.now, *address, waiting.clone()));
         let lost = observer.flows.set_hosts(&observer.network, updater);
-        lost.into_iter().for_each(|flow| cx.facts.push(Fact::FlowEnded(flow)));
+        lost.into_iter().for_each(|flow| cx.changes.push(Change::FlowEnded(flow)));
         self.mark_splits(|_| true);
         left
     }
@@ -93,10 +93,10 @@ impl Planner {
         cx.channels.tally.decisions += 1;
         if let DecisionTrigger::FlowEnded(flow) = why {
             self.apply_placements(cx, observer);
-            if let Some(facts) = observer.flows.forget(flow, updater) {
+            if let Some(info) = observer.flows.forget(flow, updater) {
                 self.placements.release(flow);
-                self.rate_limits_sent.remove(&facts.tuple);
-                self.unpin(observer, facts.tuple);
+                self.rate_limits_sent.remove(&info.tuple);
+                self.unpin(observer, info.tuple);
             }
         }
     }
@@ -111,22 +111,22 @@ impl Planner {
         }
         self.splits.mark(changes.pairs);
         for flow in changes.pins {
-            let Some(facts) = observer.flows.table.get(flow).copied() else { continue };
-            if self.is_connection_pinned(&facts.tuple) {
+            let Some(info) = observer.flows.table.get(flow).copied() else { continue };
+            if self.is_connection_pinned(&info.tuple) {
                 continue; // The balancer of its service has already chosen its path.
             }
             let pin = self.placements.pin_of(flow).cloned();
             let (path, rate) = pin.map_or((None, None), |pin| (Some(pin.path), pin.rate));
-            let ends = observer.network.host(facts.src).zip(observer.network.host(facts.dst));
+            let ends = observer.network.host(info.src).zip(observer.network.host(info.dst));
             let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
-            self.pin_reverse_flow(observer, facts.tuple, path.as_ref(), ends);
-            self.pins.want(facts.tuple, path, ends, true);
-            if observer.needs.flows == FlowSource::Agents && self.rate_limits_sent.get(&facts.tuple).copied() != rate {
+            self.pin_reverse_flow(observer, info.tuple, path.as_ref(), ends);
+            self.pins.want(info.tuple, path, ends, true);
+            if observer.needs.flows == FlowSource::Agents && self.rate_limits_sent.get(&info.tuple).copied() != rate {
                 match rate {
-                    Some(rate) => self.rate_limits_sent.insert(facts.tuple, rate),
-                    None => self.rate_limits_sent.remove(&facts.tuple),
+                    Some(rate) => self.rate_limits_sent.insert(info.tuple, rate),
+                    None => self.rate_limits_sent.remove(&info.tuple),
                 };
-                cx.channels.command(AgentCommand::SetRateLimit { tuple: facts.tuple, rate });
+                cx.channels.command(AgentCommand::SetRateLimit { tuple: info.tuple, rate });
             }
         }
         // Always sent once: agents of a controller that has sent no threshold report nothing.

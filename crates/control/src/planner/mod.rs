@@ -25,7 +25,7 @@ use balance::central::{CentralBalancer, Path, Placements};
 use net::{Bandwidth, FiveTuple, RandomStream, Time};
 
 use crate::Config;
-use crate::facts::Fact;
+use crate::changes::Change;
 use crate::observer::discovery::next_after;
 use crate::observer::{Cx, Observer};
 use arp_replies::{PendingArpReplies, VerifiedRoutes};
@@ -92,7 +92,7 @@ impl Planner {
             && due <= cx.now
         {
             self.next_period = Some(next_after(cx.now, due, period));
-            cx.facts.push(Fact::PeriodElapsed);
+            cx.changes.push(Change::PeriodElapsed);
         }
     }
 }

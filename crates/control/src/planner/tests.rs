@@ -8,8 +8,8 @@ use net::{LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use super::*;
+use crate::changes::ChangeQueue;
 use crate::channels::Channels;
-use crate::facts::Facts;
 use crate::updater::Updater;
 use crate::updater::compile::{default_route_key, last_hop_key};
 use crate::{KnownHost, SwitchPort};
@@ -29,7 +29,7 @@ fn sdn_ecmp() -> Box<dyn CentralBalancer> {
 struct Alone {
     config: Config,
     channels: Channels,
-    facts: Facts,
+    changes: ChangeQueue,
     observer: Observer,
     planner: Planner,
     updater: Updater,
@@ -53,13 +53,13 @@ impl Alone {
         }
         observer.refresh_network();
         let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
-        Alone { planner, updater, channels: Channels::default(), facts: Facts::default(), observer, config }
+        Alone { planner, updater, channels: Channels::default(), changes: ChangeQueue::default(), observer, config }
     }
 
     /// Handles a change of the network, and carries out all that follows from it.
     fn plan(&mut self) {
-        let Alone { config, channels, facts, observer, planner, updater } = self;
-        let mut cx = Cx { now: Time::ZERO, config, channels, facts };
+        let Alone { config, channels, changes, observer, planner, updater } = self;
+        let mut cx = Cx { now: Time::ZERO, config, channels, changes };
         planner.update_hosts(&mut cx, observer, updater);
         planner.update_network(&mut cx, observer, updater);
         planner.apply_placements(&mut cx, observer);
@@ -95,8 +95,8 @@ fn equal_cost_next_hops_become_rules_and_a_dead_link_leaves_one() {
 #[test]
 fn balancer_without_the_network_gets_no_triggers() {
     let mut alone = Alone::new();
-    let Alone { config, channels, facts, observer, planner, updater } = &mut alone;
-    let mut cx = Cx { now: Time::ZERO, config, channels, facts };
+    let Alone { config, channels, changes, observer, planner, updater } = &mut alone;
+    let mut cx = Cx { now: Time::ZERO, config, channels, changes };
     planner.decide(&mut cx, observer, updater, DecisionTrigger::PeriodElapsed);
     assert_eq!(cx.channels.tally.decisions, 0);
 }
@@ -127,7 +127,7 @@ fn known(topology: &Topology) -> Alone {
         observer.network.set_hosts_alive(host.end(), true);
     }
     let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
-    Alone { planner, updater, channels: Channels::default(), facts: Facts::default(), observer, config }
+    Alone { planner, updater, channels: Channels::default(), changes: ChangeQueue::default(), observer, config }
 }
 
 /// Prints time and memory of planning alone for fat-trees of all hosts: from the known network to

@@ -2,7 +2,7 @@
 //!
 //! Rules may go or change behind the controller's back: an operator deletes them, another program
 //! writes with the same owner, a switch restarts its tables. Nothing would tell the controller, and
-//! packets would be lost while it believes that all is well.
+//! packets would be lost unnoticed.
 //!
 //! - A switch with *flow monitors* (Open vSwitch) reports such changes at once.
 //! - Every [`Config::audit_interval`] the controller asks each switch for the number of its rules
@@ -11,7 +11,7 @@
 //!   are so far apart that all switches together report at most one rule per [`RULE_BUDGET`], which
 //!   keeps the cost below one per cent of a processor.
 //!
-//! What differs counts as installed state, so the updater mends it like any other difference. Rules
+//! What differs counts as installed state, so the updater repairs it like any other difference. Rules
 //! that the switch owns ([`Purpose::is_switch_owned`]) are left out: their parts track them. An
 //! audit in which rules were sent meanwhile proves nothing, and is repeated.
 
@@ -59,7 +59,7 @@ enum Step {
     Reading { rules: Xid, groups: Option<Xid>, version: u64, found: Found },
 }
 
-/// What a full comparison has found so far.
+/// Results so far of a full comparison.
 #[derive(Debug, Default)]
 struct Found {
     seen: RuleSet,
@@ -188,9 +188,9 @@ impl Updater {
             }
             Step::Reading { rules, groups, found, .. } if *rules == xid || *groups == Some(xid) => {
                 found.read(owner, switch, reply);
-                if *rules != xid && !has_more {
-                    self.end_reading(now, channels, node, datapath);
-                } else if *rules == xid && groups.is_none() && !has_more {
+                // Groups are read after the rules, if at all.
+                let is_last = *rules != xid || groups.is_none();
+                if is_last && !has_more {
                     self.end_reading(now, channels, node, datapath);
                 }
                 true
@@ -303,8 +303,8 @@ impl Installer {
         !self.groups_installed.is_empty()
     }
 
-    /// Corrects the installed state by what the switch really has, so that the difference is
-    /// mended.
+    /// Corrects the installed state by what the switch really has, so that the
+    /// difference is repaired.
     fn correct(&mut self, seen: &RuleSet, differing: Vec<(RuleKey, Rule)>, groups: &[GroupDescription]) -> Differences {
         let mut differences = Differences::default();
         let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).collect();

@@ -131,7 +131,7 @@ impl Updater {
     }
 
     /// Handles the rejection of a rule or group. Returns what it was, unless the message was
-    /// something else.
+    /// of another kind.
     pub(crate) fn refused(&mut self, node: NodeIx, xid: Xid, error: ErrorKind) -> Option<Refusal> {
         self.switch(node).refused(xid, error)
     }

@@ -12,7 +12,7 @@ use openflow::FlowStats;
 
 use super::connection_table::Connection;
 use super::{Parts, VipService};
-use crate::facts::Fact;
+use crate::changes::Change;
 
 impl VipService {
     pub(super) fn report_flow(&mut self, on: &mut Parts<'_>, tuple: &FiveTuple, known: &Connection) {
@@ -30,13 +30,13 @@ impl VipService {
         let Some(edge) = on.observer.network.node_of(known.edge) else { return };
         let flow = on.observer.flows.table.insert(facts);
         on.observer.flows.switch_owned.begin_connected(flow, edge, on.cx.now);
-        on.cx.facts.push(Fact::FlowStarted(flow));
+        on.cx.changes.push(Change::FlowStarted(flow));
     }
 
     pub(super) fn end_flow_of(&mut self, on: &mut Parts<'_>, translated: &FiveTuple) {
         let flow = on.observer.flows.table.find(translated);
         if let Some(flow) = flow.filter(|flow| on.observer.flows.switch_owned.end_connected(*flow)) {
-            on.cx.facts.push(Fact::FlowEnded(flow));
+            on.cx.changes.push(Change::FlowEnded(flow));
         }
     }
 

@@ -7,8 +7,8 @@ use openflow::frame::{Segment, flags, tcp};
 use openflow::{ConnectionId, FromController, Message};
 
 use super::*;
+use crate::changes::ChangeQueue;
 use crate::channels::Channels;
-use crate::facts::Facts;
 use crate::{KnownHost, Output};
 
 const VIP: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
@@ -51,7 +51,7 @@ fn services(members: &[u8]) -> Services {
 struct Alone {
     config: Config,
     channels: Channels,
-    facts: Facts,
+    changes: ChangeQueue,
     observer: Observer,
     planner: Planner,
     updater: Updater,
@@ -72,7 +72,7 @@ impl Alone {
         });
         let mut alone = Alone {
             channels,
-            facts: Facts::default(),
+            changes: ChangeQueue::default(),
             observer,
             planner: Planner::new(&config, balancer),
             updater: Updater::new(config.owner),
@@ -87,8 +87,8 @@ impl Alone {
     }
 
     fn with<T>(&mut self, act: impl FnOnce(&mut VipService, &mut Parts<'_>) -> T) -> T {
-        let Alone { config, channels, facts, observer, planner, updater, vips } = self;
-        let cx = Cx { now: Time::ZERO, config, channels, facts };
+        let Alone { config, channels, changes, observer, planner, updater, vips } = self;
+        let cx = Cx { now: Time::ZERO, config, channels, changes };
         act(vips, &mut Parts { cx, observer, planner, updater })
     }
 

@@ -8,7 +8,7 @@ const LAYERS: &[&str] = &[
     "format",
     "hosts",
     "limits",
-    "facts",
+    "changes",
     "channels",
     "updater",
     "observer",

@@ -15,8 +15,8 @@ use crate::simulation::{Event as SimulationEvent, Simulation};
 const LATENCY: Time = Time::from_us(200);
 /// Time until a refused impostor connects again.
 const RETRY: Time = Time::from_ms(300);
-/// Time within which a switch must answer when another peer presents its datapath id, as the
-/// controller has it, less the delays of slow switches.
+/// Longest time for the echo reply of a switch after another peer has presented its datapath id, as
+/// the controller has it, less the delays of slow switches.
 const CHALLENGE: Time = Time::from_ms(500);
 
 pub(super) type Impostors = BTreeMap<ConnectionId, Impostor>;

@@ -63,7 +63,7 @@ impl Disruption {
     }
 }
 
-/// Something that happens because of a disruption.
+/// Event of a disruption.
 #[derive(Debug)]
 pub(crate) enum Event {
     Impostor { connection: ConnectionId, way: Way, envelope: Box<Envelope> },
@@ -73,7 +73,7 @@ pub(crate) enum Event {
     ControllerStarts,
 }
 
-/// State of all disruptions.
+/// State of all disruptions of one simulation test.
 #[derive(Default)]
 pub(crate) struct Disruptions {
     impostors: impostor::Impostors,

@@ -23,7 +23,7 @@ pub(crate) enum Input {
 
 #[derive(Default)]
 pub(crate) struct Pause {
-    /// What has arrived in this pause; `None` while the process runs.
+    /// Input that has arrived in this pause; `None` while the process runs.
     waiting: Option<VecDeque<Input>>,
     began: Time,
     pub(crate) ended: Time,

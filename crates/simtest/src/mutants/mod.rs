@@ -119,7 +119,7 @@ mutants! {
     NeverForgetsHosts,
     /// ARP replies are relayed without a check of the sender.
     RelaysForgedArp,
-    /// Rules are never audited.
+    /// The rules of switches are never audited.
     AuditsNever,
     /// Audits do not see changed rules.
     AuditsMissChanges,

@@ -27,7 +27,7 @@ type Connection = (Ipv4Addr, u16, Ipv4Addr, u16);
 
 #[derive(Debug, Default)]
 pub(crate) struct Picks {
-    /// Connections that had rules.
+    /// Connections that had rules at any earlier check.
     seen: BTreeSet<Connection>,
     windows: BTreeMap<PoolId, BTreeMap<Ipv4Addr, u32>>,
 }

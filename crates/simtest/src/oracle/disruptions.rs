@@ -25,7 +25,7 @@ fn is_to(entry: &FlowStats, priority: u16, host: usize) -> bool {
 
 impl Simulation {
     /// Checks switches whose rules another program has changed, as soon as audits must have
-    /// repaired them. Switches that something else has disturbed are not checked.
+    /// repaired them. Switches with other disturbances are not checked.
     pub(crate) fn check_restored(&mut self) {
         let now = self.now;
         let due: Vec<Tampered> = self.disruptions.tampered.extract_if(.., |one| one.deadline < now).collect();
@@ -83,7 +83,7 @@ impl Simulation {
         Some(format!("the controller keeps {count} {what}, and should keep at most {most}"))
     }
 
-    /// Returns a description of a host whose last-hop rule has no room, while its switch has rules
+    /// Returns a description of a host whose last-hop rule did not fit, while its switch has rules
     /// to distant hosts.
     pub(crate) fn wrong_evictions(&self, host: usize) -> Option<String> {
         let End::Switch(switch, _) = self.cables[host].ends[1] else { return None };

@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// Values by rule.
+/// Map from rules to values: by address of the destination where a rule has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RuleTable<V> {
     to_hosts: BTreeMap<ToHost, V>,
@@ -127,7 +127,7 @@ impl<V> RuleTable<V> {
     }
 }
 
-/// A set of rules.
+/// Set of rules, with the memory of a [`RuleTable`].
 pub(crate) type RuleSet = RuleTable<()>;
 
 impl RuleTable<()> {
