@@ -98,4 +98,6 @@ impl Planner {
 }
 
 #[cfg(test)]
+mod measurement;
+#[cfg(test)]
 mod tests;
