@@ -6,10 +6,11 @@
 //! port, when every component has processed the departure. For all but the users of addresses the
 //! number means the port, and hosts that come and go must not fill the memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use core::net::Ipv4Addr;
-use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Tier, Time, Topology, TopologyBuilder};
+use net::routes::IncrementalRoutes;
+use net::{Bandwidth, HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Time, Topology, TopologyBuilder};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::{Config, KnownHost, SwitchPort};
@@ -45,6 +46,14 @@ struct DirectedLink {
     /// Port at the sending end; `None` at hosts.
     port: Option<PortNo>,
     rate: Bandwidth,
+    /// Time to send what may be queued: 256 KB.
+    queue_time: Time,
+}
+
+impl DirectedLink {
+    fn new(from: NodeIx, to: NodeIx, port: Option<PortNo>, rate: Bandwidth) -> DirectedLink {
+        DirectedLink { from, to, port, rate, queue_time: rate.time_for(256 << 10) }
+    }
 }
 
 pub(crate) enum PortPeer {
@@ -70,12 +79,21 @@ pub(crate) struct Network {
     configured: BTreeSet<Ipv4Addr>,
     /// Whether a number was reused, so that its name in the topology changes.
     is_renamed: bool,
+    /// Hosts whose name may have changed since the topology was last extended.
+    renamed: BTreeSet<HostIx>,
     wires: Vec<DirectedLink>,
     links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
+    /// Height of every node ([`Network::update_tiers`]).
+    tiers: Vec<u8>,
+    /// Longest time on a live link between switches ([`Network::drain_time_of`]).
+    slowest_hop: Time,
     pub(crate) topology: Topology,
-    pub(crate) routes: Routes,
+    pub(crate) routes: IncrementalRoutes,
 }
+
+/// Height of a node without a way to a host.
+const NO_TIER: u8 = u8::MAX;
 
 impl Network {
     /// Returns a network of the configured hosts and as many persisted ones as the limits allow.
@@ -101,7 +119,7 @@ impl Network {
 
     fn empty() -> Network {
         let topology = TopologyBuilder::new("discovered").build_partial().expect("an empty network has no faults");
-        let routes = Routes::intact(&topology);
+        let routes = IncrementalRoutes::new(&topology, &[]);
         Network {
             nodes: Vec::new(),
             switches: BTreeMap::new(),
@@ -112,9 +130,12 @@ impl Network {
             left: Vec::new(),
             configured: BTreeSet::new(),
             is_renamed: false,
+            renamed: BTreeSet::new(),
             wires: Vec::new(),
             links: BTreeMap::new(),
             alive: Vec::new(),
+            tiers: Vec::new(),
+            slowest_hop: Time::ZERO,
             topology,
             routes,
         }
@@ -149,9 +170,6 @@ impl Network {
     }
     pub(crate) fn ends(&self, link: LinkIx) -> impl Iterator<Item = NodeIx> {
         self.near_end(link).into_iter().chain(self.far_end(link))
-    }
-    pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
-        Some(self.wires.get(link.ix())?.rate)
     }
     pub(crate) fn links_from(&self, from: SwitchPort) -> impl Iterator<Item = LinkIx> {
         let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
@@ -189,13 +207,16 @@ impl Network {
     }
     /// Returns the time within which packets arrive over this number of links, whichever they are.
     pub(crate) fn drain_time_of(&self, hops: u32) -> Time {
-        let switch_links = self.links.values().filter(|link| self.is_alive(**link));
-        let slowest = switch_links.map(|link| self.hop_time(*link)).max().unwrap_or(Time::ZERO);
-        bounded(Time::from_ps(slowest.as_ps().saturating_mul(u64::from(hops))))
+        bounded(Time::from_ps(self.slowest_hop.as_ps().saturating_mul(u64::from(hops))))
     }
     fn hop_time(&self, link: LinkIx) -> Time {
         let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
-        self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
+        self.wires.get(link.ix()).map_or(delay, |wire| delay.saturating_add(wire.queue_time))
+    }
+    fn update_slowest_hop(&mut self) {
+        let links = (0..self.wires.len() as u32).map(LinkIx).filter(|link| self.alive[link.ix()]);
+        let links = links.filter(|link| !self.is_host_link(*link));
+        self.slowest_hop = links.map(|link| self.hop_time(link)).max().unwrap_or(Time::ZERO);
     }
     pub(crate) fn has_host_at(&self, end: SwitchPort) -> bool {
         self.at.contains_key(&end)
@@ -220,8 +241,8 @@ impl Network {
         }
         let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
         let link = LinkIx(self.wires.len() as u32);
-        self.wires.push(DirectedLink { from: a, to: b, port: Some(from.1), rate: config.capacity(from) });
-        self.wires.push(DirectedLink { from: b, to: a, port: Some(to.1), rate: config.capacity(to) });
+        self.wires.push(DirectedLink::new(a, b, Some(from.1), config.capacity(from)));
+        self.wires.push(DirectedLink::new(b, a, Some(to.1), config.capacity(to)));
         self.alive.extend([true, false]);
         self.links.insert((from, to), link);
         self.links.insert((to, from), link.reverse());
@@ -256,6 +277,7 @@ impl Network {
             self.vacant.remove(&end);
         }
         self.is_renamed |= host.is_some();
+        self.renamed.extend(host);
         host
     }
 
@@ -265,8 +287,8 @@ impl Network {
         let uplink = LinkIx(self.wires.len() as u32);
         let rate = config.capacity(known.end());
         self.nodes.push(Kind::Host(host));
-        self.wires.push(DirectedLink { from: node, to: edge, port: None, rate });
-        self.wires.push(DirectedLink { from: edge, to: node, port: Some(known.port), rate });
+        self.wires.push(DirectedLink::new(node, edge, None, rate));
+        self.wires.push(DirectedLink::new(edge, node, Some(known.port), rate));
         self.alive.extend([true, true]);
         self.hosts.push(HostRecord { known, edge, uplink, is_current: true, last_seen: Time::ZERO });
         host
@@ -322,6 +344,7 @@ impl Network {
             return;
         }
         self.left.push(host);
+        self.renamed.insert(host);
         let end = facts.known.end();
         if let Some(hosts) = self.at.get_mut(&end) {
             hosts.remove(&host);
@@ -355,47 +378,61 @@ impl Network {
     }
 
     /// Updates topology and routes after additions, marks and measurements.
-    pub(crate) fn refresh(&mut self, latency: impl Fn(LinkIx) -> Time) {
+    pub(crate) fn refresh(&mut self, latency: impl Fn(SwitchPort, SwitchPort) -> Time) {
         let is_larger =
             self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len();
         if is_larger || self.is_renamed {
             self.is_renamed = false;
-            self.rebuild(latency);
+            self.extend_topology(latency);
         }
-        self.routes = Routes::new(&self.topology, &self.alive);
+        self.routes.update(&self.topology, &self.alive);
+        self.update_slowest_hop();
     }
 
-    fn rebuild(&mut self, latency: impl Fn(LinkIx) -> Time) {
-        let tiers = self.tiers();
-        let mut builder = TopologyBuilder::new("discovered");
-        for (kind, tier) in self.nodes.iter().zip(tiers) {
-            builder.add(match kind {
-                Kind::Switch(datapath) => Node {
-                    name: format!("{:016x}", datapath.0),
-                    kind: NodeKind::Switch,
-                    tier: Tier(tier),
-                    forwards: true,
-                    pod: None,
-                    rack: None,
-                },
-                Kind::Host(host) => Node {
-                    name: self.hosts[host.ix()].name(*host),
-                    kind: NodeKind::Host,
-                    tier: Tier(0),
-                    forwards: false,
-                    pod: None,
-                    rack: Some(self.hosts[host.ix()].edge.0),
-                },
-            });
-        }
-        for (cable, pair) in self.wires.chunks_exact(2).enumerate() {
-            let delay = latency(LinkIx(2 * cable as u32));
-            builder.connect_asymmetric(pair[0].from, pair[0].to, pair[0].rate, pair[1].rate, delay);
-        }
-        let built = builder.build_partial();
-        let built = built.expect("names are unique, capacities above zero, and no port leads to its own switch");
+    /// Adds new nodes and links to the topology, and updates the names and latencies of known ones.
+    fn extend_topology(&mut self, latency: impl Fn(SwitchPort, SwitchPort) -> Time) {
+        let (nodes, links) = (self.topology.nodes().len(), self.topology.links().len());
+        let new_nodes: Vec<Node> = self.nodes[nodes..].iter().map(|kind| self.topology_node(*kind)).collect();
+        let link = |wire: &DirectedLink| Link { from: wire.from, to: wire.to, rate: wire.rate, delay: Time::ZERO };
+        let new_links: Vec<Link> = self.wires[links..].iter().map(link).collect();
         // "The first of equal next hops" must not depend on which was found first.
-        self.topology = built.with_out_links_by(|link| self.wires[link.ix()].port);
+        self.topology.extend(new_nodes, new_links, |link| self.wires[link.ix()].port);
+        for host in std::mem::take(&mut self.renamed) {
+            let facts = &self.hosts[host.ix()];
+            if let Some(node) = self.near_end(facts.uplink) {
+                self.topology.rename(node, facts.name(host));
+            }
+        }
+        let end = |wire: &DirectedLink| match self.nodes[wire.from.ix()] {
+            Kind::Switch(datapath) => Some((datapath, wire.port?)),
+            Kind::Host(_) => None,
+        };
+        // Both directions of a cable have the latency of the first.
+        let delay = |cable: &[DirectedLink]| end(&cable[0]).zip(end(&cable[1])).map(|(from, to)| latency(from, to));
+        let delays: Vec<Time> = self.wires.chunks_exact(2).map(|cable| delay(cable).unwrap_or(Time::ZERO)).collect();
+        self.topology.change_links(|ix, link| link.delay = delays[ix.ix() / 2]);
+        self.update_tiers(links);
+    }
+
+    fn topology_node(&self, kind: Kind) -> Node {
+        match kind {
+            Kind::Switch(datapath) => Node {
+                name: format!("{:016x}", datapath.0),
+                kind: NodeKind::Switch,
+                tier: Tier(1),
+                forwards: true,
+                pod: None,
+                rack: None,
+            },
+            Kind::Host(host) => Node {
+                name: self.hosts[host.ix()].name(host),
+                kind: NodeKind::Host,
+                tier: Tier(0),
+                forwards: false,
+                pod: None,
+                rack: Some(self.hosts[host.ix()].edge.0),
+            },
+        }
     }
 
     /// Sets the known latencies of links that differ by more than an eighth. Smaller differences
@@ -412,37 +449,33 @@ impl Network {
             })
             .collect();
         if delays.iter().any(Option::is_some) {
-            let changed = self.topology.with_links_changed(|ix, link| {
-                link.delay = delays[ix.ix()].unwrap_or(link.delay);
-            });
-            self.topology = changed;
+            self.topology.change_links(|ix, link| link.delay = delays[ix.ix()].unwrap_or(link.delay));
+            self.update_slowest_hop();
         }
     }
 
-    /// Returns the height of every node: hosts 0, switches the smallest number of cables to a host
-    /// (1 if a network has no hosts).
-    fn tiers(&self) -> Vec<u8> {
-        let mut tier = vec![u8::MAX; self.nodes.len()];
-        let mut queue: std::collections::VecDeque<NodeIx> = std::collections::VecDeque::new();
-        for (node, kind) in (0u32..).map(NodeIx).zip(&self.nodes) {
-            if matches!(kind, Kind::Host(_)) {
-                tier[node.ix()] = 0;
-                queue.push_back(node);
+    /// Updates the height of every node for the links from this number on: hosts 0, switches the
+    /// smallest number of cables to a host (1 if a network has no hosts).
+    fn update_tiers(&mut self, first: usize) {
+        let is_host = |kind: &Kind| matches!(kind, Kind::Host(_));
+        let new = self.nodes[self.tiers.len()..].iter().map(|kind| if is_host(kind) { 0 } else { NO_TIER });
+        self.tiers.extend(new);
+        let mut lower: VecDeque<NodeIx> = self.wires[first..].iter().map(|wire| wire.from).collect();
+        while let Some(node) = lower.pop_front() {
+            let tier = self.tiers[node.ix()].saturating_add(1).min(NO_TIER - 1);
+            if self.tiers[node.ix()] == NO_TIER {
+                continue;
             }
-        }
-        let mut next: Vec<Vec<NodeIx>> = vec![Vec::new(); self.nodes.len()];
-        for wire in &self.wires {
-            next[wire.from.ix()].push(wire.to);
-        }
-        while let Some(node) = queue.pop_front() {
-            for to in &next[node.ix()] {
-                if tier[to.ix()] == u8::MAX {
-                    tier[to.ix()] = tier[node.ix()].saturating_add(1).min(u8::MAX - 1);
-                    queue.push_back(*to);
+            let next: Vec<NodeIx> =
+                self.topology.out_links(node).iter().map(|link| self.topology.link(*link).to).collect();
+            for to in next {
+                if tier < self.tiers[to.ix()] {
+                    self.tiers[to.ix()] = tier;
+                    self.topology.set_tier(to, Tier(tier));
+                    lower.push_back(to);
                 }
             }
         }
-        tier.into_iter().map(|tier| if tier == u8::MAX { 1 } else { tier }).collect()
     }
 }
 
