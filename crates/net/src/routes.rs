@@ -25,6 +25,8 @@ pub struct Routes {
     /// Last link to each host whose class is a switch.
     host_link: Vec<Option<LinkIx>>,
     rows: Vec<Row>,
+    /// Node of each own row.
+    row_node: Vec<NodeIx>,
     blocks_per_class: usize,
     /// Block of `(class, row / BLOCK)`; class first, as a path is walked within one class.
     blocks: Vec<u32>,
@@ -34,11 +36,19 @@ pub struct Routes {
     beyond: Vec<PathSummary>,
     hops: Vec<LinkIx>,
     versions: Vec<ClassVersion>,
+    lineage: Arc<()>,
 }
 
 /// Identity of the tables of one class: equal versions mean equal paths from every switch.
-#[derive(Clone, Debug, Default)]
-pub struct ClassVersion(Arc<()>);
+#[derive(Clone, Debug)]
+pub struct ClassVersion(Arc<Version>);
+
+#[derive(Debug)]
+struct Version {
+    /// The same for all versions in which a block has the same number.
+    lineage: Arc<()>,
+    blocks: Box<[u32]>,
+}
 
 impl PartialEq for ClassVersion {
     fn eq(&self, other: &ClassVersion) -> bool {
@@ -106,6 +116,26 @@ impl Routes {
     /// class that does not change, so results derived from its tables stay valid.
     pub fn version(&self, class: ClassIx) -> &ClassVersion {
         &self.versions[class.0 as usize]
+    }
+    /// Returns the switches, and hosts with several links, whose next hops towards a class differ
+    /// from those of an earlier version, in the order of their numbers; `None` if all may differ.
+    pub fn changed_since(&self, class: ClassIx, earlier: &ClassVersion) -> Option<Vec<NodeIx>> {
+        let (before, now) = (&earlier.0, &self.version(class).0);
+        if !Arc::ptr_eq(&before.lineage, &now.lineage) {
+            return None;
+        }
+        let mut changed = Vec::new();
+        let rows = self.row_node.chunks(BLOCK);
+        for ((block, nodes), old) in
+            now.blocks.iter().zip(rows).zip(before.blocks.iter().map(Some).chain(std::iter::repeat(None)))
+        {
+            let entry = |block: &u32, at: usize| self.table[*block as usize * BLOCK + at];
+            let is_same = |at: usize| entry(block, at) == old.map_or(NO_HOPS, |old| entry(old, at));
+            changed.extend(
+                nodes.iter().enumerate().filter(|(at, _)| old != Some(block) && !is_same(*at)).map(|(_, node)| *node),
+            );
+        }
+        Some(changed)
     }
     /// Returns the class of `node`, if it has one.
     pub fn class_at(&self, node: NodeIx) -> Option<ClassIx> {

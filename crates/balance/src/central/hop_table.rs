@@ -25,8 +25,7 @@ pub struct HopColumn(Vec<(NodeIx, Arc<[NextHop]>)>);
 impl HopColumn {
     /// Returns the next hops of a switch.
     pub fn get(&self, from: NodeIx) -> Option<&Arc<[NextHop]>> {
-        let at = self.0.binary_search_by_key(&from, |(node, _)| *node).ok()?;
-        Some(&self.0[at].1)
+        self.place(from).ok().map(|place| &self.0[place].1)
     }
     /// Returns the next hops of all switches that have some, in the order of their numbers.
     pub fn rows(&self) -> &[(NodeIx, Arc<[NextHop]>)] {
@@ -37,6 +36,8 @@ impl HopColumn {
         let (mut left, mut right) = (&self.0[..], &other.0[..]);
         std::iter::from_fn(move || {
             loop {
+                let same = left.iter().zip(right).take_while(|(a, b)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1)).count();
+                (left, right) = (&left[same..], &right[same..]);
                 let (a, b) = (left.first(), right.first());
                 let node = a.into_iter().chain(b).map(|(node, _)| *node).min()?;
                 let a = a.filter(|(of, _)| *of == node).map(|(_, hops)| hops);
@@ -50,16 +51,28 @@ impl HopColumn {
         })
     }
     /// Sets the next hops of switches, given in the order of their numbers; `None` removes them.
-    pub fn merge<'a>(&mut self, changes: impl Iterator<Item = (NodeIx, Option<&'a Arc<[NextHop]>>)>) {
-        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
+    pub fn merge(&mut self, changes: impl Iterator<Item = (NodeIx, Option<Arc<[NextHop]>>)>) {
+        let mut moved = Vec::new();
         for (node, hops) in changes {
-            while let Some(row) = before.next_if(|(other, _)| *other < node) {
-                self.0.push(row);
+            match (self.place(node), hops.filter(|hops| !hops.is_empty())) {
+                (Ok(place), Some(hops)) => self.0[place].1 = hops,
+                (Err(_), None) => {}
+                (_, hops) => moved.push((node, hops)),
             }
+        }
+        if moved.is_empty() {
+            return;
+        }
+        let mut before = std::mem::take(&mut self.0).into_iter().peekable();
+        for (node, hops) in moved {
+            self.0.extend(std::iter::from_fn(|| before.next_if(|(other, _)| *other < node)));
             before.next_if(|(other, _)| *other == node);
-            self.0.extend(hops.filter(|hops| !hops.is_empty()).map(|hops| (node, hops.clone())));
+            self.0.extend(hops.map(|hops| (node, hops)));
         }
         self.0.extend(before);
+    }
+    fn place(&self, node: NodeIx) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&node, |(other, _)| *other)
     }
 }
 
@@ -101,7 +114,7 @@ impl HopTable {
     }
     /// Sets the next hops of one switch towards another.
     pub fn insert(&mut self, from: NodeIx, to: NodeIx, hops: Arc<[NextHop]>) {
-        Arc::make_mut(self.0.entry(to).or_default()).merge([(from, Some(&hops))].into_iter());
+        Arc::make_mut(self.0.entry(to).or_default()).merge([(from, Some(hops))].into_iter());
     }
 }
 
@@ -126,7 +139,7 @@ mod tests {
         for from in &columns {
             for to in &columns {
                 let mut merged = from.clone();
-                merged.merge(from.differences(to).map(|(node, _, hops)| (node, hops)));
+                merged.merge(from.differences(to).map(|(node, _, hops)| (node, hops.cloned())));
                 assert_eq!(merged, *to);
                 assert_eq!(from.differences(to).count() == 0, from == to);
             }

@@ -261,7 +261,7 @@ impl DefaultRoutes {
             target.clone()
         } else {
             let mut merged = HopColumn::clone(&before);
-            merged.merge(slots.iter().map(|(node, _)| (*node, target.get(*node))));
+            merged.merge(slots.iter().map(|(node, _)| (*node, target.get(*node).cloned())));
             Arc::new(merged)
         };
         self.hops.set_column(to, after);

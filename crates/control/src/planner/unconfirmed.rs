@@ -144,7 +144,7 @@ fn avoid(
         }
         let around = shortest(to, &avoided, network);
         let mut joined = wanted.clone();
-        joined.merge(around.iter().map(|(node, hops)| (*node, Some(hops))));
+        joined.merge(around.into_iter().map(|(node, hops)| (node, Some(hops))));
         hops = Some(joined);
     }
 }

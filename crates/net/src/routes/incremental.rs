@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::Arc;
 
-use super::{BLOCK, ClassIx, ClassVersion, NO_HOPS, PathSummary, Routes, Row};
+use super::{BLOCK, ClassIx, ClassVersion, NO_HOPS, PathSummary, Routes, Row, Version};
 use crate::topology::{LinkIx, NodeIx, NodeKind, Topology};
 
 /// Position in `hops`, and summary, of a row of one class.
@@ -19,11 +20,10 @@ const UNREACHABLE: Entry = (NO_HOPS, PathSummary::UNREACHABLE);
 #[derive(Clone, Debug, Default)]
 pub struct IncrementalRoutes {
     routes: Routes,
-    row_count: usize,
     tables: InternTables,
     /// The links that are alive in the tables.
     alive: Vec<bool>,
-    /// Number of blocks when all were in use.
+    /// Number of blocks in use, when they were last counted.
     blocks_used: usize,
     scratch: Vec<LinkIx>,
 }
@@ -69,13 +69,21 @@ impl IncrementalRoutes {
     /// Updates the tables. Since the last call, nodes and links may have been added to the topology
     /// at the end. The result equals [`Routes::new`], but unchanged classes keep their version.
     pub fn update(&mut self, topology: &Topology, alive: &[bool]) {
-        // Blocks that are not used any more stay until there are too many.
-        let is_sparse = self.tables.blocks.len() > 2 * self.blocks_used + 1024;
-        if is_sparse || !self.is_continued_by(topology) {
+        if !self.is_continued_by(topology) || self.is_sparse() {
             *self = IncrementalRoutes::new(topology, alive);
             return;
         }
         self.extend(topology, alive);
+    }
+
+    /// Returns whether most blocks are not used any more.
+    fn is_sparse(&mut self) -> bool {
+        let blocks = self.tables.blocks.len();
+        if blocks > 2 * self.blocks_used + 1024 {
+            let used: BTreeSet<u32> = self.routes.blocks.iter().copied().collect();
+            self.blocks_used = used.len();
+        }
+        blocks > 2 * self.blocks_used + 1024
     }
 
     /// Returns whether the nodes and hosts of the tables are as they were.
@@ -137,8 +145,9 @@ impl IncrementalRoutes {
             is_behind[host.ix()] = link.is_some();
         }
         for is_behind in &is_behind[known..] {
-            self.routes.rows.push(Row::Own(self.row_count as u32));
-            self.row_count += usize::from(!is_behind);
+            let node = NodeIx(self.routes.rows.len() as u32);
+            self.routes.rows.push(Row::Own(self.routes.row_node.len() as u32));
+            self.routes.row_node.extend((!is_behind).then_some(node));
         }
         let added = topology.hosts().iter().filter(|host| host.ix() >= known);
         let ends = changed.iter().map(|link| &topology.link(*link).from);
@@ -150,7 +159,7 @@ impl IncrementalRoutes {
                 self.routes.rows[host.ix()] = Row::Behind { switch, hop };
             }
         }
-        let blocks = self.row_count.div_ceil(BLOCK);
+        let blocks = self.routes.row_node.len().div_ceil(BLOCK);
         let before = std::mem::replace(&mut self.routes.blocks_per_class, blocks);
         if blocks != before && !self.routes.versions.is_empty() {
             let empty = self.routes.intern(&[UNREACHABLE; BLOCK], &mut self.tables);
@@ -195,7 +204,7 @@ impl IncrementalRoutes {
             let number = self.routes.intern(&rows, &mut self.tables);
             self.routes.blocks[class * self.routes.blocks_per_class + block] = number;
         }
-        self.routes.versions[class] = ClassVersion::default();
+        self.routes.versions[class] = self.routes.new_version(class);
     }
 
     /// Returns the new entries of rows, from those of some nodes on, nearest first. Returns `None`
@@ -254,9 +263,9 @@ impl IncrementalRoutes {
             has_changed |= std::mem::replace(&mut self.routes.blocks[at], block) != block;
         }
         if is_new {
-            self.routes.versions.push(ClassVersion::default());
+            self.routes.versions.push(self.routes.new_version(class));
         } else if has_changed {
-            self.routes.versions[class] = ClassVersion::default();
+            self.routes.versions[class] = self.routes.new_version(class);
         }
     }
 
@@ -360,6 +369,11 @@ impl InternTables {
 }
 
 impl Routes {
+    fn new_version(&self, class: usize) -> ClassVersion {
+        let first = class * self.blocks_per_class;
+        let blocks = self.blocks[first..first + self.blocks_per_class].into();
+        ClassVersion(Arc::new(Version { lineage: self.lineage.clone(), blocks }))
+    }
     fn entry(&self, row: u32, class: usize) -> Entry {
         let slot = self.slot(row, ClassIx(class as u32));
         (self.table[slot], self.beyond[slot])

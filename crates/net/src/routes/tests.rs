@@ -115,7 +115,7 @@ fn updated_tables_equal_new_ones() {
         let mut stream = crate::RandomStream::new(1, family);
         let mut alive: Vec<bool> = t.links().iter().map(|_| stream.next_below(3) > 0).collect();
         let mut routes = IncrementalRoutes::new(&t, &alive);
-        let (mut kept, mut changed) = (0, 0);
+        let (mut kept, mut changed, mut counted) = (0, 0, 0);
         for _ in 0..150 {
             // Mostly few links, sometimes none or many.
             for _ in 0..stream.next_below(4) * stream.next_below(4) {
@@ -134,11 +134,19 @@ fn updated_tables_equal_new_ones() {
                 let switches = || (0..t.nodes().len() as u32).map(NodeIx).filter(is_switch);
                 let all = |r: &Routes| switches().map(|node| r.next_hops(node, class).to_vec()).collect::<Vec<_>>();
                 let is_same = before.version(class) == routes.version(class);
-                assert!(!is_same || all(&before) == all(&routes));
+                let (old, new) = (all(&before), all(&routes));
+                assert!(!is_same || old == new);
+                let differing = switches().zip(old.iter().zip(&new)).filter(|(_, (old, new))| old != new);
+                let differing: Vec<NodeIx> = differing.map(|(node, _)| node).collect();
+                if let Some(mut since) = routes.changed_since(class, before.version(class)) {
+                    since.retain(is_switch);
+                    assert_eq!(since, differing);
+                    counted += differing.len();
+                }
                 if is_same { kept += 1 } else { changed += 1 }
             }
         }
-        assert!(kept > 50 && changed > 50, "{family}: {kept} {changed}");
+        assert!(kept > 50 && changed > 50 && counted > 50, "{family}: {kept} {changed} {counted}");
     }
 }
 

@@ -108,24 +108,26 @@ fn set<'a>(
         versions.clear();
     }
     let before = placements.default_routes().map(|DefaultRoutes::Hops(table)| Arc::clone(table)).unwrap_or_default();
+    // Whether the next hops of a switch follow from its own shortest next hops alone.
+    let is_by_switch = rule != Rule::ByCapacity;
     let nodes: Vec<NodeIx> =
         (0..view.topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(view, *node)).collect();
+    let mut hops = |node: NodeIx, class: ClassIx, before: Option<&Arc<[NextHop]>>| {
+        let hops = view.routes.next_hops(node, class);
+        (!hops.is_empty()).then(|| choose(node, class, hops, before))
+    };
     let column = |(edge, class): (NodeIx, ClassIx)| {
-        let before = before.column(edge);
+        let before = before.column(edge).cloned().unwrap_or_default();
         let version = view.routes.version(class);
-        if versions.get(&edge) == Some(version) {
-            return (edge, before.cloned().unwrap_or_default());
+        let earlier = versions.insert(edge, version.clone());
+        if earlier.as_ref() == Some(version) {
+            return (edge, before);
         }
-        versions.insert(edge, version.clone());
-        let mut rows_before = before.map_or(&[][..], |before| before.rows()).iter().peekable();
-        let rows = nodes.iter().filter_map(|node| {
-            let hops = view.routes.next_hops(*node, class);
-            while rows_before.next_if(|(other, _)| other < node).is_some() {}
-            let row_before = rows_before.next_if(|(other, _)| other == node).map(|(_, hops)| hops);
-            (!hops.is_empty()).then(|| (*node, choose(*node, class, hops, row_before)))
-        });
-        let column: HopColumn = rows.collect();
-        (edge, before.filter(|before| ***before == column).map_or_else(|| Arc::new(column), Arc::clone))
+        let changed = earlier.filter(|_| is_by_switch).and_then(|earlier| view.routes.changed_since(class, &earlier));
+        let mut column = HopColumn::clone(&before);
+        let rows = |node: &NodeIx| (*node, hops(*node, class, before.get(*node)));
+        column.merge(changed.as_ref().unwrap_or(&nodes).iter().map(rows));
+        (edge, if column == *before { before } else { Arc::new(column) })
     };
     let table: HopTable = edges(view).map(column).collect();
     placements.set_default_routes(DefaultRoutes::Hops(Arc::new(table)));
