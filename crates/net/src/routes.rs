@@ -5,6 +5,7 @@
 //! class.
 
 mod incremental;
+mod search;
 
 use std::sync::Arc;
 

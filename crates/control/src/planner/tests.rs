@@ -1,6 +1,8 @@
 //! The planner alone: a known network in, desired rules out.
 
-use balance::central::{CentralEnv, DecisionTrigger};
+use std::sync::Arc;
+
+use balance::central::{CentralEnv, DecisionTrigger, DefaultRoutes};
 use balance::{Build, Spec};
 use net::{NodeIx, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
@@ -93,6 +95,35 @@ fn equal_cost_next_hops_become_rules_and_a_dead_link_leaves_one() {
     alone.observer.refresh_network();
     alone.plan();
     assert_eq!(alone.hops_to_second_host(), Some(1));
+}
+
+/// Planning is incremental: columns are shared between decisions, and with the next hops in effect.
+#[test]
+fn dead_link_changes_only_the_destinations_beyond_it() {
+    let mut alone = Alone::new();
+    alone.plan();
+    let [first, second] =
+        [1, 2].map(|datapath| alone.observer.network.node_of(DatapathId(datapath)).expect("a switch"));
+    let columns = |alone: &Alone| {
+        let routes = &alone.planner.default_routes;
+        let Some(DefaultRoutes::Hops(decided)) = alone.planner.placements.default_routes() else { panic!("routes") };
+        [first, second].map(|to| {
+            let [decided, hops] = [decided, &routes.hops].map(|table| table.column(to).expect("next hops").clone());
+            assert!(Arc::ptr_eq(&decided, &hops));
+            hops
+        })
+    };
+    let before = columns(&alone);
+    let (from, to) = ((DatapathId(1), PortNo(3)), (DatapathId(3), PortNo(1)));
+    let link = alone.observer.network.link(from, to).expect("a link");
+    for is_alive in [false, true] {
+        alone.observer.network.set_alive(link, is_alive);
+        alone.observer.refresh_network();
+        alone.plan();
+        let after = columns(&alone);
+        assert!(Arc::ptr_eq(&before[0], &after[0]), "the other direction of the cable is alive");
+        assert_eq!(before[1] == after[1], is_alive);
+    }
 }
 
 #[test]

@@ -246,4 +246,27 @@ mod tests {
         let depths = depths(&graph(&[(0, 1), (1, u32::MAX), (0, u32::MAX)])).unwrap();
         assert_eq!((depths.of(NodeIx(0)), depths.of(NodeIx(1)), depths.longest()), (2, 1, 2));
     }
+
+    /// A cycle of next hops without one and added ones leads through an added one.
+    #[test]
+    fn search_from_added_next_hops_finds_every_cycle() {
+        let mut stream = net::RandomStream::new(1, "cycles");
+        let mut found = [0, 0];
+        for _ in 0..400 {
+            let mut any = |below: u64| stream.next_below(below) as u32;
+            let mut lower = |_| {
+                let from = 1 + any(9);
+                (from, any(u64::from(from)))
+            };
+            let old: Vec<(u32, u32)> = (0..12).map(&mut lower).collect();
+            let added: Vec<(u32, u32)> = (0..3).map(|_| (any(10), any(10))).collect();
+            let (old, added) = (graph(&old), graph(&added));
+            assert!(depths(&old).is_some());
+            let both = Union(&old, &added);
+            let is_acyclic = depths(&both).is_some();
+            assert_eq!(depths_from(added.keys().copied(), &both).is_some(), is_acyclic);
+            found[usize::from(is_acyclic)] += 1;
+        }
+        assert!(found.iter().all(|count| *count > 50), "{found:?}");
+    }
 }

@@ -40,6 +40,20 @@ impl Fakes {
         self.run();
     }
 
+    /// Returns the CPU time, ms, until some seconds after the loss of a connection, and after its
+    /// return.
+    fn reconnect(&mut self, node: NodeIx) -> [f64; 2] {
+        let began = cpu_ms();
+        self.connected[node.ix()] = false;
+        self.pending.push_back(ToController::Disconnected(ConnectionId(node.0)));
+        self.run();
+        self.run_until(self.now.saturating_add(Time::from_s(3)));
+        let lost = cpu_ms();
+        self.connect(node);
+        self.run_until(self.now.saturating_add(Time::from_s(3)));
+        [lost - began, cpu_ms() - lost]
+    }
+
     /// Delivers all messages; each one that the controller receives may cause a decision.
     fn run(&mut self) {
         let mut outputs = VecDeque::new();
@@ -124,13 +138,14 @@ impl Fakes {
     }
 }
 
-/// Prints the CPU time and memory of a controller of a fat-tree whose switches connect every 10 ms.
+/// Prints the CPU time and memory of a controller of a fat-tree whose switches connect every 10 ms;
+/// then the CPU time when the last switch disconnects and returns without rules.
 /// `CONNECTING_K` lists other sizes.
 #[test]
 #[ignore = "a measurement: cargo test --release -p anabranch-control --test it connecting -- --ignored --nocapture"]
 fn connecting_of_fat_trees_is_measured() {
     let sizes = std::env::var("CONNECTING_K").unwrap_or_else(|_| "8,12".to_owned());
-    println!("   k  switches  CPU ms   MiB | decisions and messages sent");
+    println!("   k  switches  CPU ms   MiB |  lost  back | decisions and messages sent until connected");
     for k in sizes.split(',').map(|k| k.trim().parse::<u32>().expect("a number")) {
         let topology = net::spec::parse(&format!("fat-tree:k={k}")).expect("a topology");
         let nodes: Vec<NodeIx> = switches(&topology).collect();
@@ -146,6 +161,8 @@ fn connecting_of_fat_trees_is_measured() {
         assert!(fakes.controller.is_settled());
         assert_eq!(fakes.controller.inspect().links().count(), links);
         let decisions = fakes.controller.tally().decisions;
-        println!("{k:4} {:9} {time:7.0} {memory:5} | {decisions} {:?}", nodes.len(), fakes.sent);
+        let sent = format!("{:?}", fakes.sent);
+        let [lost, back] = fakes.reconnect(nodes[nodes.len() - 1]);
+        println!("{k:4} {:9} {time:7.0} {memory:5} | {lost:5.0} {back:5.0} | {decisions} {sent}", nodes.len());
     }
 }
