@@ -198,13 +198,59 @@ impl Topology {
     }
     /// Returns the same graph with other rates or delays; `change` is called for every directed
     /// link. Panics if a rate becomes zero.
-    pub fn with_links_changed(&self, mut change: impl FnMut(LinkIx, &mut Link)) -> Topology {
+    pub fn with_links_changed(&self, change: impl FnMut(LinkIx, &mut Link)) -> Topology {
         let mut changed = self.clone();
-        for (ix, link) in changed.links.iter_mut().enumerate() {
+        changed.change_links(change);
+        changed
+    }
+    /// Changes rates or delays in place, as [`Topology::with_links_changed`].
+    pub fn change_links(&mut self, mut change: impl FnMut(LinkIx, &mut Link)) {
+        for (ix, link) in self.links.iter_mut().enumerate() {
             change(LinkIx(ix as u32), link);
             assert!(link.rate.as_bps() > 0, "a rate was changed to zero");
         }
-        changed
+    }
+    /// Changes the name of a node.
+    pub fn rename(&mut self, node: NodeIx, name: String) {
+        self.nodes[node.ix()].name = name;
+    }
+    /// Changes the height of a node.
+    pub fn set_tier(&mut self, node: NodeIx, tier: Tier) {
+        self.nodes[node.ix()].tier = tier;
+    }
+    /// Adds nodes and cables, both directions one after the other, with the next numbers. The links
+    /// that leave each node must be in the order of the key, and stay so
+    /// ([`Topology::with_out_links_by`]). Panics if a cable has no rate or ends where it begins.
+    pub fn extend<K: Ord>(
+        &mut self,
+        nodes: impl IntoIterator<Item = Node>,
+        links: impl IntoIterator<Item = Link>,
+        key: impl Fn(LinkIx) -> K,
+    ) {
+        let known = self.nodes.len();
+        self.nodes.extend(nodes);
+        let added = (known as u32..).map(NodeIx).zip(&self.nodes[known..]);
+        self.hosts.extend(added.filter(|(_, node)| node.kind == NodeKind::Host).map(|(node, _)| node));
+        let first = self.links.len();
+        self.links.extend(links);
+        let is_valid = |link: &Link| link.rate.as_bps() > 0 && link.from != link.to;
+        assert!(self.links[first..].iter().all(is_valid), "a cable has no rate, or ends where it begins");
+        let mut leaving: Vec<LinkIx> = (first as u32..self.links.len() as u32).map(LinkIx).collect();
+        leaving.sort_by_key(|link| self.links[link.ix()].from);
+        let mut leaving = leaving.into_iter().peekable();
+        let (mut start, mut out) = (Vec::with_capacity(self.nodes.len() + 1), Vec::with_capacity(self.links.len()));
+        for node in (0..self.nodes.len() as u32).map(NodeIx) {
+            start.push(out.len() as u32);
+            let begin = out.len();
+            out.extend_from_slice(if node.ix() < known { self.out_links(node) } else { &[] });
+            let sorted = out.len();
+            out.extend(std::iter::from_fn(|| leaving.next_if(|link| self.links[link.ix()].from == node)));
+            if out.len() > sorted {
+                out[begin..].sort_by_key(|link| key(*link));
+            }
+        }
+        start.push(out.len() as u32);
+        (self.out_start, self.out_links) = (start, out);
     }
 }
 
@@ -368,6 +414,23 @@ mod tests {
         assert_eq!(t.out_links(h0), &[up0]);
         assert!(t.is_upward(up0) && !t.is_upward(up1.reverse()));
         assert_eq!(t.link_name(up1), "h1 -> s");
+    }
+
+    #[test]
+    fn extended_topology_equals_one_built_at_once() {
+        let key = |link: LinkIx| std::cmp::Reverse(link.0 / 2 % 3);
+        let (mut b, h0, h1, s) = two_hosts();
+        b.connect(h0, s, Bandwidth::from_gbps(10), Time::from_us(1));
+        let mut grown = b.clone().build_partial().unwrap().with_out_links_by(key);
+        let (h2, other) = (b.host("h2", 1, None), b.switch("t", 1, None));
+        for (from, to) in [(h1, s), (s, other), (other, s), (h2, other), (other, s)] {
+            b.connect(from, to, Bandwidth::from_gbps(10), Time::from_us(1));
+        }
+        let whole = b.build().unwrap().with_out_links_by(key);
+        grown.extend(whole.nodes()[3..].to_vec(), whole.links()[2..].to_vec(), key);
+        let links = |t: &Topology| (0..5).map(|node| t.out_links(NodeIx(node)).to_vec()).collect::<Vec<_>>();
+        assert_eq!(links(&grown), links(&whole));
+        assert_eq!((grown.hosts(), grown.links().len()), (whole.hosts(), whole.links().len()));
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl CentralBalancer for Fdalb {
         let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
-                placements.set_default_routes(default_routes::equal_cost(view));
+                default_routes::equal_cost(view, placements);
                 self.long.clear();
                 self.long.resize(view.topology.links().len(), 0);
                 let links = placements.pins().values().flat_map(|pin| pin.path.iter());

@@ -202,7 +202,7 @@ impl CentralBalancer for Freeway {
         let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
-                placements.set_default_routes(default_routes::equal_cost(view));
+                default_routes::equal_cost(view, placements);
                 if self.source == FlowSource::Agents {
                     placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
                 }

@@ -205,7 +205,7 @@ impl CentralBalancer for MicroTe {
         let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
-                placements.set_default_routes(default_routes::equal_cost(view));
+                default_routes::equal_cost(view, placements);
                 // Paths may be dead, and destinations may have new numbers.
                 let all: Vec<_> = placements.splits().keys().copied().collect();
                 all.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));

@@ -10,6 +10,7 @@ pub mod fdalb;
 mod flows;
 pub mod freeway;
 pub mod hedera;
+mod hop_table;
 pub mod microte;
 pub mod ofpt;
 mod pins;
@@ -26,8 +27,9 @@ pub(crate) mod testing;
 mod tests;
 
 pub use flows::{FlowId, FlowInfo, FlowTable};
+pub use hop_table::{HopColumn, HopTable, NextHop};
 pub use pins::Pins;
-pub use placements::{Changes, DefaultRoutes, HopTable, NextHop, Path, Pin, Placements, WeightedPath};
+pub use placements::{Changes, DefaultRoutes, Path, Pin, Placements, WeightedPath};
 
 use net::{Bandwidth, FiveTuple, RandomStream, Routes, Time, Topology};
 

@@ -5,23 +5,11 @@ use std::sync::Arc;
 
 use net::{Bandwidth, LinkIx, NodeIx};
 
-use super::{FlowId, Pins};
+use super::common::default_routes::Derivation;
+use super::{FlowId, HopTable, Pins};
 
 /// Links from the source's switch to the destination's; empty if they are the same.
 pub type Path = Arc<[LinkIx]>;
-
-/// A next hop with its share of the traffic.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct NextHop {
-    /// The outgoing link.
-    pub link: LinkIx,
-    /// Share of the traffic, relative to the other next hops; above 0.
-    pub weight: u16,
-}
-
-/// Next hops by switch and destination switch; one is a plain rule, several a select group.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct HopTable(pub BTreeMap<(NodeIx, NodeIx), Arc<[NextHop]>>);
 
 /// Routes of all traffic without a split or a pin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,6 +42,7 @@ pub struct Pin {
 #[derive(Clone, Debug, Default)]
 pub struct Placements {
     default_routes: Option<DefaultRoutes>,
+    derivation: Derivation,
     pairs: BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>>,
     pins: Pins,
     report_threshold_bytes: u64,
@@ -79,10 +68,19 @@ impl Placements {
     }
     /// Sets the default routes.
     pub fn set_default_routes(&mut self, routes: DefaultRoutes) {
+        self.derivation = Derivation::default();
         if self.default_routes.as_ref() != Some(&routes) {
             self.default_routes = Some(routes);
             self.changes.default_routes = true;
         }
+    }
+    /// Returns and clears the origin of the default routes.
+    pub(crate) fn take_derivation(&mut self) -> Derivation {
+        std::mem::take(&mut self.derivation)
+    }
+    /// Sets the origin of the default routes.
+    pub(crate) fn set_derivation(&mut self, derivation: Derivation) {
+        self.derivation = derivation;
     }
     /// Returns the paths over which the flows between two switches are split by hash.
     pub fn splits(&self) -> &BTreeMap<(NodeIx, NodeIx), Arc<[WeightedPath]>> {

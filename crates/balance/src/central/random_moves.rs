@@ -42,7 +42,7 @@ impl CentralBalancer for RandomMoves {
     fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {
         let view = cx.view;
         match why {
-            DecisionTrigger::NetworkChanged => placements.set_default_routes(default_routes::first_port(view)),
+            DecisionTrigger::NetworkChanged => default_routes::first_port(view, placements),
             DecisionTrigger::PeriodElapsed => {
                 for (flow, _) in view.flows.iter() {
                     if cx.rng.next_f64() < self.chance

@@ -14,9 +14,7 @@ use crate::entry::Entry;
 pub(crate) static ENTRY: Entry = Entry::declare("sdn-ecmp", "ECMP (central)")
     .summary("Installs a select group over all equal-cost next hops of every switch.")
     .source("P02; RFC 2992")
-    .central(|_, _| {
-        on_network_change(|view, placements| placements.set_default_routes(default_routes::equal_cost(view)))
-    });
+    .central(|_, _| on_network_change(default_routes::equal_cost));
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-spain", "SPAIN (central)")
     .central(|env, params| {
         let (plan, seed) = (Plan::from_params(params), env.seed);
         on_network_change(move |view, placements| {
-            placements.set_default_routes(default_routes::equal_cost(view));
+            default_routes::equal_cost(view, placements);
             let (dag, vlans) = (Dag::new(view), Vlans::new(view.topology, view.routes, seed, &plan));
             divide_all(view, placements, |pair| {
                 let tagged = vlans.paths(pair.own, pair.to).iter();

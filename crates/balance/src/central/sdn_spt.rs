@@ -92,11 +92,10 @@ impl CentralBalancer for SdnSpt {
         let view = cx.view;
         match why {
             DecisionTrigger::NetworkChanged => {
-                let base = match self.tie {
-                    Tie::First => default_routes::first_port(view),
-                    _ => default_routes::tree_per_edge(view, self.seed),
-                };
-                placements.set_default_routes(base);
+                match self.tie {
+                    Tie::First => default_routes::first_port(view, placements),
+                    _ => default_routes::tree_per_edge(view, placements, self.seed),
+                }
                 match self.tie {
                     Tie::Pair => self.draw_pairs(view, placements),
                     Tie::DstHost => view.flows.iter().for_each(|(flow, _)| self.pin(view, flow, placements)),

@@ -33,7 +33,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-vlb", "VLB (central)")
     .central(|env, params| {
         let (paths_max, seed) = (params.count("paths") as u32, env.seed);
         on_network_change(move |view, placements| {
-            placements.set_default_routes(default_routes::equal_cost(view));
+            default_routes::equal_cost(view, placements);
             let vias: Vec<Via> = intermediates(view).into_iter().map(|node| Via::new(view, node, seed)).collect();
             divide_all(view, placements, |pair| paths(view, &vias, paths_max, pair));
         })

@@ -14,9 +14,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("sdn-wcmp", "WCMP (central)")
     .summary("Installs select groups whose weights follow the capacity behind each next hop.")
     .source("P02 weighted; EuroSys 2014")
     .senses("link rates, failures")
-    .central(|_, _| {
-        on_network_change(|view, placements| placements.set_default_routes(default_routes::by_capacity(view)))
-    });
+    .central(|_, _| on_network_change(default_routes::by_capacity));
 
 #[cfg(test)]
 mod tests {
@@ -43,7 +41,7 @@ mod tests {
             let Some(DefaultRoutes::Hops(table)) = driven.placements.default_routes() else {
                 panic!("the balancer has set no default routes")
             };
-            table.0[&(from, to)].iter().map(|hop| (hop.link, hop.weight)).collect::<Vec<_>>()
+            table.get(from, to).expect("next hops").iter().map(|hop| (hop.link, hop.weight)).collect::<Vec<_>>()
         };
         assert_eq!(weights(&driven), [(paths[0][0], 2), (paths[1][0], 5), (paths[2][0], 5)]);
         driven.set_cable(paths[1][1], false);

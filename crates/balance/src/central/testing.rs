@@ -122,7 +122,7 @@ impl TestNetwork {
         };
         let (mut at, mut path) = (from, Vec::new());
         while at != to {
-            let hops = &table.0[&(at, to)];
+            let hops = table.get(at, to).expect("next hops");
             path.push(hops[draw(rng, hops.iter().map(|hop| hop.weight))].link);
             at = self.topology.link(path[path.len() - 1]).to;
         }

@@ -122,11 +122,12 @@ impl DrivenBalancer {
             panic!("the balancer has set no default routes")
         };
         let mut by_edge: BTreeMap<NodeIx, Vec<(NodeIx, NodeIx)>> = BTreeMap::new();
-        for ((at, edge), hops) in &table.0 {
+        let rows = table.columns().flat_map(|(edge, column)| column.rows().iter().map(move |row| (edge, row)));
+        for (edge, (at, hops)) in rows {
             assert!(!hops.is_empty() && hops.iter().all(|hop| hop.weight > 0 && self.network.alive[hop.link.ix()]));
             assert!(hops.iter().all(|hop| self.network.topology.link(hop.link).from == *at));
             by_edge
-                .entry(*edge)
+                .entry(edge)
                 .or_default()
                 .extend(hops.iter().map(|hop| (*at, self.network.topology.link(hop.link).to)));
         }
@@ -139,10 +140,10 @@ impl DrivenBalancer {
             for node in (0..self.network.topology.nodes().len() as u32).map(NodeIx) {
                 let is_switch = self.network.topology.node(node).kind == NodeKind::Switch;
                 let is_reachable = node != edge && self.network.routes.path_count(node, class) > 0;
-                assert_eq!(table.0.contains_key(&(node, edge)), is_switch && is_reachable);
+                assert_eq!(table.get(node, edge).is_some(), is_switch && is_reachable);
             }
             // Without loops, a path along next hops ends at the only node that needs none.
-            assert!(steps.iter().all(|(_, to)| *to == edge || table.0.contains_key(&(*to, edge))));
+            assert!(steps.iter().all(|(_, to)| *to == edge || table.get(*to, edge).is_some()));
         }
         assert!(by_edge.is_empty(), "next hops to where no hosts are");
     }

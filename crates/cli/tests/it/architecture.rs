@@ -106,7 +106,9 @@ fn pure_crates_have_no_clock_thread_or_output() {
         assert!(!files.is_empty(), "crate {name} has moved");
         for file in files {
             let text = fs::read_to_string(&file).expect("sources are readable");
-            let words = found(&text);
+            // Measurements are ignored tests, which print what they measure.
+            let is_measurement = file.ends_with("measurement.rs");
+            let words: Vec<_> = found(&text).into_iter().filter(|word| !(is_measurement && *word == "println!")).collect();
             let message = "pure crates take time, randomness and state as arguments";
             assert!(words.is_empty(), "{} mentions {words:?}: {message}", file.display());
         }

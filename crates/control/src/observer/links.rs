@@ -86,9 +86,7 @@ impl Observer {
     /// Updates topology and routes after a change of links or hosts.
     pub(crate) fn refresh_network(&mut self) {
         let Observer { network, discovery, .. } = self;
-        let ends = network.switch_links();
-        let latency = |link| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
-        network.refresh(|link| latency(link).unwrap_or(Time::ZERO));
+        network.refresh(|from, to| discovery.latency(from, to).unwrap_or(Time::ZERO));
     }
 
     /// Applies measured latencies to the topology, if a server balancer uses them. Central balancers

@@ -110,7 +110,7 @@ impl Observer {
         for (_, end) in network.host_ends() {
             network.set_hosts_alive(end, false); // Until their switches connect.
         }
-        network.refresh(|_| Time::ZERO);
+        network.refresh(|_, _| Time::ZERO);
         Observer {
             network,
             discovery: Discovery::new(config.discovery_key(), config.port_roles_with_pins()),

@@ -6,10 +6,13 @@
 //! port, when every component has processed the departure. For all but the users of addresses the
 //! number means the port, and hosts that come and go must not fill the memory.
 
+mod refresh;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use core::net::Ipv4Addr;
-use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Tier, Time, Topology, TopologyBuilder};
+use net::routes::IncrementalRoutes;
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time, Topology, TopologyBuilder};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::{Config, KnownHost, PortRole, PortRoles, SwitchPort};
@@ -45,6 +48,14 @@ struct DirectedLink {
     /// Port at the sending end; `None` at hosts.
     port: Option<PortNo>,
     rate: Bandwidth,
+    /// Time to send what may be queued: 256 KB.
+    queue_time: Time,
+}
+
+impl DirectedLink {
+    fn new(from: NodeIx, to: NodeIx, port: Option<PortNo>, rate: Bandwidth) -> DirectedLink {
+        DirectedLink { from, to, port, rate, queue_time: rate.time_for(256 << 10) }
+    }
 }
 
 pub(crate) enum PortPeer {
@@ -70,11 +81,17 @@ pub(crate) struct Network {
     configured: BTreeSet<Ipv4Addr>,
     /// Whether a number was reused, so that its name in the topology changes.
     is_renamed: bool,
+    /// Hosts whose name may have changed since the topology was last extended.
+    renamed: BTreeSet<HostIx>,
     wires: Vec<DirectedLink>,
     links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
+    /// Height of every node ([`Network::update_tiers`]).
+    tiers: Vec<u8>,
+    /// Longest time on a live link between switches ([`Network::drain_time_of`]).
+    slowest_hop: Time,
     pub(crate) topology: Topology,
-    pub(crate) routes: Routes,
+    pub(crate) routes: IncrementalRoutes,
 }
 
 impl Network {
@@ -102,7 +119,7 @@ impl Network {
 
     fn empty() -> Network {
         let topology = TopologyBuilder::new("discovered").build_partial().expect("an empty network has no faults");
-        let routes = Routes::intact(&topology);
+        let routes = IncrementalRoutes::new(&topology, &[]);
         Network {
             nodes: Vec::new(),
             switches: BTreeMap::new(),
@@ -113,9 +130,12 @@ impl Network {
             left: Vec::new(),
             configured: BTreeSet::new(),
             is_renamed: false,
+            renamed: BTreeSet::new(),
             wires: Vec::new(),
             links: BTreeMap::new(),
             alive: Vec::new(),
+            tiers: Vec::new(),
+            slowest_hop: Time::ZERO,
             topology,
             routes,
         }
@@ -150,9 +170,6 @@ impl Network {
     }
     pub(crate) fn ends(&self, link: LinkIx) -> impl Iterator<Item = NodeIx> {
         self.near_end(link).into_iter().chain(self.far_end(link))
-    }
-    pub(crate) fn rate_of(&self, link: LinkIx) -> Option<Bandwidth> {
-        Some(self.wires.get(link.ix())?.rate)
     }
     pub(crate) fn links_from(&self, from: SwitchPort) -> impl Iterator<Item = LinkIx> {
         let range = (from, (DatapathId(0), PortNo(0)))..=(from, (DatapathId(u64::MAX), PortNo(u32::MAX)));
@@ -190,13 +207,11 @@ impl Network {
     }
     /// Returns the time within which packets arrive over this number of links, whichever they are.
     pub(crate) fn drain_time_of(&self, hops: u32) -> Time {
-        let switch_links = self.links.values().filter(|link| self.is_alive(**link));
-        let slowest = switch_links.map(|link| self.hop_time(*link)).max().unwrap_or(Time::ZERO);
-        bounded(Time::from_ps(slowest.as_ps().saturating_mul(u64::from(hops))))
+        bounded(Time::from_ps(self.slowest_hop.as_ps().saturating_mul(u64::from(hops))))
     }
     fn hop_time(&self, link: LinkIx) -> Time {
         let delay = self.topology.links().get(link.ix()).map_or(Time::ZERO, |link| link.delay);
-        self.rate_of(link).map_or(delay, |rate| delay.saturating_add(rate.time_for(256 << 10)))
+        self.wires.get(link.ix()).map_or(delay, |wire| delay.saturating_add(wire.queue_time))
     }
     pub(crate) fn has_host_at(&self, end: SwitchPort) -> bool {
         self.at.contains_key(&end)
@@ -221,8 +236,8 @@ impl Network {
         }
         let (a, b) = (self.add_switch(from.0), self.add_switch(to.0));
         let link = LinkIx(self.wires.len() as u32);
-        self.wires.push(DirectedLink { from: a, to: b, port: Some(from.1), rate: config.capacity(from) });
-        self.wires.push(DirectedLink { from: b, to: a, port: Some(to.1), rate: config.capacity(to) });
+        self.wires.push(DirectedLink::new(a, b, Some(from.1), config.capacity(from)));
+        self.wires.push(DirectedLink::new(b, a, Some(to.1), config.capacity(to)));
         self.alive.extend([true, false]);
         self.links.insert((from, to), link);
         self.links.insert((to, from), link.reverse());
@@ -257,6 +272,7 @@ impl Network {
             self.vacant.remove(&end);
         }
         self.is_renamed |= host.is_some();
+        self.renamed.extend(host);
         host
     }
 
@@ -266,8 +282,8 @@ impl Network {
         let uplink = LinkIx(self.wires.len() as u32);
         let rate = config.capacity(known.end());
         self.nodes.push(Kind::Host(host));
-        self.wires.push(DirectedLink { from: node, to: edge, port: None, rate });
-        self.wires.push(DirectedLink { from: edge, to: node, port: Some(known.port), rate });
+        self.wires.push(DirectedLink::new(node, edge, None, rate));
+        self.wires.push(DirectedLink::new(edge, node, Some(known.port), rate));
         self.alive.extend([true, true]);
         self.hosts.push(HostRecord { known, edge, uplink, is_current: true, last_seen: Time::ZERO });
         host
@@ -324,6 +340,7 @@ impl Network {
             return;
         }
         self.left.push(host);
+        self.renamed.insert(host);
         let end = facts.known.end();
         if let Some(hosts) = self.at.get_mut(&end) {
             hosts.remove(&host);
@@ -354,97 +371,6 @@ impl Network {
             is_news |= self.set_alive(link.reverse(), is_alive);
         }
         is_news
-    }
-
-    /// Updates topology and routes after additions, marks and measurements.
-    pub(crate) fn refresh(&mut self, latency: impl Fn(LinkIx) -> Time) {
-        let is_larger =
-            self.topology.nodes().len() != self.nodes.len() || self.topology.links().len() != self.wires.len();
-        if is_larger || self.is_renamed {
-            self.is_renamed = false;
-            self.rebuild(latency);
-        }
-        self.routes = Routes::new(&self.topology, &self.alive);
-    }
-
-    fn rebuild(&mut self, latency: impl Fn(LinkIx) -> Time) {
-        let tiers = self.tiers();
-        let mut builder = TopologyBuilder::new("discovered");
-        for (kind, tier) in self.nodes.iter().zip(tiers) {
-            builder.add(match kind {
-                Kind::Switch(datapath) => Node {
-                    name: format!("{:016x}", datapath.0),
-                    kind: NodeKind::Switch,
-                    tier: Tier(tier),
-                    forwards: true,
-                    pod: None,
-                    rack: None,
-                },
-                Kind::Host(host) => Node {
-                    name: self.hosts[host.ix()].name(*host),
-                    kind: NodeKind::Host,
-                    tier: Tier(0),
-                    forwards: false,
-                    pod: None,
-                    rack: Some(self.hosts[host.ix()].edge.0),
-                },
-            });
-        }
-        for (cable, pair) in self.wires.chunks_exact(2).enumerate() {
-            let delay = latency(LinkIx(2 * cable as u32));
-            builder.connect_asymmetric(pair[0].from, pair[0].to, pair[0].rate, pair[1].rate, delay);
-        }
-        let built = builder.build_partial();
-        let built = built.expect("names are unique, capacities above zero, and no port leads to its own switch");
-        // "The first of equal next hops" must not depend on which was found first.
-        self.topology = built.with_out_links_by(|link| self.wires[link.ix()].port);
-    }
-
-    /// Sets the known latencies of links that differ by more than an eighth. Smaller differences
-    /// are noise, and would invalidate cached paths.
-    pub(crate) fn set_delays(&mut self, latency: impl Fn(LinkIx) -> Option<Time>) {
-        let before = self.topology.links();
-        let delays: Vec<Option<Time>> = (0..before.len())
-            .map(|ix| {
-                // Both directions of a cable have the latency of the first.
-                let known = before[ix].delay;
-                let measured = latency(LinkIx(ix as u32 & !1))?;
-                let difference = measured.max(known).saturating_sub(measured.min(known));
-                (difference > Time::from_ps(known.as_ps() / 8)).then_some(measured)
-            })
-            .collect();
-        if delays.iter().any(Option::is_some) {
-            let changed = self.topology.with_links_changed(|ix, link| {
-                link.delay = delays[ix.ix()].unwrap_or(link.delay);
-            });
-            self.topology = changed;
-        }
-    }
-
-    /// Returns the height of every node: hosts 0, switches the smallest number of cables to a host
-    /// (1 if a network has no hosts).
-    fn tiers(&self) -> Vec<u8> {
-        let mut tier = vec![u8::MAX; self.nodes.len()];
-        let mut queue: std::collections::VecDeque<NodeIx> = std::collections::VecDeque::new();
-        for (node, kind) in (0u32..).map(NodeIx).zip(&self.nodes) {
-            if matches!(kind, Kind::Host(_)) {
-                tier[node.ix()] = 0;
-                queue.push_back(node);
-            }
-        }
-        let mut next: Vec<Vec<NodeIx>> = vec![Vec::new(); self.nodes.len()];
-        for wire in &self.wires {
-            next[wire.from.ix()].push(wire.to);
-        }
-        while let Some(node) = queue.pop_front() {
-            for to in &next[node.ix()] {
-                if tier[to.ix()] == u8::MAX {
-                    tier[to.ix()] = tier[node.ix()].saturating_add(1).min(u8::MAX - 1);
-                    queue.push_back(*to);
-                }
-            }
-        }
-        tier.into_iter().map(|tier| if tier == u8::MAX { 1 } else { tier }).collect()
     }
 }
 

@@ -4,54 +4,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use balance::central::{HopTable, NextHop};
+use balance::central::{HopColumn, HopTable, NextHop};
 use core::net::Ipv4Addr;
 use net::{HostIx, NodeIx, Time};
 use openflow::PortNo;
 
 use crate::observer::Observer;
-use crate::observer::network::{HostRecord, Network, PortPeer};
+use crate::observer::network::{HostRecord, Network};
+use crate::planner::hop_graph::Effective;
 use crate::planner::host_moves::HostMoves;
 use crate::planner::staged_update::{Slot, StagedUpdate};
-use crate::planner::unconfirmed::{self, Hops};
-use crate::planner::update_order::{self, Graph};
+use crate::planner::update_order::{Graph, NextHops};
 use crate::updater::Updater;
 use crate::updater::compile::{default_route_key, last_hop_key};
-
-/// Longest pause between stages of improvements. Queues of slow networks may take longer to drain,
-/// but bad default routes for minutes are worse than a retransmitted packet.
-const PAUSE_MAX: Time = Time::from_ms(500);
-
-/// Node that represents unknown switches in graphs of next hops.
-const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
+use crate::updater::store::DesiredRule;
 
 #[derive(Debug, Default)]
 pub(crate) struct DefaultRoutes {
-    hops: BTreeMap<Slot, Arc<[NextHop]>>,
+    pub(super) hops: HopTable,
     /// Replaced next hops that may still be in effect, until the switch confirms the ticket.
-    replaced: BTreeMap<(NodeIx, u64), Replaced>,
-    target: Arc<HopTable>,
+    pub(super) replaced: BTreeMap<(NodeIx, u64), Replaced>,
+    pub(super) target: Arc<HopTable>,
     /// Next hops of the balancer; the target differs if switches are unconfirmed.
-    wanted: Arc<HopTable>,
-    unconfirmed: BTreeSet<NodeIx>,
+    pub(super) wanted: Arc<HopTable>,
+    pub(super) unconfirmed: BTreeSet<NodeIx>,
     /// Additional next hops of unconfirmed switches, by destination.
-    old: BTreeMap<NodeIx, Graph>,
+    pub(super) old: BTreeMap<NodeIx, Graph>,
     is_stale: bool,
     /// Changes of next hops that are dead or lead nowhere, or that cannot loop.
-    repairs: StagedUpdate,
-    improvements: StagedUpdate,
+    pub(super) repairs: StagedUpdate,
+    pub(super) improvements: StagedUpdate,
     /// Whether other changes follow the repairs.
-    has_more: bool,
+    pub(super) has_more: bool,
     /// Next hops no longer in effect, with the time until which packets on them may be in flight.
-    draining: Vec<(Time, Replaced)>,
+    pub(super) draining: Vec<(Time, Replaced)>,
+    /// Destinations whose next hops in effect are known to have no cycle, those of unconfirmed
+    /// switches aside.
+    pub(super) acyclic: BTreeSet<NodeIx>,
     /// Number of switches on the longest path of a packet before the latest change.
-    longest_path: u32,
+    pub(super) longest_path: u32,
     hosts: BTreeMap<HostIx, HostAttachment>,
-    by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
+    pub(super) by_edge: BTreeMap<NodeIx, BTreeSet<Ipv4Addr>>,
     pub(crate) moves: HostMoves,
 }
 
-type Replaced = Vec<(Slot, Arc<[NextHop]>)>;
+pub(super) type Replaced = Vec<(Slot, Arc<[NextHop]>)>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HostAttachment {
@@ -76,22 +73,19 @@ impl DefaultRoutes {
     /// Returns the next hops towards a switch that may be in effect now, or that packets in flight
     /// may use, as a graph.
     pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
-        let draining = self.draining.iter().flat_map(|(_, replaced)| replaced).map(|(slot, hops)| (slot, hops));
-        let hops = self.effective().chain(draining);
-        let mut graph = graphs(network, hops.filter(|((_, dst), _)| *dst == to)).remove(&to).unwrap_or_default();
-        self.add_old(to, &mut graph);
-        graph
-    }
-
-    fn effective(&self) -> impl Iterator<Item = (&Slot, &Arc<[NextHop]>)> {
-        self.hops.iter().chain(self.replaced.values().flatten().map(|(slot, hops)| (slot, hops)))
-    }
-
-    /// Adds the next hops of unconfirmed switches to a graph.
-    fn add_old(&self, to: NodeIx, graph: &mut Graph) {
-        for (node, next) in self.old.get(&to).into_iter().flatten() {
-            graph.entry(*node).or_default().extend(next);
-        }
+        let draining = self.draining.iter().flat_map(|(_, replaced)| replaced);
+        let replaced = self.replaced.values().flatten().chain(draining).filter(|((_, of), _)| *of == to);
+        let replaced: Vec<_> = replaced.map(|((node, _), hops)| (*node, hops.clone())).collect();
+        let column = self.hops.column(to).map(|column| &**column);
+        let effective = Effective::new(network, column, &replaced, self.old.get(&to));
+        let mut switches = Vec::new();
+        effective.add_switches(&mut switches);
+        let next = |node: NodeIx| {
+            let mut next = Vec::new();
+            effective.add_next(node, &mut next);
+            (node, next.into_iter().collect())
+        };
+        switches.into_iter().map(next).collect()
     }
 
     /// Updates the hosts and their ports: a switch rejects rules for ports it does not have.
@@ -127,7 +121,7 @@ impl DefaultRoutes {
         for (key, _) in updater.compiler.last_hop(place.address, place.port) {
             updater.set((place.edge, key, None));
         }
-        for (node, _) in self.hops.keys().filter(|(_, to)| *to == place.edge) {
+        for (node, _) in self.hops.column(place.edge).into_iter().flat_map(|column| column.rows()) {
             updater.set((*node, default_route_key(place.address), None));
         }
         Some(place.address)
@@ -140,9 +134,10 @@ impl DefaultRoutes {
         for (key, wanted) in updater.compiler.last_hop(place.address, place.port) {
             updater.set((place.edge, key, Some(wanted)));
         }
-        for ((node, _), hops) in self.hops.iter().filter(|((_, to), _)| *to == place.edge) {
-            let entry = updater.compiler.default_route(place.address, &ports(network, hops));
-            updater.set((*node, default_route_key(place.address), entry.map(|(_, wanted)| wanted)));
+        let mut rules = CompiledHops::new(network);
+        for (node, hops) in self.hops.column(place.edge).into_iter().flat_map(|column| column.rows()) {
+            let rule = rules.rule(Some(hops), place.address, updater);
+            updater.set((*node, default_route_key(place.address), rule));
         }
     }
 
@@ -182,7 +177,7 @@ impl DefaultRoutes {
                 }
                 continue;
             }
-            let Some(hops) = self.hops.get(&(node, edge)).filter(|_| is_there(node, default_route_key(address))) else {
+            let Some(hops) = self.hops.get(node, edge).filter(|_| is_there(node, default_route_key(address))) else {
                 return false;
             };
             open.extend(hops.iter().filter_map(|hop| network.far_end(hop.link)).filter(|next| seen.insert(*next)));
@@ -207,189 +202,6 @@ impl DefaultRoutes {
         are_others
     }
 
-    fn route_around_unconfirmed(
-        &mut self,
-        now: Time,
-        network: &Network,
-        updater: &Updater,
-        with_unknown_ports: impl Fn() -> BTreeSet<NodeIx>,
-    ) {
-        self.old = if self.unconfirmed.is_empty() {
-            BTreeMap::new()
-        } else {
-            self.old_hops(network, updater, &with_unknown_ports())
-        };
-        let mut target = self.wanted.clone();
-        let mut wanted: BTreeMap<NodeIx, Hops> = BTreeMap::new();
-        for ((node, to), hops) in self.wanted.0.iter().filter(|_| !self.unconfirmed.is_empty()) {
-            wanted.entry(*to).or_default().insert(*node, hops.clone());
-        }
-        let destinations =
-            self.by_edge.iter().filter(|(_, addresses)| !addresses.is_empty() && !self.unconfirmed.is_empty());
-        for (to, addresses) in destinations {
-            let (none, no_hops, blocked) = (Graph::new(), Hops::new(), self.blocked(*to, addresses, updater));
-            let old = self.old.get(to).unwrap_or(&none);
-            if old.is_empty() && blocked.is_empty() {
-                continue;
-            }
-            let hops = wanted.get(to).unwrap_or(&no_hops);
-            if let Some(hops) = unconfirmed::avoid(hops, old, &blocked, *to, network) {
-                let table = Arc::make_mut(&mut target);
-                wanted
-                    .get(to)
-                    .into_iter()
-                    .flat_map(|hops| hops.keys())
-                    .for_each(|node| drop(table.0.remove(&(*node, *to))));
-                table.0.extend(hops.into_iter().map(|(node, hops)| ((node, *to), hops)));
-            }
-        }
-        if target.0 != self.target.0 || self.is_improvement_broken(network) {
-            self.set_target(now, &target, network, updater);
-        }
-    }
-
-    /// Returns the unconfirmed switches that may have no rule for one of these addresses.
-    fn blocked(&self, to: NodeIx, addresses: &BTreeSet<Ipv4Addr>, updater: &Updater) -> BTreeSet<NodeIx> {
-        let may_lack = |node: &&NodeIx| {
-            let switch = updater.switches.get(*node).filter(|_| **node != to);
-            switch.is_some_and(|switch| addresses.iter().any(|address| switch.may_lack(&default_route_key(*address))))
-        };
-        self.unconfirmed.iter().filter(may_lack).copied().collect()
-    }
-
-    /// Returns the next hops of unconfirmed switches, by destination. A port with an unknown peer
-    /// may lead to disconnected switches, and packets may return from them through any other such
-    /// port: at `strangers`.
-    fn old_hops(
-        &self,
-        network: &Network,
-        updater: &Updater,
-        with_unknown_ports: &BTreeSet<NodeIx>,
-    ) -> BTreeMap<NodeIx, Graph> {
-        let mut edges: BTreeMap<Ipv4Addr, NodeIx> = BTreeMap::new();
-        for (edge, addresses) in &self.by_edge {
-            edges.extend(addresses.iter().map(|address| (*address, *edge)));
-        }
-        let mut old: BTreeMap<NodeIx, Graph> = BTreeMap::new();
-        let mut is_anywhere = BTreeSet::new();
-        for node in &self.unconfirmed {
-            let Some(switch) = updater.switches.get(node) else { continue };
-            let mut ports: BTreeMap<PortNo, PortPeer> = BTreeMap::new();
-            for (address, port) in switch.egress_ports() {
-                let Some(to) = edges.get(&address) else { continue };
-                let next = old.entry(*to).or_default().entry(*node).or_default();
-                match ports.entry(port).or_insert_with(|| network.beyond(*node, port)) {
-                    PortPeer::Host => {}
-                    PortPeer::Switches(nodes) => next.extend(&*nodes),
-                    PortPeer::Unknown => {
-                        next.insert(SOMEWHERE);
-                        is_anywhere.insert(*to);
-                    }
-                }
-            }
-        }
-        for to in is_anywhere {
-            old.entry(to).or_default().insert(SOMEWHERE, with_unknown_ports.clone());
-        }
-        old.retain(|_, graph| graph.values().any(|next| !next.is_empty()));
-        old
-    }
-
-    /// Sets the target next hops. A change in progress stops where it is, and the new one starts
-    /// from there.
-    fn set_target(&mut self, now: Time, target: &Arc<HopTable>, network: &Network, updater: &Updater) {
-        self.target = target.clone();
-        (self.repairs, self.improvements) = (StagedUpdate::default(), StagedUpdate::default());
-        self.has_more = false;
-        self.retire_replaced(now, network, updater);
-        self.longest_path = 0;
-        let mut changed: BTreeMap<NodeIx, BTreeSet<NodeIx>> = BTreeMap::new();
-        for (node, to) in self.hops.keys().chain(target.0.keys()) {
-            if node != to && self.hops.get(&(*node, *to)) != target.0.get(&(*node, *to)) {
-                changed.entry(*to).or_default().insert(*node);
-            }
-        }
-        // One walk over all next hops, not one per destination.
-        let is_changed = |slot: &Slot| changed.contains_key(&slot.1);
-        let mut old = graphs(network, self.effective().filter(|(slot, _)| is_changed(slot)));
-        let mut new = graphs(network, target.0.iter().filter(|(slot, _)| is_changed(slot) && slot.0 != slot.1));
-        let broken = self.broken(network);
-        let draining: BTreeSet<NodeIx> =
-            self.draining.iter().flat_map(|(_, replaced)| replaced).map(|((_, to), _)| *to).collect();
-        for (to, nodes) in &changed {
-            // Unconfirmed switches do not change: their possible next hops are part of both graphs.
-            let (old, new) = (old.entry(*to).or_default(), new.entry(*to).or_default());
-            self.add_old(*to, old);
-            self.add_old(*to, new);
-            if update_order::is_at_once(nodes, old, new, *to) {
-                self.repairs.put(0, nodes.iter().map(|node| (*node, *to)));
-                continue;
-            }
-            let longest_path = update_order::depths(old).map(longest);
-            // Switches that need a repair may change while the others stay; the others follow
-            // later.
-            let (urgent, others): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
-                nodes.iter().copied().partition(|node| !self.is_working((*node, *to), network));
-            if longest_path.is_some() && !urgent.is_empty() && !others.is_empty() {
-                let mut joined = old.clone();
-                joined.extend(urgent.iter().map(|node| (*node, new.get(node).cloned().unwrap_or_default())));
-                if update_order::is_at_once(&urgent, old, &joined, *to) {
-                    self.repairs.put(0, urgent.into_iter().map(|node| (node, *to)));
-                    self.has_more = true;
-                    continue;
-                }
-            }
-            let is_improvement = longest_path.is_some() && urgent.is_empty() && !broken.contains(to);
-            // A switch that only stops using some next hops makes no new cycle, and may end one.
-            let (narrower, wider): (BTreeSet<NodeIx>, BTreeSet<NodeIx>) =
-                nodes.iter().copied().partition(|node| !is_improvement && self.is_narrower((*node, *to)));
-            let sequence = if is_improvement { &mut self.improvements } else { &mut self.repairs };
-            // Changes in progress are not done, and this one must not mix with them.
-            let is_of = |replaced: &Replaced| replaced.iter().any(|((_, dst), _)| dst == to);
-            let under_way = self.replaced.iter().filter(|(_, replaced)| is_of(replaced));
-            let is_waiting = sequence.wait_for(under_way.map(|(at, _)| *at));
-            let first = usize::from(!is_improvement && (is_waiting || !narrower.is_empty()));
-            sequence.put(0, narrower.into_iter().map(|node| (node, *to)));
-            self.longest_path = self.longest_path.max(longest_path.unwrap_or(old.len() as u32));
-            sequence
-                .drain(network.drain_time_of(self.longest_path).min(PAUSE_MAX), is_waiting || draining.contains(to));
-            for (stage, group) in update_order::by_depth(&wider, new).into_iter().enumerate() {
-                sequence.put(stage + first, group.into_iter().map(|node| (node, *to)));
-            }
-        }
-    }
-
-    /// Returns whether a next hop died that an improvement should replace: the improvement is now a
-    /// repair.
-    fn is_improvement_broken(&self, network: &Network) -> bool {
-        if self.improvements.is_empty() {
-            return false;
-        }
-        let broken = self.broken(network);
-        self.improvements.slots().any(|(_, to)| broken.contains(&to))
-    }
-
-    /// Returns whether the target of a switch is a subset of its next hops.
-    fn is_narrower(&self, slot: Slot) -> bool {
-        let before = self.hops.get(&slot).map(|hops| &hops[..]).unwrap_or_default();
-        let after = self.target.0.get(&slot).map(|hops| &hops[..]).unwrap_or_default();
-        after.iter().all(|hop| before.iter().any(|other| other.link == hop.link))
-    }
-
-    /// Returns the destinations towards which some next hop in effect is dead, or leads to a switch
-    /// without next hops.
-    fn broken(&self, network: &Network) -> BTreeSet<NodeIx> {
-        self.hops.keys().filter(|slot| !self.is_working(**slot, network)).map(|(_, to)| *to).collect()
-    }
-    /// Returns whether a switch has next hops, all alive and to switches that have some.
-    fn is_working(&self, slot: Slot, network: &Network) -> bool {
-        let leads_on = |hop: &NextHop| {
-            let next = network.far_end(hop.link).filter(|_| network.is_alive(hop.link));
-            next.is_some_and(|next| next == slot.1 || self.hops.contains_key(&(next, slot.1)))
-        };
-        self.hops.get(&slot).is_some_and(|hops| hops.iter().all(leads_on))
-    }
-
     /// Installs rules for hosts whose old rules are gone everywhere. Returns the switches of these
     /// hosts.
     pub(crate) fn arrive(&mut self, now: Time, network: &Network, updater: &mut Updater) -> BTreeSet<NodeIx> {
@@ -399,18 +211,6 @@ impl DefaultRoutes {
             edges.insert(place.edge);
         }
         edges
-    }
-
-    /// Retires replaced next hops. They are in effect until that is confirmed, and count for as
-    /// long again as packets on them may be in flight. Later decisions need not consider them.
-    fn retire_replaced(&mut self, now: Time, network: &Network, updater: &Updater) {
-        self.draining.retain(|(until, _)| now < *until);
-        let confirmed = self.replaced.extract_if(.., |(node, ticket), _| updater.is_confirmed(*node, *ticket));
-        let confirmed: Replaced = confirmed.flat_map(|(_, replaced)| replaced).collect();
-        if !confirmed.is_empty() {
-            let drain = network.drain_time_of(self.longest_path).min(PAUSE_MAX);
-            self.draining.push((now.saturating_add(drain), confirmed));
-        }
     }
 
     /// Continues the change as far as confirmations allow.
@@ -432,40 +232,62 @@ impl DefaultRoutes {
     }
 
     fn apply(&mut self, stage: &[Slot], network: &Network, updater: &mut Updater) {
-        for (node, to) in stage {
-            let slot = (*node, *to);
-            let hops = self.target.0.get(&slot).filter(|hops| !hops.is_empty()).cloned();
-            let ports = ports(network, hops.as_deref().unwrap_or_default());
-            for address in self.by_edge.get(to).into_iter().flatten() {
-                let wanted = updater.compiler.default_route(*address, &ports).map(|(_, wanted)| wanted);
-                updater.set((*node, default_route_key(*address), wanted));
-            }
-            let before = match hops {
-                Some(hops) => self.hops.insert(slot, hops),
-                None => self.hops.remove(&slot),
-            };
-            let ticket = updater.ticket(*node);
-            if let Some(before) = before {
-                self.replaced.entry((*node, ticket)).or_default().push((slot, before));
-            }
+        let mut rules = CompiledHops::new(network);
+        for slots in stage.chunk_by(|(_, to), (_, next)| to == next) {
+            self.apply_column(slots[0].1, slots, &mut rules, updater);
         }
     }
-}
 
-fn longest(depths: BTreeMap<NodeIx, u32>) -> u32 {
-    depths.into_values().max().unwrap_or(0)
-}
-
-fn graphs<'a>(
-    network: &Network,
-    hops: impl Iterator<Item = (&'a Slot, &'a Arc<[NextHop]>)>,
-) -> BTreeMap<NodeIx, Graph> {
-    let mut graphs: BTreeMap<NodeIx, Graph> = BTreeMap::new();
-    for ((node, to), hops) in hops {
-        let next = graphs.entry(*to).or_default().entry(*node).or_default();
-        next.extend(hops.iter().filter_map(|hop| network.far_end(hop.link)));
+    /// Changes the next hops of some switches towards one destination.
+    fn apply_column(&mut self, to: NodeIx, slots: &[Slot], rules: &mut CompiledHops<'_>, updater: &mut Updater) {
+        let target = self.target.column(to).cloned().unwrap_or_default();
+        let before = self.hops.column(to).cloned().unwrap_or_default();
+        let mut differences = before.differences(&target).peekable();
+        let mut is_whole = true;
+        for (node, _) in slots {
+            let addresses = self.by_edge.get(&to).into_iter().flatten();
+            let rule = addresses.clone().next().and_then(|any| rules.rule(target.get(*node), *any, updater));
+            for address in addresses {
+                updater.set((*node, default_route_key(*address), rule.clone()));
+            }
+            is_whole &= differences.next().is_some_and(|(other, ..)| other == *node);
+            if let Some(before) = before.get(*node) {
+                let ticket = updater.ticket(*node);
+                self.replaced.entry((*node, ticket)).or_default().push(((*node, to), before.clone()));
+            }
+        }
+        // A whole column is shared with the target, so that a comparison takes no time.
+        let after = if is_whole && differences.next().is_none() {
+            target.clone()
+        } else {
+            let mut merged = HopColumn::clone(&before);
+            merged.merge(slots.iter().map(|(node, _)| (*node, target.get(*node).cloned())));
+            Arc::new(merged)
+        };
+        self.hops.set_column(to, after);
     }
-    graphs
+}
+
+/// Rules to next hops, compiled once for all addresses and destinations.
+struct CompiledHops<'a> {
+    network: &'a Network,
+    rules: BTreeMap<Arc<[NextHop]>, Option<DesiredRule>>,
+}
+
+impl<'a> CompiledHops<'a> {
+    fn new(network: &'a Network) -> CompiledHops<'a> {
+        CompiledHops { network, rules: BTreeMap::new() }
+    }
+    /// Returns the rule of a switch with these next hops.
+    fn rule(&mut self, hops: Option<&Arc<[NextHop]>>, address: Ipv4Addr, updater: &Updater) -> Option<DesiredRule> {
+        let hops = hops?;
+        if let Some(rule) = self.rules.get(hops) {
+            return rule.clone();
+        }
+        let rule = updater.compiler.default_route(address, &ports(self.network, hops)).map(|(_, rule)| rule);
+        self.rules.insert(hops.clone(), rule.clone());
+        rule
+    }
 }
 
 /// Returns the ports of next hops with their weights, ordered by port: equal sets share one group.

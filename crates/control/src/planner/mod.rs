@@ -10,6 +10,8 @@ mod balancer_swap;
 mod connection_paths;
 mod decision;
 pub(crate) mod default_routes;
+mod hop_changes;
+mod hop_graph;
 mod host_moves;
 mod labels;
 pub(crate) mod pins;
@@ -97,5 +99,7 @@ impl Planner {
     }
 }
 
+#[cfg(test)]
+mod measurement;
 #[cfg(test)]
 mod tests;

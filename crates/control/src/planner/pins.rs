@@ -285,10 +285,9 @@ impl Pinned {
             Direction::ToBase => (&pinned, &base),
         };
         let mut changes: BTreeMap<NodeIx, Change> = changes.into_iter().map(|change| (change.0, change)).collect();
-        let longest =
-            [old, new].map(|graph| update_order::depths(graph).into_iter().flatten().map(|(_, depth)| depth).max());
-        let drain = around.network.drain_time_of(longest.into_iter().flatten().max().unwrap_or(0));
-        let take = |(position, group): (usize, BTreeSet<NodeIx>)| Step {
+        let longest = [old, new].map(|graph| update_order::depths(graph).map_or(0, |depths| depths.longest()));
+        let drain = around.network.drain_time_of(longest.into_iter().max().unwrap_or(0));
+        let take = |(position, group): (usize, Vec<NodeIx>)| Step {
             pause: if position == 0 { Time::ZERO } else { drain },
             changes: group.iter().filter_map(|node| changes.remove(node)).collect(),
         };

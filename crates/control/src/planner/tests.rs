@@ -1,15 +1,15 @@
 //! The planner alone: a known network in, desired rules out.
 
-use balance::central::{CentralEnv, DecisionTrigger};
-use balance::{Build, Spec};
-use std::time::Instant;
+use std::sync::Arc;
 
-use net::{LinkIx, NodeIx, NodeKind, Time, Topology, address};
+use balance::central::{CentralEnv, DecisionTrigger, DefaultRoutes};
+use balance::{Build, Spec};
+use net::{NodeIx, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use super::*;
-use crate::changes::ChangeQueue;
 use crate::channels::Channels;
+use crate::changes::ChangeQueue;
 use crate::updater::Updater;
 use crate::updater::compile::{default_route_key, last_hop_key};
 use crate::{KnownHost, SwitchPort};
@@ -19,23 +19,29 @@ fn host(number: u8, datapath: u64) -> KnownHost {
     KnownHost { mac, ipv4, datapath: DatapathId(datapath), port: PortNo(1) }
 }
 
-fn sdn_ecmp() -> Box<dyn CentralBalancer> {
+pub(super) fn sdn_ecmp() -> Box<dyn CentralBalancer> {
     let spec = Spec::parse("sdn-ecmp").expect("a balancer of the registry");
     let Build::Central(build) = spec.entry.build else { panic!("a central balancer") };
     build(&CentralEnv { seed: 1 }, &spec.params)
 }
 
-/// Two edge switches with a host each, and two switches between them.
-struct Alone {
-    config: Config,
-    channels: Channels,
-    changes: ChangeQueue,
-    observer: Observer,
-    planner: Planner,
-    updater: Updater,
+/// A planner with a known network, and no switches.
+pub(super) struct Alone {
+    pub(super) config: Config,
+    pub(super) channels: Channels,
+    pub(super) changes: ChangeQueue,
+    pub(super) observer: Observer,
+    pub(super) planner: Planner,
+    pub(super) updater: Updater,
 }
 
 impl Alone {
+    pub(super) fn of(config: Config, observer: Observer, balancer: Box<dyn CentralBalancer>) -> Alone {
+        let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
+        Alone { planner, updater, channels: Channels::default(), changes: ChangeQueue::default(), observer, config }
+    }
+
+    /// Two edge switches with a host each, and two switches between them.
     fn new() -> Alone {
         let config = Config { hosts: vec![host(1, 1), host(2, 2)], ..Config::default() };
         let balancer = sdn_ecmp();
@@ -52,8 +58,7 @@ impl Alone {
             observer.network.set_hosts_alive(host.end(), true);
         }
         observer.refresh_network();
-        let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
-        Alone { planner, updater, channels: Channels::default(), changes: ChangeQueue::default(), observer, config }
+        Alone::of(config, observer, balancer)
     }
 
     /// Handles a change of the network, and carries out all that follows from it.
@@ -92,6 +97,35 @@ fn equal_cost_next_hops_become_rules_and_a_dead_link_leaves_one() {
     assert_eq!(alone.hops_to_second_host(), Some(1));
 }
 
+/// Planning is incremental: columns are shared between decisions, and with the next hops in effect.
+#[test]
+fn dead_link_changes_only_the_destinations_beyond_it() {
+    let mut alone = Alone::new();
+    alone.plan();
+    let [first, second] =
+        [1, 2].map(|datapath| alone.observer.network.node_of(DatapathId(datapath)).expect("a switch"));
+    let columns = |alone: &Alone| {
+        let routes = &alone.planner.default_routes;
+        let Some(DefaultRoutes::Hops(decided)) = alone.planner.placements.default_routes() else { panic!("routes") };
+        [first, second].map(|to| {
+            let [decided, hops] = [decided, &routes.hops].map(|table| table.column(to).expect("next hops").clone());
+            assert!(Arc::ptr_eq(&decided, &hops));
+            hops
+        })
+    };
+    let before = columns(&alone);
+    let (from, to) = ((DatapathId(1), PortNo(3)), (DatapathId(3), PortNo(1)));
+    let link = alone.observer.network.link(from, to).expect("a link");
+    for is_alive in [false, true] {
+        alone.observer.network.set_alive(link, is_alive);
+        alone.observer.refresh_network();
+        alone.plan();
+        let after = columns(&alone);
+        assert!(Arc::ptr_eq(&before[0], &after[0]), "the other direction of the cable is alive");
+        assert_eq!(before[1] == after[1], is_alive);
+    }
+}
+
 #[test]
 fn balancer_without_the_network_gets_no_triggers() {
     let mut alone = Alone::new();
@@ -99,65 +133,4 @@ fn balancer_without_the_network_gets_no_triggers() {
     let mut cx = Cx { now: Time::ZERO, config, channels, changes };
     planner.decide(&mut cx, observer, updater, DecisionTrigger::PeriodElapsed);
     assert_eq!(cx.channels.tally.decisions, 0);
-}
-
-/// Returns the memory of this process, MiB.
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("the status of this process");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") / 1024
-}
-
-/// Returns the planner of a network in which everything is known and nothing is decided.
-fn known(topology: &Topology) -> Alone {
-    let config = Config { hosts: KnownHost::all_of(topology), ..Config::default() };
-    let balancer = sdn_ecmp();
-    let mut observer = Observer::new(&config, balancer.needs());
-    let end = |link: LinkIx| -> SwitchPort {
-        let node = topology.link(link).from;
-        (DatapathId(address::datapath_of(node)), PortNo(address::port_of(topology, link)))
-    };
-    let is_switch = |node: NodeIx| topology.node(node).kind == NodeKind::Switch;
-    for link in (0..topology.links().len() as u32).map(LinkIx) {
-        if is_switch(topology.link(link).from) && is_switch(topology.link(link).to) {
-            observer.network.add_link(&config, end(link), end(link.reverse()));
-        }
-    }
-    for host in &config.hosts {
-        observer.network.set_hosts_alive(host.end(), true);
-    }
-    let (planner, updater) = (Planner::new(&config, balancer), Updater::new(config.owner));
-    Alone { planner, updater, channels: Channels::default(), changes: ChangeQueue::default(), observer, config }
-}
-
-/// Prints time and memory of planning alone for fat-trees of all hosts: from the known network to
-/// desired rules, and after the loss of one link. `PLANNING_K` lists other sizes.
-#[test]
-#[ignore = "a measurement: cargo test --release -p anabranch-control --lib planning_of -- --ignored --nocapture"]
-fn planning_of_fat_trees_is_measured() {
-    let sizes = std::env::var("PLANNING_K").unwrap_or_else(|_| "8,16".to_owned());
-    println!("   k   hosts    rules | network   plan   MiB | link down: network   plan, ms");
-    for k in sizes.split(',').map(|k| k.trim().parse::<u32>().expect("a number")) {
-        let topology = net::spec::parse(&format!("fat-tree:k={k}")).expect("a topology");
-        let before = resident_mib();
-        let mut alone = known(&topology);
-        let ms = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
-        let plan = |alone: &mut Alone| {
-            let began = Instant::now();
-            alone.observer.refresh_network();
-            let network = ms(began);
-            let began = Instant::now();
-            alone.plan();
-            (network, ms(began))
-        };
-        let (network, planned) = plan(&mut alone);
-        let rules: usize = alone.updater.switches.values().map(|switch| switch.desired.len()).sum();
-        let memory = resident_mib() - before;
-        let link = *alone.observer.network.switch_links().keys().next().expect("a link");
-        alone.observer.network.set_alive(link, false);
-        alone.observer.network.set_alive(link.reverse(), false);
-        let (again, replanned) = plan(&mut alone);
-        let hosts = alone.config.hosts.len();
-        println!("{k:4} {hosts:7} {rules:8} | {network:7.1} {planned:6.1} {memory:5} | {again:18.1} {replanned:6.1}");
-    }
 }

@@ -2,6 +2,7 @@
 
 mod balancers;
 mod common;
+mod connecting;
 mod counting;
 mod faults;
 mod forwarding;

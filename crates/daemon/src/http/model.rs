@@ -344,12 +344,15 @@ impl Paths {
         let splits = controller.inspect().placements().splits().iter().filter_map(|((from, to), paths)| {
             Some(Split { from: switch(*from)?, to: switch(*to)?, paths: paths.iter().map(shared).collect() })
         });
-        let table = controller.inspect().hops().into_iter().flat_map(|table| &table.0);
-        let next_hops = table.filter_map(|((at, to), hops)| {
+        let columns = controller.inspect().hops().into_iter().flat_map(balance::central::HopTable::columns);
+        let mut table: Vec<_> =
+            columns.flat_map(|(to, column)| column.rows().iter().map(move |(at, hops)| (*at, to, hops))).collect();
+        table.sort_unstable_by_key(|(at, to, _)| (*at, *to));
+        let next_hops = table.into_iter().filter_map(|(at, to, hops)| {
             let hop = |hop: &balance::central::NextHop| {
                 Some(NextHop { port: controller.inspect().port_of(hop.link)?.0, weight: hop.weight })
             };
-            Some(NextHops { dpid: switch(*at)?, to: switch(*to)?, hops: hops.iter().filter_map(hop).collect() })
+            Some(NextHops { dpid: switch(at)?, to: switch(to)?, hops: hops.iter().filter_map(hop).collect() })
         });
         Paths { splits: splits.collect(), next_hops: next_hops.collect() }
     }

@@ -3,49 +3,79 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use net::routes::ClassIx;
+use net::routes::{ClassIx, ClassVersion};
 use net::{LinkIx, NodeIx};
 
 use crate::central::common::edges::{edges, is_switch, levels};
-use crate::central::{DefaultRoutes, HopTable, NetworkView, NextHop};
+use crate::central::{DefaultRoutes, HopColumn, HopTable, NetworkView, NextHop, Placements};
 use crate::hash::{combine, mix, reduce};
 
-/// Returns routes that spread flows evenly over all equal-cost next hops.
-pub fn equal_cost(view: &NetworkView<'_>) -> DefaultRoutes {
-    let mut shared: BTreeMap<&[LinkIx], Arc<[NextHop]>> = BTreeMap::new();
-    table(view, |_, _, hops| {
-        let with_weight = || hops.iter().map(|link| NextHop { link: *link, weight: 1 }).collect();
-        Arc::clone(shared.entry(hops).or_insert_with(with_weight))
-    })
+/// The rule from which default routes follow, given the routes of the network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rule {
+    EqualCost,
+    ByCapacity,
+    FirstPort,
+    TreePerEdge { seed: u64, levels: Vec<u16> },
 }
 
-/// Returns routes weighted by the capacity beyond next hops (WCMP; Zhou et al., EuroSys 2014).
-pub fn by_capacity(view: &NetworkView<'_>) -> DefaultRoutes {
+/// The rule of the default routes, and the version of the network's routes they follow from, by
+/// destination. Link rates never change, so a destination with the same version has the same hops.
+#[derive(Clone, Debug, Default)]
+pub struct Derivation {
+    rule: Option<Rule>,
+    versions: BTreeMap<NodeIx, ClassVersion>,
+}
+
+/// Sets routes that spread flows evenly over all equal-cost next hops.
+pub fn equal_cost(view: &NetworkView<'_>, placements: &mut Placements) {
+    let mut shared: BTreeMap<&[LinkIx], Arc<[NextHop]>> = BTreeMap::new();
+    set(view, placements, Rule::EqualCost, |_, _, hops, before| {
+        let is_same =
+            |before: &[NextHop]| before.iter().map(|hop| (hop.link, hop.weight)).eq(hops.iter().map(|link| (*link, 1)));
+        match before {
+            Some(before) if is_same(before) => before.clone(),
+            _ => {
+                let with_weight = || hops.iter().map(|link| NextHop { link: *link, weight: 1 }).collect();
+                Arc::clone(shared.entry(hops).or_insert_with(with_weight))
+            }
+        }
+    });
+}
+
+/// Sets routes weighted by the capacity beyond next hops (WCMP; Zhou et al., EuroSys 2014).
+pub fn by_capacity(view: &NetworkView<'_>, placements: &mut Placements) {
     let mut of_class = (None, Vec::new());
-    table(view, |node, class, _| {
+    set(view, placements, Rule::ByCapacity, |node, class, hops, before| {
         if of_class.0 != Some(class) {
             of_class = (Some(class), view.routes.capacities(view.topology, class));
         }
         let capacities = view.routes.weights_from(view.topology, &of_class.1, node, class);
         let weights = weights(&capacities.iter().map(|capacity| capacity.as_bps()).collect::<Vec<_>>());
-        let hops = view.routes.next_hops(node, class).iter();
-        hops.zip(weights).map(|(link, weight)| NextHop { link: *link, weight }).collect()
-    })
+        let hops: Vec<NextHop> =
+            hops.iter().zip(weights).map(|(link, weight)| NextHop { link: *link, weight }).collect();
+        keep(before, &hops)
+    });
 }
 
-/// Returns routes on which everything for a destination takes the lowest port at every tie.
-pub fn first_port(view: &NetworkView<'_>) -> DefaultRoutes {
-    table(view, |_, _, hops| Arc::new([NextHop { link: hops[0], weight: 1 }]))
+/// Sets routes on which everything for a destination takes the lowest port at every tie.
+pub fn first_port(view: &NetworkView<'_>, placements: &mut Placements) {
+    set(view, placements, Rule::FirstPort, |_, _, hops, before| keep(before, &[NextHop { link: hops[0], weight: 1 }]));
 }
 
-/// Returns routes with a random tree per destination switch: one core of a fat-tree.
-pub fn tree_per_edge(view: &NetworkView<'_>, seed: u64) -> DefaultRoutes {
+/// Sets routes with a random tree per destination switch: one core of a fat-tree.
+pub fn tree_per_edge(view: &NetworkView<'_>, placements: &mut Placements, seed: u64) {
     let levels = levels(view);
-    table(view, |node, class, hops| {
+    let rule = Rule::TreePerEdge { seed, levels: levels.clone() };
+    set(view, placements, rule, |node, class, hops, before| {
         let key = combine(mix(seed), u64::from(view.routes.class_node(class).0));
         let at = reduce(combine(key, u64::from(levels[node.ix()])), hops.len());
-        Arc::new([NextHop { link: hops[at], weight: 1 }])
-    })
+        keep(before, &[NextHop { link: hops[at], weight: 1 }])
+    });
+}
+
+fn keep(before: Option<&Arc<[NextHop]>>, hops: &[NextHop]) -> Arc<[NextHop]> {
+    before.filter(|before| before[..] == *hops).map_or_else(|| hops.into(), Arc::clone)
 }
 
 /// Returns small whole numbers in proportion to capacities, at least 1 each.
@@ -65,22 +95,43 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Returns the next hops of every switch for every reachable switch with hosts.
-fn table<'a>(
+/// Sets the next hops of every switch for every reachable switch with hosts. Calls `choose` with
+/// the shortest next hops and those before, for destinations with another version than before.
+fn set<'a>(
     view: &NetworkView<'a>,
-    mut choose: impl FnMut(NodeIx, ClassIx, &'a [LinkIx]) -> Arc<[NextHop]>,
-) -> DefaultRoutes {
-    let nodes = || (0..view.topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(view, *node));
-    let mut rows = Vec::new();
-    for (edge, class) in edges(view) {
-        for node in nodes() {
-            let hops = view.routes.next_hops(node, class);
-            if !hops.is_empty() {
-                rows.push(((node, edge), choose(node, class, hops)));
-            }
-        }
+    placements: &mut Placements,
+    rule: Rule,
+    mut choose: impl FnMut(NodeIx, ClassIx, &'a [LinkIx], Option<&Arc<[NextHop]>>) -> Arc<[NextHop]>,
+) {
+    let Derivation { rule: rule_before, mut versions } = placements.take_derivation();
+    if rule_before.as_ref() != Some(&rule) {
+        versions.clear();
     }
-    DefaultRoutes::Hops(Arc::new(HopTable(rows.into_iter().collect())))
+    let before = placements.default_routes().map(|DefaultRoutes::Hops(table)| Arc::clone(table)).unwrap_or_default();
+    // Whether the next hops of a switch follow from its own shortest next hops alone.
+    let is_by_switch = rule != Rule::ByCapacity;
+    let nodes: Vec<NodeIx> =
+        (0..view.topology.nodes().len() as u32).map(NodeIx).filter(|node| is_switch(view, *node)).collect();
+    let mut hops = |node: NodeIx, class: ClassIx, before: Option<&Arc<[NextHop]>>| {
+        let hops = view.routes.next_hops(node, class);
+        (!hops.is_empty()).then(|| choose(node, class, hops, before))
+    };
+    let column = |(edge, class): (NodeIx, ClassIx)| {
+        let before = before.column(edge).cloned().unwrap_or_default();
+        let version = view.routes.version(class);
+        let earlier = versions.insert(edge, version.clone());
+        if earlier.as_ref() == Some(version) {
+            return (edge, before);
+        }
+        let changed = earlier.filter(|_| is_by_switch).and_then(|earlier| view.routes.changed_since(class, &earlier));
+        let mut column = HopColumn::clone(&before);
+        let rows = |node: &NodeIx| (*node, hops(*node, class, before.get(*node)));
+        column.merge(changed.as_ref().unwrap_or(&nodes).iter().map(rows));
+        (edge, if column == *before { before } else { Arc::new(column) })
+    };
+    let table: HopTable = edges(view).map(column).collect();
+    placements.set_default_routes(DefaultRoutes::Hops(Arc::new(table)));
+    placements.set_derivation(Derivation { rule: Some(rule), versions });
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ use net::{Bandwidth, HostIx, Time};
 use self::anneal::Annealer;
 use super::common::{Ends, FirstFit, Hosts, Search, default_routes, demand, host_rate};
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowId, FlowInfo, FlowSource,
-    NetworkView, Pin, Placements,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Pin,
+    Placements,
 };
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -145,10 +145,6 @@ impl Hedera {
         }
     }
 
-    fn default_routes(&self, view: &NetworkView<'_>) -> DefaultRoutes {
-        if self.is_default_spt { default_routes::first_port(view) } else { default_routes::equal_cost(view) }
-    }
-
     fn round(&mut self, cx: &mut CentralCx<'_>, placements: &mut Placements) {
         let view = cx.view;
         let flows = large_flows(view, &self.hosts, self.threshold, self.source);
@@ -197,7 +193,10 @@ impl CentralBalancer for Hedera {
         match why {
             DecisionTrigger::NetworkChanged => {
                 self.hosts = Hosts::new(view);
-                placements.set_default_routes(self.default_routes(view));
+                match self.is_default_spt {
+                    true => default_routes::first_port(view, placements),
+                    false => default_routes::equal_cost(view, placements),
+                }
                 if self.source == FlowSource::Agents {
                     placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
                 }

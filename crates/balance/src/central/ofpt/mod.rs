@@ -139,7 +139,7 @@ impl Ofpt {
 
     /// Installs the default routes, and one path per pair for short flows.
     fn install_short(&self, view: &NetworkView<'_>, placements: &mut Placements) {
-        placements.set_default_routes(default_routes::equal_cost(view));
+        default_routes::equal_cost(view, placements);
         placements.set_report_threshold(self.short_bytes);
         placements.set_acks_follow_path(self.acks_follow_path);
         let dag = Dag::new(view);

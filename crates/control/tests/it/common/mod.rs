@@ -2,6 +2,7 @@
 //! channels with delay.
 
 mod arp;
+pub mod cost;
 pub mod marked;
 mod replies;
 mod scripted;

@@ -86,7 +86,7 @@ fn equal_cost(view: &NetworkView<'_>) -> DefaultRoutes {
             let hops: Vec<NextHop> =
                 view.routes.next_hops(from, class).iter().map(|link| NextHop { link: *link, weight: 1 }).collect();
             if !hops.is_empty() && view.topology.node(to).kind == NodeKind::Switch {
-                table.0.insert((from, to), hops.into());
+                table.insert(from, to, hops.into());
             }
         }
     }
