@@ -108,7 +108,8 @@ fn pure_crates_have_no_clock_thread_or_output() {
             let text = fs::read_to_string(&file).expect("sources are readable");
             // Measurements are ignored tests, which print what they measure.
             let is_measurement = file.ends_with("measurement.rs");
-            let words: Vec<_> = found(&text).into_iter().filter(|word| !(is_measurement && *word == "println!")).collect();
+            let words: Vec<_> =
+                found(&text).into_iter().filter(|word| !(is_measurement && *word == "println!")).collect();
             let message = "pure crates take time, randomness and state as arguments";
             assert!(words.is_empty(), "{} mentions {words:?}: {message}", file.display());
         }

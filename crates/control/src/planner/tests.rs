@@ -8,8 +8,8 @@ use net::{NodeIx, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use super::*;
-use crate::channels::Channels;
 use crate::changes::ChangeQueue;
+use crate::channels::Channels;
 use crate::updater::Updater;
 use crate::updater::compile::{default_route_key, last_hop_key};
 use crate::{KnownHost, SwitchPort};

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// Modules of the crate, lowest first. A module uses those before it and itself.
 const LAYERS: &[&str] = &[
-    "format",
     "hosts",
     "limits",
     "changes",
@@ -15,6 +14,7 @@ const LAYERS: &[&str] = &[
     "planner",
     "vip",
     "inspect",
+    "format",
     "controller",
 ];
 

@@ -131,7 +131,7 @@ fn switches_without_groups_get_single_next_hops() {
     network.assert_exact();
 }
 
-/// The table has room for half of the rules: hosts of the switch itself come first.
+/// The table takes half of the rules: hosts of the switch itself come first.
 #[test]
 fn full_table_keeps_rules_to_hosts_of_the_switch() {
     let topology = fat_tree();

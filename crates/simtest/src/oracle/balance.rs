@@ -13,6 +13,7 @@ use control::vip::{Pool, PoolId};
 use core::net::Ipv4Addr;
 use openflow::{Action, FlowMod, FlowModCommand, SetField};
 
+use crate::generate::ipv4_of;
 use crate::report::Oracle;
 use crate::simulation::{CONNECTS, Simulation, is_of_kind};
 
@@ -67,6 +68,14 @@ impl Simulation {
         }
         *windows.entry(pool.id).or_default().entry(member).or_default() += 1;
         self.report.balanced += 1;
+        // A server that the client cannot reach is not picked.
+        let host_of = |address| (0..self.hosts.len()).find(|host| ipv4_of(*host) == address);
+        let client = host_of(connection.0);
+        let mut pool = pool;
+        pool.members.retain(|member| match (client, host_of(member.address)) {
+            (Some(client), Some(server)) => self.is_obliged(client, server),
+            _ => false,
+        });
         if let Some(words) = uneven(&pool, &self.oracles.balance.windows[&pool.id]) {
             self.fail(Oracle::Balance, || words);
         }

@@ -7,11 +7,11 @@ use crate::report::Oracle;
 use crate::simulation::Simulation;
 
 /// Maximum number of timers of the controller at one time. One call handles all that is due, and a
-/// part may schedule a step of another for the same time: 2,000 simulations saw at most two timers at
-/// one time, and there are fewer than ten parts with timers.
+/// part may schedule a step of another for the same time: 400 simulation tests saw at most two timers
+/// at one time, and there are fewer than ten parts with timers.
 const TIMERS_MAX: u32 = 100;
 /// Maximum number of events in a second of simulated time: more than ten times the largest number
-/// in 2,000 simulations.
+/// in 400 simulation tests.
 const EVENTS_PER_S_MAX: u64 = 100_000;
 
 #[derive(Debug, Default)]

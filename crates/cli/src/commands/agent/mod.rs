@@ -40,7 +40,7 @@ pub struct Args {
     /// (`health_check_address` of `[services]`)
     #[arg(long, value_name = "IPV4")]
     in_band: Option<Ipv4Addr>,
-    /// Time between reports
+    /// Time from one report to the next, such as 5s
     #[arg(long, value_name = "TIME", default_value = "5s")]
     interval: Time,
     /// Measure processors only for this time before each report; by default continuously

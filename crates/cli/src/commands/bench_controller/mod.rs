@@ -148,7 +148,7 @@ enum AttackArg {
     RandomBytes,
     /// Connections that announce a long message and send it byte by byte without ever ending it
     HalfMessages,
-    /// Connections that send nothing
+    /// Connections that send nothing, not even a hello
     Silent,
     /// One accepted switch that sends packet-ins without limit
     Flood,
@@ -184,7 +184,7 @@ struct Placement {
     is_pinned: bool,
     is_realtime: bool,
     notes: Vec<String>,
-    /// Undone when dropped.
+    /// Placements, which are undone when dropped.
     placed: Vec<CpuPlacement>,
 }
 

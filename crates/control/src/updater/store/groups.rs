@@ -38,7 +38,7 @@ impl Installer {
     }
 
     /// Corrects the installed groups by those a switch has. Returns the number that differs. A new
-    /// group with a number of this controller belongs to somebody else: foreign rules may use it.
+    /// group with a number of this controller belongs to another controller: foreign rules may use it.
     pub(in crate::updater) fn correct_groups(&mut self, found: &[GroupDescription]) -> usize {
         let found: BTreeMap<GroupId, &GroupDescription> = found.iter().map(|group| (group.group, group)).collect();
         let foreign = found.keys().filter(|group| !self.groups_installed.contains_key(group));

@@ -428,7 +428,7 @@ impl Installer {
                 let has_evicted = error == ErrorKind::FlowModFailed(FlowModFailed::TableFull) && self.evict_for(key);
                 let what = format!("a rule of table {} with priority {} is not installed", key.table.0, key.priority.0);
                 let message = match has_evicted {
-                    true => format!("{what}: the table is full; a rule for a distant host makes room for it"),
+                    true => format!("{what}: the table is full; it takes the place of a rule for a distant host"),
                     false => format!("{what}; it is tried again when rules are deleted"),
                 };
                 Some(Refusal { key: Some(key), message })
