@@ -41,8 +41,9 @@ pub(crate) struct Channels {
     holders: BTreeMap<DatapathId, ConnectionId>,
     /// Connections that present a datapath id which another one has.
     newcomers: BTreeMap<DatapathId, Newcomer>,
-    /// Generation of the latest election at each switch.
-    generations: BTreeMap<DatapathId, u64>,
+    /// Generation of the latest election at each switch, and whether the switch has demoted this
+    /// controller since.
+    generations: BTreeMap<DatapathId, (u64, bool)>,
     /// Sum of [`Session::read_back_bytes`] over all sessions.
     read_back_bytes: usize,
     /// Switches that have disconnected since [`Channels::take_lost`].
@@ -136,7 +137,11 @@ impl Channels {
             SessionAction::Identified => self.identified(now, config, connection),
             SessionAction::Alive => self.refuse_newcomer(connection),
             SessionAction::Demoted => {
-                return Received::Demoted(features.expect("a ready session has features").datapath);
+                let datapath = features.expect("a ready session has features").datapath;
+                if let Some((_, was_demoted)) = self.generations.get_mut(&datapath) {
+                    *was_demoted = true;
+                }
+                return Received::Demoted(datapath);
             }
             SessionAction::Ready => return Received::Ready(self.ready(connection)),
             SessionAction::Pass => {
@@ -166,7 +171,7 @@ impl Channels {
 
     fn begin_read_back(&mut self, config: &Config, datapath: DatapathId, connection: ConnectionId) {
         let election = config.requests_mastership.then(|| match self.generations.get(&datapath) {
-            Some(generation) => RoleElection::again(*generation),
+            Some((generation, was_demoted)) => RoleElection::again(*generation, *was_demoted),
             None => RoleElection::first(),
         });
         let Some(session) = self.sessions.get_mut(&connection) else { return };
@@ -213,7 +218,7 @@ impl Channels {
             is_replacement: false,
         };
         if let Some(election) = &session.election {
-            self.generations.insert(datapath, election.generation());
+            self.generations.insert(datapath, (election.generation(), election.is_slave()));
         }
         if let Some(older) = self.by_switch.insert(datapath, connection) {
             self.event(Event::Closed { connection: older, reason: CloseReason::Replaced });

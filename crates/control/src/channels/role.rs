@@ -4,8 +4,10 @@
 //! A controller therefore requests to be the *master* of each switch. A switch has one master; the
 //! former one becomes a *slave*, whose changes it refuses. An instance that connects to a switch for
 //! the first time takes over, regardless of its clock: it asks the switch for the latest generation
-//! and requests the next one. A controller that has lost a switch in this way does not fight for it:
-//! when it connects again, its generation is stale.
+//! and requests the next one. An instance that the switch has demoted does not fight for it: when it
+//! connects again, its generation is stale, and it stays a slave. A stale generation alone is no
+//! evidence of another instance, because it may come from another device that presented the same
+//! datapath id: an instance that was never demoted takes over once more.
 
 use openflow::{ControllerRole, ErrorKind, Message, Role, RoleRequestFailed, Xid};
 
@@ -15,6 +17,8 @@ pub(crate) struct RoleElection {
     /// Whether the controller takes over from any other one, and must first ask for the latest
     /// generation.
     must_ask: bool,
+    /// Whether the controller takes over if its generation is stale.
+    may_retry: bool,
     /// Transaction number of the outstanding request.
     xid: Option<Xid>,
     is_slave: bool,
@@ -23,11 +27,12 @@ pub(crate) struct RoleElection {
 impl RoleElection {
     /// Returns the election of an instance that takes over.
     pub(crate) fn first() -> RoleElection {
-        RoleElection { generation: 0, must_ask: true, xid: None, is_slave: false }
+        RoleElection { generation: 0, must_ask: true, may_retry: false, xid: None, is_slave: false }
     }
-    /// Returns the election of an instance that had this generation before.
-    pub(crate) fn again(generation: u64) -> RoleElection {
-        RoleElection { generation, must_ask: false, xid: None, is_slave: false }
+    /// Returns the election of an instance that had this generation before, and was demoted since or
+    /// not.
+    pub(crate) fn again(generation: u64, was_demoted: bool) -> RoleElection {
+        RoleElection { generation, must_ask: false, may_retry: !was_demoted, xid: None, is_slave: false }
     }
     pub(crate) fn is_slave(&self) -> bool {
         self.is_slave
@@ -68,6 +73,10 @@ impl RoleElection {
         if error != ErrorKind::RoleRequestFailed(RoleRequestFailed::Stale) {
             return Ok(None); // The switch has no roles: every controller has full access.
         }
+        if std::mem::take(&mut self.may_retry) {
+            self.must_ask = true;
+            return Ok(Some(self.request()));
+        }
         self.is_slave = true;
         Ok(None)
     }
@@ -103,10 +112,23 @@ mod tests {
         let second = elected(first.generation());
         assert_eq!([first.generation(), second.generation()], [0, 1]);
         // The first one connects again: the switch refuses a stale generation.
-        let mut again = RoleElection::again(first.generation());
+        let mut again = RoleElection::again(first.generation(), true);
         assert_eq!(again.request(), Message::RoleRequest(role(ControllerRole::Master, 0)));
         again.requested(Xid(1));
         assert_eq!((again.rejected(Xid(1), STALE), again.is_slave()), (Ok(None), true));
+    }
+
+    #[test]
+    fn instance_that_was_not_demoted_takes_over_from_a_later_generation() {
+        let mut again = RoleElection::again(0, false);
+        again.requested(Xid(1));
+        let ask = Message::RoleRequest(role(ControllerRole::NoChange, 0));
+        assert_eq!((again.rejected(Xid(1), STALE), again.is_slave()), (Ok(Some(ask)), false));
+        again.requested(Xid(2));
+        let next = Message::RoleRequest(role(ControllerRole::Master, 6));
+        assert_eq!(again.replied(Xid(2), role(ControllerRole::Equal, 5)), Some(next));
+        again.requested(Xid(3));
+        assert_eq!((again.rejected(Xid(3), STALE), again.is_slave()), (Ok(None), true), "another one was faster");
     }
 
     #[test]

@@ -271,7 +271,7 @@ impl Session {
     /// Records that the switch has another master. Returns whether this is new.
     fn demoted(&mut self) -> bool {
         let was_slave = self.is_slave();
-        self.election.get_or_insert(RoleElection::again(0)).demoted();
+        self.election.get_or_insert(RoleElection::again(0, true)).demoted();
         !was_slave
     }
     pub(crate) fn is_slave(&self) -> bool {

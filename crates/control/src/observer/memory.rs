@@ -49,7 +49,7 @@ fn add_hosts(network: &mut Network, config: &Config, ports: std::ops::Range<u32>
             network.add_host(config, known, Time::ZERO);
         }
     }
-    network.refresh(|_| Time::ZERO);
+    network.refresh(|_, _| Time::ZERO);
 }
 
 /// With topology, routes and the index of addresses, on a leaf-spine fabric of 40 switches. The rules
@@ -70,6 +70,5 @@ fn learned_host_takes_less_than_4_kib() {
     let (before, hosts) = (LIVE_BYTES.get(), network.host_counts().0);
     add_hosts(&mut network, &config, 110..300);
     let per_host = (LIVE_BYTES.get() - before) / (network.host_counts().0 - hosts);
-    println!("{per_host} bytes for a host");
     assert!((100..4096).contains(&per_host), "{per_host} bytes for a host");
 }

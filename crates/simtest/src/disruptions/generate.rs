@@ -5,7 +5,7 @@ use net::{RandomStream, Time};
 
 use super::{Disruption, Tampering};
 use crate::generate::{between, chance, magnitude, pick, stream};
-use crate::plan::{Action, ActionKind, Plan};
+use crate::plan::{Action, ActionKind, Attack, Plan};
 
 /// The time a new instance needs until it is master everywhere, and longer.
 const RIVAL_MIN: Time = Time::from_s(3);
@@ -37,12 +37,19 @@ pub(crate) fn draw(plan: &Plan) -> Vec<Action> {
 }
 
 /// Returns whether a disruption may happen at this time. Instances of the controller take over from
-/// each other, so no third one starts while a second one runs; nor does one start in a pause.
+/// each other, so no third one starts while a second one runs; nor does one start in a pause. An
+/// instance that starts later does not know which host had an address first: a host that claims the
+/// address of another one, which is not pinned, may win.
 fn is_possible(plan: &Plan, drawn: &[Action], action: &Action) -> bool {
     let overlaps = |other: &Action| other.at <= action.until + RIVAL_MIN && action.at <= other.until + RIVAL_MIN;
     let is_instance = |other: &Action| matches!(other.what, ActionKind::Restart);
     let is_process =
         |other: &Action| matches!(other.what, ActionKind::Disruption(Disruption::Rival | Disruption::Pause));
+    let is_claim = |other: &Action| matches!(other.what, ActionKind::Attack { attack: Attack::Claims { .. }, .. });
+    let is_second = matches!(action.what, ActionKind::Disruption(Disruption::Rival));
+    if is_second && !plan.control.pins_hosts && plan.actions.iter().any(is_claim) {
+        return false;
+    }
     !is_process(action)
         || !(plan.actions.iter().any(|other| is_instance(other) && overlaps(other))
             || drawn.iter().any(|other| is_process(other) && overlaps(other)))

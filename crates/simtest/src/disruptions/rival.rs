@@ -157,7 +157,10 @@ impl Simulation {
     pub(crate) fn check_mastership(&mut self, switch: usize) {
         let Some(rival) = &self.disruptions.rival else { return };
         let is_connected = rival.connections.values().any(|at| *at == switch);
-        let is_early = self.now <= rival.since + self.bounds.handshake;
+        // An instance that connects again may take over, which the other one notices at its next
+        // discovery packet.
+        let since = rival.since.max(self.switches[switch].channel.good_since);
+        let is_early = self.now <= since + self.bounds.handshake + self.bounds.healed;
         let is_master = rival
             .controller
             .inspect()

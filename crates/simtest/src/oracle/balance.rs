@@ -1,7 +1,8 @@
 //! Shares of new connections per member, as the balancer of a pool promises them.
 //!
 //! The oracle observes the rules of new connections while the network and the services are not
-//! being repaired. A client that is a member itself cannot be given to itself, so windows end there.
+//! being repaired. A client that is a member itself cannot be given to itself, and none is given to a
+//! member that it cannot reach, so windows end there.
 //!
 //! - `server-rr`: in each window the numbers of connections differ by at most one.
 //! - `server-wrr`: they differ from the weights' shares by at most two.
@@ -61,21 +62,18 @@ impl Simulation {
         let is_quiet = self.now > self.quiet_from() && self.services.hung.values().all(|count| *count == 0);
         let is_new = self.oracles.balance.seen.insert(connection);
         let is_client_member = pool.members.iter().any(|member| member.address == connection.0);
+        let host_of = |address| (0..self.hosts.len()).find(|host| ipv4_of(*host) == address);
+        let reaches = |server: Ipv4Addr| {
+            host_of(connection.0).zip(host_of(server)).is_some_and(|(client, server)| self.is_obliged(client, server))
+        };
+        let reaches_all = pool.members.iter().all(|member| reaches(member.address));
         let windows = &mut self.oracles.balance.windows;
-        if !is_quiet || !is_new || is_client_member {
+        if !is_quiet || !is_new || is_client_member || !reaches_all {
             windows.remove(&pool.id);
             return;
         }
         *windows.entry(pool.id).or_default().entry(member).or_default() += 1;
         self.report.balanced += 1;
-        // A server that the client cannot reach is not picked.
-        let host_of = |address| (0..self.hosts.len()).find(|host| ipv4_of(*host) == address);
-        let client = host_of(connection.0);
-        let mut pool = pool;
-        pool.members.retain(|member| match (client, host_of(member.address)) {
-            (Some(client), Some(server)) => self.is_obliged(client, server),
-            _ => false,
-        });
         if let Some(words) = uneven(&pool, &self.oracles.balance.windows[&pool.id]) {
             self.fail(Oracle::Balance, || words);
         }
