@@ -278,4 +278,38 @@ mod tests {
         used.sort_unstable();
         assert_eq!(used, [FIRST, GroupId(FIRST.0 + 1)]);
     }
+
+    /// Regression: the changed rule was deleted and then forgotten.
+    #[test]
+    fn evicted_rule_whose_next_hops_change_returns_when_the_table_has_room() {
+        use crate::updater::compile::{default_route_key, last_hop_key};
+        let (mut switch, mut next, address) = (switch(&[]), 0, core::net::Ipv4Addr::new(10, 0, 0, 1));
+        let (route, last_hop) = (default_route_key(address), last_hop_key(address));
+        let to = |port: u32| {
+            let instructions = Instructions { apply: vec![Action::SetQueue(port)], ..Instructions::default() };
+            Some(DesiredRule { cookie: 7 << 48, idle_timeout_s: 0, instructions, group: None })
+        };
+        let confirm = |switch: &mut Installer, sent: &[Envelope]| {
+            for envelope in sent.iter().filter(|envelope| envelope.message == Message::BarrierRequest) {
+                switch.barrier(envelope.xid);
+            }
+        };
+        switch.set(route, to(1));
+        let sent = send(&mut switch, &mut next);
+        confirm(&mut switch, &sent);
+        switch.set(last_hop, to(2));
+        let sent = send(&mut switch, &mut next);
+        switch.refused(sent[0].xid, ErrorKind::FlowModFailed(FlowModFailed::TableFull)).expect("it was sent");
+        confirm(&mut switch, &sent);
+        switch.set(route, to(3));
+        let sent = send(&mut switch, &mut next);
+        assert_eq!(kinds(&sent), "d|r|", "one goes, the other one comes");
+        assert!(switch.desired.contains_key(&route) && !switch.installed.contains_key(&route));
+        confirm(&mut switch, &sent);
+        switch.set(last_hop, None);
+        let sent = send(&mut switch, &mut next);
+        confirm(&mut switch, &sent);
+        let later = send(&mut switch, &mut next);
+        assert_eq!(switch.installed.get(&route), switch.desired.get(&route), "{} {}", kinds(&sent), kinds(&later));
+    }
 }

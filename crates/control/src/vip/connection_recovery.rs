@@ -48,6 +48,7 @@ impl VipService {
         let (installed, gone): (Vec<FiveTuple>, Vec<FiveTuple>) =
             here.into_iter().partition(|tuple| to_member.contains(tuple));
         gone.iter().for_each(|tuple| self.connections.set_stage(tuple, ConnectionState::Closed(on.cx.now)));
+        installed.iter().for_each(|tuple| self.connections.recovered(tuple));
         installed.into_iter().map(|tuple| (tuple, !to_client.contains(&tuple))).collect()
     }
 

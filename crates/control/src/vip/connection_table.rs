@@ -199,6 +199,15 @@ impl Connections {
         self.edit(tuple, |connection| (connection.sent, connection.barrier) = (now, barrier));
         self.set_stage(tuple, ConnectionState::Installing);
     }
+    /// Records that a table read-back shows the rules of a connection, which confirms them: the reply
+    /// to their barrier may have been lost with the earlier session.
+    pub(crate) fn recovered(&mut self, tuple: &FiveTuple) {
+        self.edit(tuple, |connection| connection.barrier = None);
+        if self.get(tuple).is_some_and(|known| known.stage == ConnectionState::Installing) {
+            self.set_stage(tuple, ConnectionState::Installed);
+        }
+    }
+
     /// Handles a barrier reply: the rules sent before it are confirmed, unless others were sent
     /// since.
     pub(crate) fn confirmed(&mut self, tuple: &FiveTuple, edge: DatapathId, barrier: Xid) {

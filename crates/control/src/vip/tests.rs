@@ -4,7 +4,7 @@ use balance::Spec;
 use balance::central::CentralEnv;
 use net::Time;
 use openflow::frame::{Segment, flags, tcp};
-use openflow::{ConnectionId, FromController, Message};
+use openflow::{ConnectionId, FlowRemoved, FlowStats, FromController, Message, RemovedReason};
 
 use super::*;
 use crate::changes::ChangeQueue;
@@ -132,4 +132,43 @@ fn observer_knows_virtual_addresses() {
     assert!(alone.observer.is_virtual(VIP));
     alone.with(|vips, on| vips.set_services(on, Services::default()));
     assert!(!alone.observer.is_virtual(VIP));
+}
+
+/// The control channel breaks before the rules of a connection are confirmed, and the switch has them.
+#[test]
+fn recovered_connection_ends_with_its_rule() {
+    let mut alone = Alone::new(&[2]);
+    let rules = alone.open(1000).into_iter().filter_map(|message| match message {
+        Message::FlowMod(rule) => Some(FlowStats {
+            table: rule.table,
+            priority: rule.priority,
+            idle_timeout_s: rule.idle_timeout_s,
+            flags: rule.flags,
+            cookie: rule.cookie,
+            match_: rule.match_,
+            instructions: rule.instructions,
+            ..FlowStats::default()
+        }),
+        _ => None,
+    });
+    let mut rules: Vec<FlowStats> = rules.collect();
+    let to_member = rules.iter().find(|rule| rule.match_.ipv4_dst.is_some_and(|to| to.value == VIP)).cloned();
+    let to_member = to_member.expect("the rule to the member");
+    alone.with(|vips, on| vips.recover_connections(on, ConnectionId(1), DatapathId(1), &mut rules));
+    assert_eq!(alone.vips.virtual_connections().count(), 1);
+    let removed = FlowRemoved {
+        table: to_member.table,
+        priority: to_member.priority,
+        cookie: to_member.cookie,
+        match_: to_member.match_,
+        reason: RemovedReason::IdleTimeout,
+        duration_ns: 0,
+        idle_timeout_s: 60,
+        hard_timeout_s: 0,
+        packets: 0,
+        bytes: 0,
+        other_fields: Vec::new(),
+    };
+    assert!(alone.with(|vips, on| vips.connection_removed(on, DatapathId(1), &removed)));
+    assert_eq!(alone.vips.virtual_connections().count(), 0);
 }

@@ -59,11 +59,14 @@ impl Simulation {
             && self.has_been_quiet_since(sent)
             && !self.is_any_full();
         // Proactive rules forward without the controller, which may still be learning of a change
-        // or updating them.
-        let has_proactive_rules = self.service_of(&tuple).is_some_and(|(service, _)| self.is_ever_proactive(service));
+        // or updating them: those of a removed service stay until then.
+        let has_proactive_rules = self.service_of(&tuple).is_none_or(|(service, _)| self.is_ever_proactive(service));
         let is_repaired = !has_proactive_rules || self.has_been_quiet_since(sent);
         let is_settled = is_repaired && sent > self.services.configured_at + IN_FLIGHT_MAX;
-        if (is_new || is_opening) && is_settled {
+        // A request before the change may have opened the connection, and may have been lost.
+        let first_sent = self.clients[number].sent[0];
+        let may_be_known = !is_opening && first_sent < self.services.configured_at;
+        if (is_opening || (is_new && !may_be_known)) && is_settled {
             self.check_pick(number, seq, host, headers);
         }
     }
@@ -226,7 +229,10 @@ impl Simulation {
     fn why_unserved(&self, number: usize, seq: u32) -> Option<String> {
         let client = &self.clients[number];
         let is_wanted = self.service_of(&client.tuple).is_some();
-        if let Some(served) = client.server.filter(|_| is_wanted) {
+        // A client that opens its connection again may be refused.
+        let has_reopened =
+            |served: &Served| client.syn_requests.iter().any(|seq| client.sent[*seq as usize] > served.sent);
+        if let Some(served) = client.server.filter(|served| is_wanted && !has_reopened(served)) {
             let host = served.host;
             let is_there = self.is_obliged(client.host, host) && !self.services.is_hung(host);
             let has_come = if client.delivered.contains(&seq) { "came to it" } else { "did not come to it" };

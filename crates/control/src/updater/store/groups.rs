@@ -84,8 +84,7 @@ impl Installer {
             for action in rule.instructions.apply.iter_mut().filter(|action| **action == Action::Group(group)) {
                 *action = Action::Group(number);
             }
-            self.refused.remove(&key);
-            self.mark(key);
+            self.reconsider(key);
         }
         self.version += 1;
     }

@@ -140,8 +140,7 @@ impl Installer {
         }
         if before != rule {
             self.version += 1;
-            self.refused.remove(&key);
-            self.mark(key);
+            self.reconsider(key);
         }
     }
 
@@ -516,8 +515,21 @@ impl Installer {
     /// be sent.
     pub(super) fn correct_rule(&mut self, key: RuleKey, rule: Option<Rule>) {
         self.put_installed(key, rule.map(Arc::new));
-        self.refused.remove(&key);
-        self.mark(key);
+        self.reconsider(key);
+    }
+
+    /// Marks a rule whose desired or installed state has changed. A rejected one is sent again; an
+    /// evicted one stays away until the table has room.
+    fn reconsider(&mut self, key: RuleKey) {
+        if !self.desired.contains_key(&key) {
+            self.evicted.remove(&key);
+        }
+        if !self.evicted.contains(&key) {
+            self.refused.remove(&key);
+            self.mark(key);
+        } else if self.installed.contains_key(&key) {
+            self.dirty.add(key);
+        }
     }
 
     fn mark(&mut self, key: RuleKey) {
