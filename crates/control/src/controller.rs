@@ -171,9 +171,8 @@ impl Controller {
         on.observer.expire(&mut on.cx, on.updater);
         vips.run_timers(&mut on);
         on.observer.send_probes(&mut on.cx);
-        // Ports may have become edge ports. Their rules are compared, so an unchanged port causes
-        // no message.
-        on.cx.changes.push(Change::Ports);
+        on.observer.record_due(&mut on.cx);
+        vips.time_has_passed();
         if on.observer.begin_poll(&on.cx) {
             vips.poll_connections(&mut on);
             on.observer.request_counters(&mut on.cx);
@@ -352,7 +351,7 @@ impl Controller {
         if on.updater.dispatch(on.cx.now, on.cx.channels, datapath_of) {
             on.planner.rules_changed();
         }
-        if has_changed || changes.switches {
+        if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
             on.observer.update_expiry(on.cx.now, on.cx.config);
         }
     }

@@ -50,6 +50,9 @@ pub(crate) struct Discovery {
     rounds: Rounds,
     /// Whether latencies were measured since this was last cleared.
     pub(crate) has_measured: bool,
+    /// Whether the time at which a port becomes an edge port may have changed since this was last
+    /// cleared.
+    pub(crate) has_new_edge_times: bool,
 }
 
 /// Times of probes. Probes are lost in full queues: ports that a round has not confirmed are probed
@@ -107,7 +110,7 @@ impl Discovery {
     pub(crate) fn new(key: [u8; 16], roles: PortRoles) -> Discovery {
         let rounds = Rounds { next: Time::MAX, next_full: Time::MAX, since: Time::ZERO, again: Time::ZERO };
         let (ports, links) = (BTreeMap::new(), BTreeMap::new());
-        Discovery { key, roles, probe_count: 0, ports, links, rounds, has_measured: false }
+        Discovery { key, roles, probe_count: 0, ports, links, rounds, has_measured: false, has_new_edge_times: false }
     }
 
     /// Returns a number that cannot be predicted without the key, even from many others.
@@ -159,6 +162,7 @@ impl Discovery {
     pub(crate) fn probe(&mut self, now: Time, end: SwitchPort, ttl_s: u16) -> Vec<u8> {
         let nonce = self.next_nonce(end);
         let port = self.ports.entry(end).or_default();
+        self.has_new_edge_times |= port.first_probed.is_none();
         port.first_probed.get_or_insert(now);
         if port.probes.len() == PROBES_OUT {
             port.probes.remove(0);
@@ -305,6 +309,7 @@ impl Discovery {
         if let Some(port) = self.ports.get_mut(&end).filter(|_| !has_link) {
             port.was_link = false;
             port.first_probed = Some(now);
+            self.has_new_edge_times = true;
         }
     }
     pub(crate) fn next_expiry(&self, timeout: Time, status: &BTreeMap<DatapathId, Status>) -> Option<Time> {

@@ -113,8 +113,10 @@ impl Observer {
     }
 
     pub(super) fn find_gone(&mut self, cx: &mut Cx<'_>) {
-        let gone = self.discovery.expire(cx.now, cx.config.link_timeout, &self.status);
-        self.links_gone(cx, &gone);
+        if self.expiry_at.is_some_and(|at| at <= cx.now) {
+            let gone = self.discovery.expire(cx.now, cx.config.link_timeout, &self.status);
+            self.links_gone(cx, &gone);
+        }
         if !cx.channels.is_any_connected() {
             return;
         }
@@ -123,6 +125,9 @@ impl Observer {
             (!status.is_online && at <= cx.now).then_some(*datapath)
         };
         let switches: Vec<DatapathId> = self.status.iter().filter_map(is_gone).collect();
+        if switches.is_empty() {
+            return;
+        }
         for (_, end) in self.network.host_ends() {
             if switches.contains(&end.0) {
                 let has_changed = self.network.set_hosts_alive(end, false);

@@ -101,6 +101,8 @@ pub(crate) struct Observer {
     /// When the first link may expire or a port become an edge port. Confirmations only postpone
     /// it.
     expiry_at: Option<Time>,
+    /// When the next port becomes an edge port.
+    edge_at: Option<Time>,
 }
 
 impl Observer {
@@ -137,6 +139,7 @@ impl Observer {
             next_poll_number: 0,
             next_poll: None,
             expiry_at: None,
+            edge_at: None,
         }
     }
 

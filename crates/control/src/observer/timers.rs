@@ -4,6 +4,7 @@ use net::Time;
 
 use super::{Cx, Observer};
 use crate::Config;
+use crate::changes::Change;
 use crate::channels::Channels;
 use crate::updater::Updater;
 
@@ -13,6 +14,7 @@ impl Observer {
         let timers = [
             self.discovery.next_round().filter(|_| is_anyone_there),
             self.expiry_at,
+            self.edge_at,
             self.damping.next_due().filter(|_| is_anyone_there),
             self.next_poll.filter(|_| is_anyone_there),
             self.recovering.values().copied().min(),
@@ -42,9 +44,19 @@ impl Observer {
         self.probe_installed_hosts(cx);
     }
 
-    /// Computes when the first link may expire or a port become an edge port.
+    /// Records which of the times of [`Observer::update_expiry`] have come. The walk over all links
+    /// and ports is left out otherwise: with 1,000 switches, a timer of some switch is due every
+    /// millisecond.
+    pub(crate) fn record_due(&self, cx: &mut Cx<'_>) {
+        let is_due = |at: Option<Time>| at.is_some_and(|at| at <= cx.now);
+        let (is_edge_due, is_expiry_due) = (is_due(self.edge_at), is_due(self.expiry_at));
+        cx.changes.push_if(is_edge_due, Change::Ports);
+        cx.changes.push_if(is_expiry_due, Change::Switches);
+    }
+
+    /// Computes when the first link may expire, and when the next port becomes an edge port.
     pub(crate) fn update_expiry(&mut self, now: Time, config: &Config) {
-        let expiry = self.discovery.next_expiry(config.link_timeout, &self.status);
-        self.expiry_at = expiry.into_iter().chain(self.discovery.next_edge(now)).min();
+        self.expiry_at = self.discovery.next_expiry(config.link_timeout, &self.status);
+        self.edge_at = self.discovery.next_edge(now);
     }
 }

@@ -304,6 +304,11 @@ impl VipService {
 
     /// Updates rules of virtual addresses and states of members after changes of ports, hosts,
     /// links or services.
+    /// Records that a timer was due: some changes of services depend on time.
+    pub(crate) fn time_has_passed(&mut self) {
+        self.is_new = true;
+    }
+
     pub(crate) fn update(&mut self, on: &mut Parts<'_>, has_changed: bool) {
         let is_new = std::mem::take(&mut self.is_new);
         if self.is_idle() {
