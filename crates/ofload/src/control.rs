@@ -155,7 +155,8 @@ pub(crate) fn config(node: &crate::fabric::Node, flow_monitors: bool) -> Config 
         supports_tcp_flags: false,
         support: Support { flow_monitors, ..Support::default() },
         description: Description {
-            manufacturer: text("Anabranch"),
+            // The controller asks Open vSwitch only for flow monitors.
+            manufacturer: text(if flow_monitors { "Nicira, Inc." } else { "Anabranch" }),
             hardware: text("load generator"),
             software: text(env!("CARGO_PKG_VERSION")),
             serial: node.datapath.0.to_string(),

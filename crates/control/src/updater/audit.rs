@@ -34,6 +34,8 @@ use crate::{Config, Event};
 const RULE_BUDGET: Time = Time::from_us(50);
 /// Time until an audit is tried again that changes in progress prevented.
 const RETRY: Time = Time::from_ms(500);
+/// Audit intervals between audits of a switch whose flow monitor reports changes immediately.
+const MONITORED_INTERVALS: u64 = 10;
 /// Number of the flow monitor of a connection.
 const MONITOR: u32 = 1;
 
@@ -48,6 +50,11 @@ struct Audit {
     step: Step,
     /// Whether the switch rejects the request for aggregate statistics.
     lacks_aggregate: bool,
+    /// Whether a flow monitor reports changes of rules.
+    is_monitored: bool,
+    /// Whether the next full comparison records each difference, because the previous one found
+    /// some.
+    must_record: bool,
     /// Number of audits in a row that found differences.
     streak: u32,
 }
@@ -62,10 +69,20 @@ enum Step {
 /// Results so far of a full comparison.
 #[derive(Debug, Default)]
 struct Found {
-    seen: RuleSet,
-    differing: Vec<(RuleKey, Rule)>,
+    /// Number of rules that are as installed. Nearly always these are all, so the first comparison
+    /// only counts, without memory for each rule.
+    same: usize,
+    is_different: bool,
+    record: Option<Record>,
     groups: Vec<GroupDescription>,
     is_partial: bool,
+}
+
+/// The rules of a switch, and those of them that are not as installed.
+#[derive(Debug, Default)]
+struct Record {
+    seen: RuleSet,
+    differing: Vec<(RuleKey, Rule)>,
 }
 
 /// Numbers of rules that were found to differ.
@@ -108,7 +125,15 @@ impl Updater {
     ) {
         let Some(interval) = config.audit_interval else { return };
         let next = now.saturating_add(interval);
-        let audit = Audit { next, next_full: next, step: Step::Idle, lacks_aggregate: false, streak: 0 };
+        let audit = Audit {
+            next,
+            next_full: next,
+            step: Step::Idle,
+            lacks_aggregate: false,
+            is_monitored: false,
+            must_record: false,
+            streak: 0,
+        };
         self.audits.0.insert(node, audit);
         // Other switches would answer with an error, and the error is all they would do with it.
         if self.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
@@ -144,11 +169,14 @@ impl Updater {
                 audit.next = now.saturating_add(RETRY.min(interval));
                 continue;
             }
-            audit.next = now.saturating_add(interval);
+            // A flow monitor does not report changes of groups.
+            let is_urgent = !audit.is_monitored || switch.has_groups_installed();
+            audit.next = now.saturating_add(interval * if is_urgent { 1 } else { MONITORED_INTERVALS });
             let version = switch.ticket();
             if audit.next_full <= now || audit.lacks_aggregate {
                 audit.next_full = now.saturating_add(turn);
-                audit.step = read_all(channels, connection, self.compiler.owner, version, switch);
+                let found = Found { record: audit.must_record.then(Record::default), ..Found::default() };
+                audit.step = read_all(channels, connection, self.compiler.owner, version, switch, found);
             } else if let Some(xid) =
                 request(channels, connection, MultipartRequest::Aggregate(own_rules(self.compiler.owner)))
             {
@@ -168,6 +196,9 @@ impl Updater {
         has_more: bool,
     ) -> bool {
         if let MultipartReply::FlowMonitor(updates) = reply {
+            if let Some(audit) = self.audits.0.get_mut(&node) {
+                audit.is_monitored = true;
+            }
             self.monitored(channels, node, datapath, updates);
             return true;
         }
@@ -182,7 +213,7 @@ impl Updater {
                 let must_read = matches!(reply, MultipartReply::Aggregate { flows, .. } if is_same && is_other(*flows));
                 audit.step = Step::Idle;
                 if must_read {
-                    (audit.next, audit.next_full) = (now, now);
+                    (audit.must_record, audit.next, audit.next_full) = (true, now, now);
                 }
                 true
             }
@@ -221,7 +252,17 @@ impl Updater {
             (audit.next, audit.next_full) = (now.saturating_add(RETRY), now);
             return;
         }
-        let differences = switch.correct(&found.seen, found.differing, &found.groups);
+        let mut differences = Differences::default();
+        match &found.record {
+            Some(record) => differences = switch.correct_rules(record),
+            None if found.is_different || found.same != switch.installed.len() => {
+                (audit.must_record, audit.next, audit.next_full) = (true, now, now);
+                return;
+            }
+            None => {}
+        }
+        audit.must_record = false;
+        differences.changed += switch.correct_groups(&found.groups);
         audit.streak = if differences.is_none() { 0 } else { audit.streak.saturating_add(1) };
         let streak = audit.streak;
         self.report(channels, node, datapath, differences, streak);
@@ -263,12 +304,19 @@ fn request(channels: &mut Channels, connection: ConnectionId, request: Multipart
 }
 
 /// Requests all own rules, and the groups if the switch has any.
-fn read_all(channels: &mut Channels, connection: ConnectionId, owner: u16, version: u64, switch: &Installer) -> Step {
+fn read_all(
+    channels: &mut Channels,
+    connection: ConnectionId,
+    owner: u16,
+    version: u64,
+    switch: &Installer,
+    found: Found,
+) -> Step {
     let rules = request(channels, connection, MultipartRequest::Flow(own_rules(owner)));
     let groups =
         if switch.has_groups_installed() { request(channels, connection, MultipartRequest::GroupDesc) } else { None };
     match rules {
-        Some(rules) => Step::Reading { rules, groups, version, found: Found::default() },
+        Some(rules) => Step::Reading { rules, groups, version, found },
         None => Step::Idle,
     }
 }
@@ -290,11 +338,16 @@ impl Found {
     }
 
     fn read_rule(&mut self, switch: &Installer, stats: &FlowStats) {
-        let (key, rule) = (RuleKey::from(stats), Rule::from(stats));
-        if switch.installed.get(&key).is_none_or(|installed| **installed != rule) {
-            self.differing.push((key, rule));
+        let key = RuleKey::from(stats);
+        let is_same = switch.installed.get(&key).is_some_and(|installed| installed.is_same(stats));
+        self.same += usize::from(is_same);
+        self.is_different |= !is_same;
+        if let Some(record) = &mut self.record {
+            if !is_same {
+                record.differing.push((key, Rule::from(stats)));
+            }
+            record.seen.add(key);
         }
-        self.seen.add(key);
     }
 }
 
@@ -303,9 +356,9 @@ impl Installer {
         !self.groups_installed.is_empty()
     }
 
-    /// Corrects the installed state by what the switch really has, so that the
-    /// difference is repaired.
-    fn correct(&mut self, seen: &RuleSet, differing: Vec<(RuleKey, Rule)>, groups: &[GroupDescription]) -> Differences {
+    /// Corrects the installed state by what the switch really has, so that the difference is
+    /// repaired.
+    fn correct_rules(&mut self, Record { seen, differing }: &Record) -> Differences {
         let mut differences = Differences::default();
         let gone: Vec<RuleKey> = self.installed.keys().filter(|key| !seen.contains(key)).collect();
         for key in gone {
@@ -313,13 +366,12 @@ impl Installer {
             self.correct_rule(key, None);
         }
         for (key, rule) in differing {
-            match self.installed.contains_key(&key) {
+            match self.installed.contains_key(key) {
                 true => differences.changed += 1,
                 false => differences.added += 1,
             }
-            self.correct_rule(key, Some(rule));
+            self.correct_rule(*key, Some(rule.clone()));
         }
-        differences.changed += self.correct_groups(groups);
         differences
     }
 

@@ -63,7 +63,7 @@ impl Disruption {
     }
 }
 
-/// Event of a disruption.
+/// Begin, end or next step of a disruption.
 #[derive(Debug)]
 pub(crate) enum Event {
     Impostor { connection: ConnectionId, way: Way, envelope: Box<Envelope> },

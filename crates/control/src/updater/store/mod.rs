@@ -519,7 +519,7 @@ impl Installer {
     }
 
     /// Marks a rule whose desired or installed state has changed. A rejected one is sent again; an
-    /// evicted one stays away until the table has room.
+    /// evicted one stays away until rules of the switch are deleted.
     fn reconsider(&mut self, key: RuleKey) {
         if !self.desired.contains_key(&key) {
             self.evicted.remove(&key);

@@ -84,6 +84,14 @@ impl From<&FlowStats> for Rule {
     }
 }
 
+impl Rule {
+    /// Returns whether a switch lists exactly this rule.
+    pub(crate) fn is_same(&self, stats: &FlowStats) -> bool {
+        (self.cookie, self.idle_timeout_s, self.flags) == (stats.cookie, stats.idle_timeout_s, stats.flags)
+            && self.instructions == stats.instructions
+    }
+}
+
 /// A flow monitor does not report flags: desired rules have none.
 impl From<&FlowChange> for Rule {
     fn from(change: &FlowChange) -> Rule {

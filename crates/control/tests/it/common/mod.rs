@@ -1,5 +1,4 @@
-//! A small deterministic network: a controller, real `switch::Native` objects, and links and
-//! channels with delay.
+//! A small deterministic network: a controller, `switch::Native` objects, links and channels with delay.
 
 mod arp;
 pub mod cost;
