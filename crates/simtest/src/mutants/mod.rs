@@ -142,7 +142,7 @@ mutants! {
 impl Mutant {
     /// Returns the oracles that may find the mutant first.
     pub fn expected(self) -> &'static [Oracle] {
-        use Oracle::{Admission, Balance, Connection, Livelock, Mastership, Restored};
+        use Oracle::{Admission, Balance, Connection, Growth, Livelock, Mastership, Restored};
         use Oracle::{
             Delivery, Foreign, Hosts, Installed, Loop, Loss, Messages, Quiet, Service, Settled, Topology, Virtual,
         };
@@ -183,14 +183,16 @@ impl Mutant {
             Mutant::AdmitsNewcomers => &[Admission, Connection],
             Mutant::NoMastership => &[Mastership],
             Mutant::TimersBeforeInput => &[Connection],
-            Mutant::EvictsNever => &[Installed],
+            // Rules to hosts of the switch stay refused, so changes may never end.
+            Mutant::EvictsNever => &[Installed, Settled],
             Mutant::RefusedGroupDropsRule => &[Service, Loss, Installed, Virtual],
             Mutant::Livelock => &[Livelock],
             Mutant::IgnoresWeights => &[Balance],
             Mutant::NoWildcardReturn | Mutant::MigratesAtOnce | Mutant::SlotToOtherMember => &[Virtual, Installed],
-            Mutant::IgnoresPortRoles => &[Topology],
+            // Frames to the hosts that relay arrive at the wrong one.
+            Mutant::IgnoresPortRoles => &[Topology, Delivery],
             Mutant::MovesHostsAtOnce | Mutant::MovesPinnedHosts => &[Delivery, Service, Loss, Virtual],
-            Mutant::NeverForgetsHosts => &[Hosts],
+            Mutant::NeverForgetsHosts => &[Hosts, Growth],
             Mutant::RelaysForgedArp => &[Delivery],
         }
     }
@@ -337,7 +339,8 @@ fn effect(mutant: Mutant, draw: u64, is_silenced: bool, message: &mut Message) -
         (Mutant::RepeatsLate, Message::FlowMod(rule)) if is_addition(rule) => {
             Effect::Then(LATE * 4, Message::FlowMod(rule.clone()))
         }
-        (Mutant::ForgetsRules, Message::FlowMod(rule)) if draw == 0 && is_forwarding(rule) => {
+        // More often than other mutants: audits restore what was forgotten within seconds.
+        (Mutant::ForgetsRules, Message::FlowMod(rule)) if draw < 4 && is_forwarding(rule) => {
             let deletion = FlowMod::delete_strict(rule.table, rule.priority, rule.match_);
             Effect::Then(LATE * 2, Message::FlowMod(deletion))
         }
