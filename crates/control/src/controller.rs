@@ -153,7 +153,7 @@ impl Controller {
         let (now, config, channels) = (self.now, &self.config, &self.channels);
         let services = self.vips.poll_timeout(now).filter(|_| channels.is_any_connected());
         let timers = [
-            channels.poll_timeout(config),
+            channels.poll_timeout(),
             self.observer.poll_timeout(now, config, channels),
             self.planner.poll_timeout(),
             self.updater.next_late(now),

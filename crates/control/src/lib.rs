@@ -222,8 +222,8 @@ pub enum Event {
     /// [`Config::read_back_bytes_max`] allows.
     ReadBackTooLarge { datapath: DatapathId, limit_bytes: usize },
     /// Rules with the owner of this controller were removed, changed or added behind its back, and
-    /// are restored. `audits`: the number of audits in a row that have found any; above 2, another
-    /// program probably writes with the same owner.
+    /// are restored. `audits`: the number of audits that found any, without two in between
+    /// that found none; above 2, another program probably writes with the same owner.
     RulesRestored { datapath: DatapathId, removed: usize, changed: usize, added: usize, audits: u32 },
     /// A switch has another master, which took over after this controller. The controller changes
     /// nothing there until the switch connects again and accepts it as master.

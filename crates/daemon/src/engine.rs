@@ -158,15 +158,15 @@ impl Engine {
             for job in std::iter::from_fn(|| jobs.try_recv().ok()).take(JOBS_PER_ROUND) {
                 job(&mut self);
             }
-            self.catch_up().await;
+            self.catch_up(due).await;
             self.turn(true);
         }
     }
 
     /// Reads everything that arrived during a pause of the process, before a timer judges a switch
     /// by its silence. The pause does not count as silence either: the switch was not asked.
-    async fn catch_up(&mut self) {
-        let due = self.controller.poll_timeout().and_then(|due| self.clock.moment(due));
+    async fn catch_up(&mut self, due: Option<Time>) {
+        let due = due.and_then(|due| self.clock.moment(due));
         // A timer can also have been due at once.
         let pause = due.map(|due| due.elapsed().min(self.turned_at.elapsed()));
         let Some(pause) = pause.filter(|pause| *pause >= PAUSE_MIN) else { return };

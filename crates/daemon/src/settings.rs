@@ -133,7 +133,7 @@ impl Default for Settings {
             balancer: Spec::parse("sdn-ecmp").expect("a registered balancer"),
             control: control::Config {
                 requests_mastership: true,
-                audit_interval: Some(Time::from_s(3)),
+                audit_interval: Some(Time::from_ms(4500)),
                 ecmp_hashing: control::EcmpHashing::Auto,
                 uses_extensions: true,
                 ..control::Config::default()

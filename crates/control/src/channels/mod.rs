@@ -32,7 +32,7 @@ const OUTPUTS_KEPT: usize = 2_048;
 /// datapath id.
 const CHALLENGE_TIMEOUT: Time = Time::from_ms(1000);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Channels {
     pub(crate) sessions: BTreeMap<ConnectionId, Session>,
     /// Connections of the switches that are ready.
@@ -46,6 +46,9 @@ pub(crate) struct Channels {
     generations: BTreeMap<DatapathId, (u64, bool)>,
     /// Sum of [`Session::read_back_bytes`] over all sessions.
     read_back_bytes: usize,
+    /// No echo and no timeout of a session or newcomer is due before this time. Messages only
+    /// postpone them, so the walk over all sessions is rare.
+    due: Time,
     /// Switches that have disconnected since [`Channels::take_lost`].
     lost: Vec<DatapathId>,
     outputs: VecDeque<Output>,
@@ -93,11 +96,30 @@ pub(crate) struct ReadBack {
     pub(crate) is_replacement: bool,
 }
 
+impl Default for Channels {
+    fn default() -> Channels {
+        Channels {
+            sessions: BTreeMap::new(),
+            by_switch: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            newcomers: BTreeMap::new(),
+            generations: BTreeMap::new(),
+            read_back_bytes: 0,
+            due: Time::MAX,
+            lost: Vec::new(),
+            outputs: VecDeque::new(),
+            tally: ControllerStats::default(),
+        }
+    }
+}
+
 impl Channels {
     /// Starts the session of a new connection with a hello.
     pub(crate) fn open(&mut self, now: Time, config: &Config, connection: ConnectionId) {
         let requests_manufacturer = config.ecmp_hashing == EcmpHashing::Auto || config.uses_extensions;
-        self.sessions.insert(connection, Session::new(now, requests_manufacturer));
+        let session = Session::new(now, requests_manufacturer);
+        self.due = self.due.min(session.poll_timeout(config.echo_timeout));
+        self.sessions.insert(connection, session);
         self.send(connection, Session::hello());
     }
 
@@ -114,6 +136,7 @@ impl Channels {
         let Envelope { xid, ref message } = *envelope;
         let before = session.read_back_bytes;
         let reaction = session.receive(now, xid, message);
+        self.due = self.due.min(session.poll_timeout(config.echo_timeout));
         let (after, features) = (session.read_back_bytes, session.features);
         if after != before {
             self.read_back_bytes = self.read_back_bytes + after - before;
@@ -162,7 +185,9 @@ impl Channels {
         if self.newcomers.contains_key(&datapath) {
             return self.refuse(connection, CloseReason::DatapathInUse { datapath });
         }
-        self.newcomers.insert(datapath, Newcomer { connection, until: now.saturating_add(CHALLENGE_TIMEOUT) });
+        let until = now.saturating_add(CHALLENGE_TIMEOUT);
+        self.due = self.due.min(until);
+        self.newcomers.insert(datapath, Newcomer { connection, until });
         if let Some(session) = self.sessions.get_mut(&holder) {
             let challenge = session.challenge();
             self.send(holder, challenge);
@@ -266,7 +291,7 @@ impl Channels {
         if self.holders.get(&datapath) == Some(&connection) {
             self.holders.remove(&datapath);
             if let Some(newcomer) = self.newcomers.get_mut(&datapath) {
-                newcomer.until = Time::ZERO; // The datapath id is free again.
+                (newcomer.until, self.due) = (Time::ZERO, Time::ZERO); // The datapath id is free again.
             }
         }
         if self.by_switch.get(&datapath) == Some(&connection) {
@@ -283,6 +308,9 @@ impl Channels {
     /// Sends echo requests that are due, closes silent connections, and admits newcomers whose
     /// datapath id no other connection has shown to have.
     pub(crate) fn keep_alive(&mut self, now: Time, config: &Config) {
+        if self.due > now {
+            return;
+        }
         let due = self.newcomers.iter().filter(|(_, newcomer)| newcomer.until <= now);
         let due: Vec<DatapathId> = due.map(|(datapath, _)| *datapath).collect();
         due.into_iter().for_each(|datapath| self.admit_newcomer(config, datapath));
@@ -295,6 +323,9 @@ impl Channels {
                 self.echo(now, config, connection);
             }
         }
+        let newcomers = self.newcomers.values().map(|newcomer| newcomer.until);
+        let sessions = self.sessions.values().map(|session| session.poll_timeout(config.echo_timeout));
+        self.due = sessions.chain(newcomers).min().unwrap_or(Time::MAX);
     }
 
     /// Sends an echo request to a switch, if one is due.
@@ -305,10 +336,9 @@ impl Channels {
         }
     }
 
-    /// Returns when the next echo is due or the next echo timeout expires.
-    pub(crate) fn poll_timeout(&self, config: &Config) -> Option<Time> {
-        let newcomers = self.newcomers.values().map(|newcomer| newcomer.until);
-        self.sessions.values().map(|session| session.poll_timeout(config.echo_timeout)).chain(newcomers).min()
+    /// Returns a time before which no echo is due and no echo timeout expires.
+    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        Some(self.due).filter(|due| *due < Time::MAX)
     }
 
     /// Returns the connection of a switch, or `None` if it is disconnected.

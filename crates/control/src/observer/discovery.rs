@@ -127,6 +127,9 @@ impl Discovery {
     pub(crate) fn next_round(&self) -> Option<Time> {
         Some(self.rounds.next).filter(|at| *at < Time::MAX)
     }
+    pub(crate) fn is_round_due(&self, now: Time) -> bool {
+        self.rounds.next <= now
+    }
     /// Schedules a probe of all ports at `at`, in addition to earlier ones.
     pub(crate) fn schedule_round(&mut self, at: Time) {
         self.rounds.next = self.rounds.next.min(at);
@@ -139,10 +142,10 @@ impl Discovery {
         interval: Time,
         live: impl Iterator<Item = SwitchPort>,
     ) -> Vec<SwitchPort> {
-        let Rounds { next, next_full, since, again: wanted } = self.rounds;
-        if next > now {
+        if !self.is_round_due(now) {
             return Vec::new();
         }
+        let Rounds { next_full, since, again: wanted, .. } = self.rounds;
         let again = now.saturating_add(ASK_AGAIN.min(interval / 4));
         if next_full <= now {
             let next_full = if wanted > now { wanted } else { next_after(now, next_full, interval) };

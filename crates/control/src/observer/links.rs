@@ -3,7 +3,7 @@
 use net::{HostIx, LinkIx, Time};
 use openflow::DatapathId;
 
-use super::discovery::{EDGE_AFTER, Found, Heard, Status};
+use super::discovery::{EDGE_AFTER, Found, Heard};
 use super::{Cx, Observer};
 use crate::changes::Change;
 use crate::channels::Channels;
@@ -72,6 +72,9 @@ impl Observer {
     }
 
     pub(super) fn probe_all(&mut self, cx: &mut Cx<'_>) {
+        if !self.discovery.is_round_due(cx.now) {
+            return; // Most timers are others, and the walk over all ports is slow.
+        }
         let live: Vec<SwitchPort> = self.live_ports().collect();
         let due = self.discovery.round(cx.now, cx.config.discovery_interval, live.into_iter());
         due.into_iter().for_each(|end| self.probe(cx, end));
@@ -107,8 +110,7 @@ impl Observer {
         if !channels.is_any_connected() {
             return None;
         }
-        let offline = self.status.values().filter(|status| !status.is_online);
-        let due = offline.map(|status| status.since.saturating_add(config.link_timeout));
+        let due = self.offline.iter().map(|datapath| self.status[datapath].since.saturating_add(config.link_timeout));
         due.filter(|at| *at > now).min()
     }
 
@@ -120,11 +122,9 @@ impl Observer {
         if !cx.channels.is_any_connected() {
             return;
         }
-        let is_gone = |(datapath, status): (&DatapathId, &Status)| {
-            let at = status.since.saturating_add(cx.config.link_timeout);
-            (!status.is_online && at <= cx.now).then_some(*datapath)
-        };
-        let switches: Vec<DatapathId> = self.status.iter().filter_map(is_gone).collect();
+        let is_gone =
+            |datapath: &DatapathId| self.status[datapath].since.saturating_add(cx.config.link_timeout) <= cx.now;
+        let switches: Vec<DatapathId> = self.offline.iter().copied().filter(is_gone).collect();
         if switches.is_empty() {
             return;
         }

@@ -23,7 +23,7 @@ mod ports;
 pub(crate) mod sample;
 mod timers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::{CentralNeeds, LinkLoad};
 use balance::server::ServerNeeds;
@@ -73,6 +73,8 @@ pub(crate) struct Observer {
     pub(crate) ports: BTreeMap<DatapathId, BTreeMap<PortNo, PortDesc>>,
     damping: Damping,
     pub(crate) status: BTreeMap<DatapathId, Status>,
+    /// Disconnected switches.
+    offline: BTreeSet<DatapathId>,
     /// Switches in recovery hold, with its end.
     pub(crate) recovering: BTreeMap<DatapathId, Time>,
     pub(crate) arp: Arp,
@@ -118,6 +120,7 @@ impl Observer {
             discovery: Discovery::new(config.discovery_key(), config.port_roles_with_pins()),
             ports: BTreeMap::new(),
             damping: Damping::default(),
+            offline: BTreeSet::new(),
             status: BTreeMap::new(),
             recovering: BTreeMap::new(),
             arp: Arp::default(),
@@ -151,8 +154,8 @@ impl Observer {
     pub(crate) fn switch_connected(&mut self, cx: &Cx<'_>, read_back: &ReadBack) -> bool {
         if read_back.is_only_switch {
             // The controller itself was cut off: the timeout of the other switches starts now.
-            for status in self.status.values_mut().filter(|status| !status.is_online) {
-                status.since = cx.now;
+            for datapath in &self.offline {
+                self.status.insert(*datapath, Status { is_online: false, since: cx.now });
             }
         }
         if read_back.is_replacement {
@@ -160,6 +163,7 @@ impl Observer {
         }
         let is_first_time = !self.status.contains_key(&read_back.datapath);
         self.status.insert(read_back.datapath, Status { is_online: true, since: cx.now });
+        self.offline.remove(&read_back.datapath);
         self.network.add_switch(read_back.datapath);
         is_first_time
     }
@@ -192,6 +196,7 @@ impl Observer {
         self.forget_polls_of(datapath);
         self.recovering.remove(&datapath);
         self.status.insert(datapath, Status { is_online: false, since: cx.now });
+        self.offline.insert(datapath);
         cx.changes.push(Change::Switches);
     }
 }

@@ -36,12 +36,22 @@ const RULE_BUDGET: Time = Time::from_us(50);
 const RETRY: Time = Time::from_ms(500);
 /// Audit intervals between audits of a switch whose flow monitor reports changes immediately.
 const MONITORED_INTERVALS: u64 = 10;
+/// Number of batches an audit interval is divided into. The switches of a batch are audited
+/// together: one timer and one wake-up serve all of them.
+const BATCHES: u64 = 16;
 /// Number of the flow monitor of a connection.
 const MONITOR: u32 = 1;
 
 /// Audits of all connected switches.
 #[derive(Debug, Default)]
-pub(super) struct Audits(BTreeMap<NodeIx, Audit>);
+pub(super) struct Audits {
+    of: BTreeMap<NodeIx, Audit>,
+    /// No audit is due before this time; `None` if there is none.
+    due: Option<Time>,
+    /// Time that full comparisons of all switches take at least, and when to compute it again.
+    turn: Time,
+    turn_until: Time,
+}
 
 #[derive(Debug)]
 struct Audit {
@@ -55,8 +65,11 @@ struct Audit {
     /// Whether the next full comparison records each difference, because the previous one found
     /// some.
     must_record: bool,
-    /// Number of audits in a row that found differences.
+    /// Number of audits that found differences, without two in between that found none. Two
+    /// controllers that audit at the same time find each other's rules in turn.
     streak: u32,
+    /// Whether the last audit found no difference.
+    is_clean: bool,
 }
 
 #[derive(Debug)]
@@ -99,6 +112,54 @@ impl Differences {
     }
 }
 
+/// Returns the audit interval, rounded so that all batches are equally far apart.
+fn interval(config: &Config) -> Option<Time> {
+    let step = (config.audit_interval?.as_ps() / BATCHES).max(1);
+    Some(Time::from_ps(step * BATCHES))
+}
+
+/// Returns the time after `now` at which the batch of a switch is audited.
+fn next_turn(now: Time, interval: Time, node: NodeIx) -> Time {
+    let offset = interval / BATCHES * (u64::from(node.0) % BATCHES);
+    let before = now.saturating_sub(offset).as_ps() / interval.as_ps();
+    let turn = offset.saturating_add(interval * before);
+    if turn > now { turn } else { turn.saturating_add(interval) }
+}
+
+impl Audit {
+    fn is_idle(&self) -> bool {
+        matches!(self.step, Step::Idle)
+    }
+
+    /// Compares what was read with what is installed. Returns the differences, unless the audit has
+    /// to be repeated.
+    fn end_reading(&mut self, now: Time, switch: &mut Installer) -> Option<Differences> {
+        let Step::Reading { version, found, .. } = std::mem::replace(&mut self.step, Step::Idle) else { return None };
+        if version != switch.ticket() || !switch.is_settled() || found.is_partial {
+            (self.next, self.next_full) = (now.saturating_add(RETRY), now);
+            return None;
+        }
+        let mut differences = Differences::default();
+        match &found.record {
+            Some(record) => differences = switch.correct_rules(record),
+            None if found.is_different || found.same != switch.installed.len() => {
+                (self.must_record, self.next, self.next_full) = (true, now, now);
+                return None;
+            }
+            None => {}
+        }
+        self.must_record = false;
+        differences.changed += switch.correct_groups(&found.groups);
+        let was_clean = std::mem::replace(&mut self.is_clean, differences.is_none());
+        self.streak = match self.is_clean {
+            false => self.streak.saturating_add(1),
+            true if was_clean => 0,
+            true => self.streak,
+        };
+        Some(differences)
+    }
+}
+
 fn own_rules(owner: u16) -> FlowSelection {
     // The bit of switch-owned rules is part of the mask, and not of the value.
     let (cookie, cookie_mask) = (u64::from(owner) << 48, 0xffff << 48 | SWITCH_OWNED);
@@ -107,10 +168,13 @@ fn own_rules(owner: u16) -> FlowSelection {
 
 impl Audits {
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.0.values().filter(|audit| matches!(audit.step, Step::Idle)).map(|audit| audit.next).min()
+        self.due
     }
     pub(super) fn forget(&mut self, node: NodeIx) {
-        self.0.remove(&node);
+        self.of.remove(&node);
+    }
+    fn schedule(&mut self, at: Time) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 }
 
@@ -123,8 +187,8 @@ impl Updater {
         channels: &mut Channels,
         (node, connection): (NodeIx, ConnectionId),
     ) {
-        let Some(interval) = config.audit_interval else { return };
-        let next = now.saturating_add(interval);
+        let Some(interval) = interval(config) else { return };
+        let next = next_turn(now, interval, node);
         let audit = Audit {
             next,
             next_full: next,
@@ -133,8 +197,10 @@ impl Updater {
             is_monitored: false,
             must_record: false,
             streak: 0,
+            is_clean: true,
         };
-        self.audits.0.insert(node, audit);
+        self.audits.of.insert(node, audit);
+        self.audits.schedule(next);
         // Other switches would answer with an error, and the error is all they would do with it.
         if self.switches.get(&node).is_some_and(|switch| switch.takes_tcp_flags) {
             let monitors = vec![FlowMonitorRequest::all(MONITOR)];
@@ -150,18 +216,20 @@ impl Updater {
         channels: &mut Channels,
         datapath_of: impl Fn(NodeIx) -> Option<DatapathId>,
     ) {
-        let Some(interval) = config.audit_interval else { return };
-        let is_due = |audit: &Audit| matches!(audit.step, Step::Idle) && audit.next <= now;
-        let due: Vec<NodeIx> = self.audits.0.iter().filter(|(_, audit)| is_due(audit)).map(|(node, _)| *node).collect();
-        if due.is_empty() {
-            return;
+        let Some(interval) = interval(config).filter(|_| self.audits.due.is_some_and(|due| due <= now)) else { return };
+        let is_due = |audit: &Audit| audit.is_idle() && audit.next <= now;
+        let due: Vec<NodeIx> =
+            self.audits.of.iter().filter(|(_, audit)| is_due(audit)).map(|(node, _)| *node).collect();
+        if self.audits.turn_until <= now {
+            let rules: u64 = self.switches.values().map(|switch| switch.installed.len() as u64).sum();
+            self.audits.turn = interval.max(RULE_BUDGET * rules);
+            self.audits.turn_until = now.saturating_add(interval);
         }
-        let rules: u64 = self.switches.values().map(|switch| switch.installed.len() as u64).sum();
-        let turn = interval.max(RULE_BUDGET * rules);
+        let turn = self.audits.turn;
         for node in due {
             let connection = datapath_of(node).and_then(|datapath| channels.connection_of(datapath));
             let (Some(connection), Some(switch), Some(audit)) =
-                (connection, self.switches.get(&node), self.audits.0.get_mut(&node))
+                (connection, self.switches.get(&node), self.audits.of.get_mut(&node))
             else {
                 continue;
             };
@@ -171,10 +239,12 @@ impl Updater {
             }
             // A flow monitor does not report changes of groups.
             let is_urgent = !audit.is_monitored || switch.has_groups_installed();
-            audit.next = now.saturating_add(interval * if is_urgent { 1 } else { MONITORED_INTERVALS });
+            let skipped = if is_urgent { 0 } else { MONITORED_INTERVALS - 1 };
+            let turned =
+                std::mem::replace(&mut audit.next, next_turn(now.saturating_add(interval * skipped), interval, node));
             let version = switch.ticket();
             if audit.next_full <= now || audit.lacks_aggregate {
-                audit.next_full = now.saturating_add(turn);
+                audit.next_full = turned.saturating_add(turn);
                 let found = Found { record: audit.must_record.then(Record::default), ..Found::default() };
                 audit.step = read_all(channels, connection, self.compiler.owner, version, switch, found);
             } else if let Some(xid) =
@@ -183,6 +253,7 @@ impl Updater {
                 audit.step = Step::Counting { xid, version };
             }
         }
+        self.audits.due = self.audits.of.values().filter(|audit| audit.is_idle()).map(|audit| audit.next).min();
     }
 
     /// Handles a reply that may belong to an audit, or a report of a flow monitor. Returns whether
@@ -196,14 +267,14 @@ impl Updater {
         has_more: bool,
     ) -> bool {
         if let MultipartReply::FlowMonitor(updates) = reply {
-            if let Some(audit) = self.audits.0.get_mut(&node) {
+            if let Some(audit) = self.audits.of.get_mut(&node) {
                 audit.is_monitored = true;
             }
             self.monitored(channels, node, datapath, updates);
             return true;
         }
         let owner = self.compiler.owner;
-        let (Some(audit), Some(switch)) = (self.audits.0.get_mut(&node), self.switches.get_mut(&node)) else {
+        let (Some(audit), Some(switch)) = (self.audits.of.get_mut(&node), self.switches.get_mut(&node)) else {
             return false;
         };
         match &mut audit.step {
@@ -215,6 +286,8 @@ impl Updater {
                 if must_read {
                     (audit.must_record, audit.next, audit.next_full) = (true, now, now);
                 }
+                let next = audit.next;
+                self.audits.schedule(next);
                 true
             }
             Step::Reading { rules, groups, found, .. } if *rules == xid || *groups == Some(xid) => {
@@ -232,7 +305,7 @@ impl Updater {
 
     /// Handles an error. Returns whether it is the reply to a request of an audit.
     pub(crate) fn audit_refused(&mut self, node: NodeIx, xid: Xid) -> bool {
-        let Some(audit) = self.audits.0.get_mut(&node) else { return false };
+        let Some(audit) = self.audits.of.get_mut(&node) else { return false };
         let is_own = match &audit.step {
             Step::Idle => false,
             Step::Counting { xid: sent, .. } => *sent == xid,
@@ -241,31 +314,20 @@ impl Updater {
         if is_own {
             audit.lacks_aggregate = true;
             audit.step = Step::Idle;
+            let next = audit.next;
+            self.audits.schedule(next);
         }
         is_own
     }
 
     fn end_reading(&mut self, now: Time, channels: &mut Channels, node: NodeIx, datapath: DatapathId) {
-        let (Some(audit), Some(switch)) = (self.audits.0.get_mut(&node), self.switches.get_mut(&node)) else { return };
-        let Step::Reading { version, found, .. } = std::mem::replace(&mut audit.step, Step::Idle) else { return };
-        if version != switch.ticket() || !switch.is_settled() || found.is_partial {
-            (audit.next, audit.next_full) = (now.saturating_add(RETRY), now);
-            return;
+        let Some(audit) = self.audits.of.get_mut(&node) else { return };
+        let result = self.switches.get_mut(&node).and_then(|switch| audit.end_reading(now, switch));
+        let (next, streak) = (audit.next, audit.streak);
+        self.audits.schedule(next);
+        if let Some(differences) = result {
+            self.report(channels, node, datapath, differences, streak);
         }
-        let mut differences = Differences::default();
-        match &found.record {
-            Some(record) => differences = switch.correct_rules(record),
-            None if found.is_different || found.same != switch.installed.len() => {
-                (audit.must_record, audit.next, audit.next_full) = (true, now, now);
-                return;
-            }
-            None => {}
-        }
-        audit.must_record = false;
-        differences.changed += switch.correct_groups(&found.groups);
-        audit.streak = if differences.is_none() { 0 } else { audit.streak.saturating_add(1) };
-        let streak = audit.streak;
-        self.report(channels, node, datapath, differences, streak);
     }
 
     fn report(

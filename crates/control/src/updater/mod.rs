@@ -38,6 +38,8 @@ pub(crate) struct Updater {
     pub(crate) switches: BTreeMap<NodeIx, Installer>,
     /// Switches that may need messages.
     touched: BTreeSet<NodeIx>,
+    /// Switches that were not at rest when they were last touched ([`Installer::is_at_rest`]).
+    busy: BTreeSet<NodeIx>,
     audits: Audits,
 }
 
@@ -47,6 +49,7 @@ impl Updater {
             compiler: Compiler { owner },
             switches: BTreeMap::new(),
             touched: BTreeSet::new(),
+            busy: BTreeSet::new(),
             audits: Audits::default(),
         }
     }
@@ -72,7 +75,7 @@ impl Updater {
         self.switches.get(&node).map_or(0, Installer::ticket)
     }
     pub(crate) fn unconfirmed(&self, now: Time) -> BTreeSet<NodeIx> {
-        self.switches.iter().filter(|(_, switch)| switch.is_unconfirmed(now)).map(|(node, _)| *node).collect()
+        self.active().filter(|node| self.switches[node].is_unconfirmed(now)).collect()
     }
     /// Returns when the next audit is due.
     pub(crate) fn next_audit(&self) -> Option<Time> {
@@ -80,7 +83,11 @@ impl Updater {
     }
     /// Returns when the next switch becomes unconfirmed because a barrier reply is late.
     pub(crate) fn next_late(&self, now: Time) -> Option<Time> {
-        self.switches.values().filter_map(Installer::late_from).filter(|at| *at > now).min()
+        self.active().filter_map(|node| self.switches[&node].late_from()).filter(|at| *at > now).min()
+    }
+    /// Returns the switches that may not be at rest. With 1,000 switches they are few at any time.
+    fn active(&self) -> impl Iterator<Item = NodeIx> {
+        self.busy.union(&self.touched).copied()
     }
     pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
         self.switches.iter().map(|(node, switch)| (*node, switch.ticket())).collect()
@@ -146,16 +153,20 @@ impl Updater {
     ) -> bool {
         let touched = std::mem::take(&mut self.touched);
         for node in &touched {
-            let Some(datapath) = datapath_of(*node) else { continue };
-            let Some(connection) = channels.connection_of(datapath) else { continue };
             let switch = self.switches.get_mut(node).expect("a switch that was touched");
-            loop {
+            let datapath = datapath_of(*node);
+            let connection = datapath.and_then(|datapath| Some((datapath, channels.connection_of(datapath)?)));
+            while let Some(connection) = connection {
                 let items = order::next_batch(switch, self.compiler.owner);
                 if items.is_empty() {
                     break;
                 }
-                send_batch(now, channels, (datapath, connection), switch, items);
+                send_batch(now, channels, connection, switch, items);
             }
+            match switch.is_at_rest() {
+                true => self.busy.remove(node),
+                false => self.busy.insert(*node),
+            };
         }
         !touched.is_empty()
     }

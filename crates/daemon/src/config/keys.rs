@@ -44,7 +44,7 @@ const KEYS: &[Key] = &[
     key("control", "discovery_interval", Kind::Time, "\"15s\"", "time between two rounds of link discovery (LLDP)"),
     key("control", "link_timeout", Kind::Time, "\"35s\"", "remove a link that no discovery probe has crossed for this time; must exceed `discovery_interval`"),
     key("control", "poll_interval", Kind::Time, "\"5s\"", "time between two statistics requests, unless the balancer requests other times"),
-    key("control", "audit_interval", Kind::Time, "\"3s\"", "time between two audits of a switch: rules that were removed, changed or added behind the controller's back are restored"),
+    key("control", "audit_interval", Kind::Time, "\"4.5s\"", "time between two audits of a switch: rules that were removed, changed or added behind the controller's back are restored"),
     key("control", "role", Kind::Choice(&["master", "equal"]), "\"master\"", "role that the controller requests of switches: with `master` a second controller with the same `owner` cannot change rules; `equal` requests none"),
     key("control", "flow_idle_timeout", Kind::Time, "\"5s\"", "idle timeout of counting rules"),
     key("control", "ecmp_hashing", Kind::Choice(&["auto", "native", "shuffled"]), "\"auto\"", "how a switch maps flows to equal-cost next hops: by the method that suits the switch (on Open vSwitch a hash that differs between switches), by select groups with the hash of the switch, or by select groups whose bucket order differs between switches"),

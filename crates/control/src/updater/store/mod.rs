@@ -312,6 +312,11 @@ impl Installer {
             false => !self.installed.is_empty(),
         }
     }
+    /// Returns whether no message is unanswered and no rule unconfirmed, so that neither changes
+    /// with time.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.barriers.is_empty() && !self.is_unconfirmed(Time::MAX)
+    }
     pub(crate) fn is_late(&self, now: Time) -> bool {
         self.late_from().is_some_and(|late| late <= now)
     }
