@@ -29,8 +29,8 @@
 //! | --- | --- | --- |
 //! | 60100 | tagged, destination here | pop the label, the host's port |
 //! | 60000 | untagged, destination here | the host's port |
-//! | 50000–59999 | five-tuple of a pinned flow | its port |
-//! | 40000–49999 | addresses of a pinned pair of hosts | its port |
+//! | 50000–59999 | untagged, five-tuple of a pinned flow | its port |
+//! | 40000–49999 | untagged, addresses of a pinned pair of hosts | its port |
 //! | 10000 | VLAN label and destination | the port of the label |
 //! | 5000 | untagged, from a host, destination | group: label and first port of a path |
 //! | 1000 | destination | the next hop, or a group of next hops |
@@ -226,8 +226,10 @@ pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
     let to = key.match_.ipv4_dst.filter(|to| key.table == FORWARD && *to == Masked::<Ipv4Addr>::exact(to.value))?;
     Some(to.value)
 }
+/// Returns the key of a pinned flow. A labelled packet is on the path of its label and stays there:
+/// two halves of different paths may be a loop.
 pub(crate) fn pin_key(tuple: &FiveTuple, priority: u16) -> RuleKey {
-    RuleKey::new(FORWARD, priority, tuple_match(tuple))
+    RuleKey::new(FORWARD, priority, Match { vlan: Some(VlanMatch::Untagged), ..tuple_match(tuple) })
 }
 pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16> {
     if tuple.protocol == 0 { PAIR_PINS } else { PINS }

@@ -163,6 +163,7 @@ impl Updater {
                 }
                 send_batch(now, channels, connection, switch, items);
             }
+            switch.confirm_unsent();
             match switch.is_at_rest() {
                 true => self.busy.remove(node),
                 false => self.busy.insert(*node),

@@ -1,7 +1,7 @@
 //! The updater alone: desired rules in, messages out.
 
 use net::{NodeIx, Time};
-use openflow::{Action, ConnectionId, DatapathId, FlowMod, Match, Message, PortNo, headers::ether};
+use openflow::{Action, ConnectionId, DatapathId, FlowMod, FlowStats, Match, Message, PortNo, headers::ether};
 
 use super::*;
 use crate::Output;
@@ -55,4 +55,61 @@ fn disconnected_switch_gets_nothing_and_does_not_delay_others() {
     assert_eq!(sent(&mut updater, &mut channels), []);
     let ticket = updater.ticket(NODE);
     assert!(updater.is_confirmed(NODE, ticket), "its table read-back will settle it");
+}
+
+/// Nothing is sent if the rules of a former instance are the desired ones: no barrier tells that they
+/// are confirmed.
+#[test]
+fn right_rules_of_a_former_instance_are_confirmed_without_a_message() {
+    let (mut updater, mut channels) = (Updater::new(7), Channels::default());
+    let (key, wanted) = rule(1);
+    channels.add_ready(ConnectionId(1), DatapathId(1));
+    let left = FlowStats {
+        table: key.table,
+        priority: key.priority.0,
+        cookie: wanted.cookie,
+        match_: key.match_,
+        instructions: wanted.instructions.clone(),
+        ..FlowStats::default()
+    };
+    assert!(updater.switch(NODE).reconcile(&[left], &[], false));
+    assert_eq!(updater.unconfirmed(Time::ZERO), BTreeSet::from([NODE]), "it is not desired yet");
+    updater.set((NODE, key, Some(wanted)));
+    assert_eq!(sent(&mut updater, &mut channels), []);
+    assert_eq!(updater.unconfirmed(Time::ZERO), BTreeSet::new());
+    let (_, another) = rule(2);
+    updater.set((NODE, key, Some(another)));
+    assert_eq!(sent(&mut updater, &mut channels).len(), 1);
+    assert_eq!(updater.unconfirmed(Time::ZERO), BTreeSet::new(), "packets must not avoid it during an ordinary change");
+}
+
+/// Sends everything, and answers all barriers.
+fn settle(updater: &mut Updater, channels: &mut Channels) -> Vec<FlowMod> {
+    let mut changes = Vec::new();
+    loop {
+        changes.extend(sent(updater, channels));
+        let Some((barrier, ..)) = updater.switches[&NODE].barriers.back().copied() else { return changes };
+        updater.switch(NODE).barrier(barrier);
+    }
+}
+
+#[test]
+fn rule_rejected_for_want_of_its_group_is_sent_again_with_the_group() {
+    let (mut updater, mut channels) = (Updater::new(7), Channels::default());
+    channels.add_ready(ConnectionId(1), DatapathId(1));
+    updater.switch(NODE).reconcile(&[], &[], false);
+    let host = core::net::Ipv4Addr::new(10, 0, 0, 1);
+    let (key, wanted) = updater.compiler.divided(host, &[(PortNo(1), 1, None), (PortNo(2), 1, None)]);
+    updater.set((NODE, key, Some(wanted)));
+    assert_eq!(settle(&mut updater, &mut channels).len(), 1);
+    // Another program deletes the group, and with it the rule.
+    updater.switch(NODE).correct_rule(key, None);
+    assert_eq!(sent(&mut updater, &mut channels).len(), 1);
+    let xid = *updater.switches[&NODE].sent.keys().next().expect("the rule was sent");
+    let missing = ErrorKind::BadAction(openflow::BadAction::BadOutGroup);
+    updater.refused(NODE, xid, missing).expect("it was sent");
+    assert_eq!(settle(&mut updater, &mut channels), []);
+    assert_eq!(updater.switch(NODE).correct_groups(&[]), 1);
+    let again = settle(&mut updater, &mut channels);
+    assert_eq!(again.iter().map(|change| change.match_).collect::<Vec<_>>(), [key.match_]);
 }

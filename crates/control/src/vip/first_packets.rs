@@ -110,7 +110,13 @@ impl VipService {
             Some(facts) => {
                 // A drained member gets no new connections either, and a client may reuse a port.
                 let is_drained = !facts.spec.is_enabled && is_opening == Some(true);
-                (facts.state == MemberState::Up, facts.is_removed || is_drained)
+                let is_up = match facts.state {
+                    MemberState::Up => true,
+                    // Another connection has brought it back in the same moment.
+                    MemberState::Unknown if facts.is_removed => self.has_live_port(on, known.translated.dst),
+                    _ => false,
+                };
+                (is_up, facts.is_removed || is_drained)
             }
             // Its last rule has expired, and the connection continues after all.
             None => (self.has_live_port(on, known.translated.dst), true),

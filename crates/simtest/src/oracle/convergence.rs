@@ -10,10 +10,12 @@ use super::final_probes::Stage;
 use crate::generate::services::CHECKER;
 use crate::hosts::headers_of;
 use crate::report::Oracle;
-use crate::simulation::{OWNER, Simulation, datapath_of, is_of_kind};
+use crate::simulation::{CONNECTS, OWNER, Simulation, datapath_of, is_of_kind};
 
 /// The kind of counting rules in cookies, after the owner.
 const COUNTS: u64 = 0x82;
+/// Longest idle timeout of the rule that translates responses.
+const RETURN_RULE_MAX: Time = Time::from_s(20);
 
 #[derive(Debug, Default)]
 pub(crate) struct Convergence {
@@ -140,10 +142,13 @@ impl Simulation {
         let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
         let there: Vec<FlowStats> = state.switch.entries().into_iter().filter(is_own).map(bare).collect();
         let controller = self.controller.as_ref()?;
+        // The return rule of a closed connection keeps the timeout of the former configuration.
+        let may_be_former = self.services.rewritten_at.values().any(|at| self.now < *at + RETURN_RULE_MAX);
         // Counting rules and connection rules are switch-owned.
         let is_left = |entry: &FlowStats| {
             controller.inspect().is_counting_rule(datapath_of(switch), entry)
                 || controller.inspect().is_connection_rule(entry)
+                || (may_be_former && is_of_kind(entry.cookie, CONNECTS))
         };
         let there: Vec<FlowStats> = there.into_iter().filter(|entry| !is_left(entry)).collect();
         let wanted = controller.inspect().desired_entries(datapath_of(switch));

@@ -55,6 +55,9 @@ impl Installer {
             }
             self.mark_group(*group);
         }
+        if !differing.is_empty() {
+            self.retry(); // Rules may have been rejected because their group was missing.
+        }
         differing.len()
     }
 

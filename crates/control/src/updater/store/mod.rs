@@ -187,6 +187,13 @@ impl Installer {
     fn is_up_to_date(&self) -> bool {
         self.is_idle() && self.dirty.is_empty() && self.dirty_groups.is_empty()
     }
+    /// Records that the whole desired state is confirmed, if it is. No barrier tells this if the rules
+    /// of a former instance turn out to be the desired ones: nothing is sent then.
+    pub(crate) fn confirm_unsent(&mut self) {
+        if self.is_online && !self.is_silenced() && self.is_up_to_date() {
+            self.confirmed = self.version;
+        }
+    }
     /// Returns whether the desired state of a ticket is unconfirmed, and stays so until the next
     /// table read-back.
     pub(crate) fn is_cut_off(&self, ticket: u64) -> bool {
@@ -396,7 +403,7 @@ impl Installer {
     }
 
     /// Retries rejected rules and groups after a deletion.
-    fn retry(&mut self) {
+    pub(super) fn retry(&mut self) {
         self.retry_groups();
         if self.refused.is_empty() {
             return;
