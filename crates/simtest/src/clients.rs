@@ -62,6 +62,8 @@ pub(crate) struct ServiceState {
     pub(crate) policy_changed_at: BTreeMap<PoolId, Time>,
     /// The last time a member was found not to be up.
     pub(crate) not_up: BTreeMap<Ipv4Addr, Time>,
+    /// Members that are not up.
+    pub(crate) down: BTreeSet<Ipv4Addr>,
     /// The last time a controller stopped or started.
     pub(crate) restarted: Option<Time>,
     /// The last time a switch lost power or its control.

@@ -47,7 +47,10 @@ fn is_possible(plan: &Plan, drawn: &[Action], action: &Action) -> bool {
         |other: &Action| matches!(other.what, ActionKind::Disruption(Disruption::Rival | Disruption::Pause));
     let is_claim = |other: &Action| matches!(other.what, ActionKind::Attack { attack: Attack::Claims { .. }, .. });
     let is_second = matches!(action.what, ActionKind::Disruption(Disruption::Rival));
-    if is_second && !plan.control.pins_hosts && plan.actions.iter().any(is_claim) {
+    // So may one that claims it before a paused controller has seen its host.
+    let is_pause = matches!(action.what, ActionKind::Disruption(Disruption::Pause));
+    let may_win = |other: &Action| is_claim(other) && (is_second || (is_pause && overlaps(other)));
+    if !plan.control.pins_hosts && plan.actions.iter().any(may_win) {
         return false;
     }
     !is_process(action)

@@ -25,6 +25,20 @@ pub(crate) struct Foreign {
     rules: Vec<FlowMod>,
 }
 
+impl Foreign {
+    /// Forgets a group without rules. Groups have no cookies: an unused group with a number of the
+    /// controller's range is not a foreign group.
+    fn forget_unused_group(&mut self) {
+        let Foreign { group, rules } = self;
+        let is_used = |group: &GroupDescription| {
+            rules.iter().any(|rule| rule.instructions.apply.contains(&Action::Group(group.group)))
+        };
+        if !group.as_ref().is_some_and(is_used) {
+            *group = None;
+        }
+    }
+}
+
 /// All foreign rules, by switch and seed of the action.
 pub(crate) type Rules = BTreeMap<(usize, u64), Foreign>;
 
@@ -54,12 +68,9 @@ pub(crate) fn draw(rng: &mut RandomStream) -> Foreign {
             rules.push(rule);
         }
     }
-    // Groups have no cookies: an unused group with a number of the controller's range is not a
-    // foreign group.
-    let is_used = |group: &GroupDescription| {
-        rules.iter().any(|rule| rule.instructions.apply.contains(&Action::Group(group.group)))
-    };
-    Foreign { group: group.filter(is_used), rules }
+    let mut foreign = Foreign { group, rules };
+    foreign.forget_unused_group();
+    foreign
 }
 
 fn rule(rng: &mut RandomStream, group: Option<&GroupDescription>) -> FlowMod {
@@ -129,11 +140,13 @@ impl Simulation {
         };
         let before = keys(&self.switches[switch].switch);
         foreign.rules.retain(|rule| !before.contains(&key(rule)));
+        foreign.forget_unused_group();
         self.send_as_other_controller(switch, additions(&foreign));
         let after = keys(&self.switches[switch].switch);
         foreign.rules.retain(|rule| after.contains(&key(rule)));
         let groups = self.switches[switch].switch.groups();
-        foreign.group = foreign.group.filter(|group| groups.contains(group));
+        foreign.group = foreign.group.take().filter(|group| groups.contains(group));
+        foreign.forget_unused_group();
         self.oracles.foreign.insert((switch, seed), foreign);
     }
 

@@ -117,13 +117,13 @@ impl Simulation {
         if has(services.removed_at.get(&service.id)) {
             return None;
         }
-        let edges = [before.edge, self.edge_of(client.host)];
-        let idle = Time::from_s(u64::from(service.idle_timeout_s));
-        let have_rules_gone = sent.saturating_sub(before.sent) >= idle
-            || edges.iter().any(|edge| has(services.off.get(edge)))
-            || has(services.moved.get(&client.host))
-            || has(services.rewritten_at.get(&service.id));
-        let was_down = has(services.not_up.get(&ipv4_of(before.host)));
+        let have_rules_gone = self.have_rules_gone(number, before, sent, service);
+        // The state of a removed member is not reported any more, and it may have moved, or its switch
+        // may be off.
+        let was_down = has(services.not_up.get(&ipv4_of(before.host)))
+            || services.down.contains(&ipv4_of(before.host))
+            || has(services.moved.get(&before.host))
+            || has(services.off.get(&self.edge_of(before.host)));
         let is_kept = pool.established == Established::Keep && !has(services.policy_changed_at.get(&pool.id));
         let may_be_redirected = was_down && (!is_kept || have_rules_gone);
         let is_leaving = pool.members.iter().all(|member| member.address != ipv4_of(before.host));
@@ -139,6 +139,18 @@ impl Simulation {
         }
         let is_kept = "its connections are kept, and its rules exist";
         Some(if was_down { is_kept } else { "the previous member was healthy" })
+    }
+
+    /// Returns whether the rules of a connection may have expired or gone since its last request.
+    fn have_rules_gone(&self, number: usize, before: &Served, sent: Time, service: &Service) -> bool {
+        let (client, services) = (&self.clients[number], &self.services);
+        let since = before.sent.saturating_sub(IN_FLIGHT_MAX);
+        let has = |at: Option<&Time>| at.is_some_and(|at| *at >= since);
+        let edges = [before.edge, self.edge_of(client.host)];
+        sent.saturating_sub(before.sent) >= Time::from_s(u64::from(service.idle_timeout_s))
+            || edges.iter().any(|edge| has(services.off.get(edge)))
+            || has(services.moved.get(&client.host))
+            || has(services.rewritten_at.get(&service.id))
     }
 
     fn is_ever_proactive(&self, service: &Service) -> bool {
@@ -232,7 +244,15 @@ impl Simulation {
         // A client that opens its connection again may be refused.
         let has_reopened =
             |served: &Served| client.syn_requests.iter().any(|seq| client.sent[*seq as usize] > served.sent);
-        if let Some(served) = client.server.filter(|served| is_wanted && !has_reopened(served)) {
+        // Without rules, packets of other protocols than TCP begin a new connection.
+        let is_over = |served: &Served| {
+            self.service_of(&client.tuple).is_some_and(|(service, pool)| {
+                client.tuple.protocol != 6
+                    && pool.members.iter().all(|member| member.address != ipv4_of(served.host))
+                    && self.have_rules_gone(number, served, client.sent[seq as usize], service)
+            })
+        };
+        if let Some(served) = client.server.filter(|served| is_wanted && !has_reopened(served) && !is_over(served)) {
             let host = served.host;
             let is_there = self.is_obliged(client.host, host) && !self.services.is_hung(host);
             let has_come = if client.delivered.contains(&seq) { "came to it" } else { "did not come to it" };

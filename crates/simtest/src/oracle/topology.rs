@@ -24,8 +24,14 @@ impl Simulation {
                 self.check_cable(*from, *to);
             }
             Event::LinkDown { from, to } => drop(self.oracles.topology.remove(&(*from, *to))),
-            Event::Member { address, state, .. } if *state != MemberState::Up => {
-                self.services.not_up.insert(*address, self.now);
+            Event::Member { address, state, .. } => {
+                // The end of an outage counts too.
+                if *state != MemberState::Up {
+                    self.services.down.insert(*address);
+                    self.services.not_up.insert(*address, self.now);
+                } else if self.services.down.remove(address) {
+                    self.services.not_up.insert(*address, self.now);
+                }
             }
             Event::Closed { connection, reason } => self.disruptions.closed = Some((*connection, *reason)),
             _ => {}
