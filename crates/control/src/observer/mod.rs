@@ -73,7 +73,7 @@ pub(crate) struct Observer {
     pub(crate) ports: BTreeMap<DatapathId, BTreeMap<PortNo, PortDesc>>,
     damping: Damping,
     pub(crate) status: BTreeMap<DatapathId, Status>,
-    /// Disconnected switches.
+    /// Switches that were connected, and are not now.
     offline: BTreeSet<DatapathId>,
     /// Switches in recovery hold, with its end.
     pub(crate) recovering: BTreeMap<DatapathId, Time>,

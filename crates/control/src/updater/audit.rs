@@ -46,7 +46,7 @@ const MONITOR: u32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Audits {
     of: BTreeMap<NodeIx, Audit>,
-    /// No audit is due before this time; `None` if there is none.
+    /// No audit is due before this time. `None`: no switch is audited.
     due: Option<Time>,
     /// Time that full comparisons of all switches take at least, and when to compute it again.
     turn: Time,

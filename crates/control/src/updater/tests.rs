@@ -57,8 +57,8 @@ fn disconnected_switch_gets_nothing_and_does_not_delay_others() {
     assert!(updater.is_confirmed(NODE, ticket), "its table read-back will settle it");
 }
 
-/// Nothing is sent if the rules of a former instance are the desired ones: no barrier tells that they
-/// are confirmed.
+/// Nothing is sent if the rules of a former instance are the desired ones: no barrier confirms that they
+/// are in effect.
 #[test]
 fn right_rules_of_a_former_instance_are_confirmed_without_a_message() {
     let (mut updater, mut channels) = (Updater::new(7), Channels::default());
@@ -83,7 +83,7 @@ fn right_rules_of_a_former_instance_are_confirmed_without_a_message() {
     assert_eq!(updater.unconfirmed(Time::ZERO), BTreeSet::new(), "packets must not avoid it during an ordinary change");
 }
 
-/// Sends everything, and answers all barriers.
+/// Sends everything, with a reply to every barrier. Returns the changes of rules.
 fn settle(updater: &mut Updater, channels: &mut Channels) -> Vec<FlowMod> {
     let mut changes = Vec::new();
     loop {
