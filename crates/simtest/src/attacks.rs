@@ -55,7 +55,7 @@ impl Simulation {
         let (host, interval) = (self.attacks[at].host, self.attacks[at].interval);
         for bytes in self.attack_frames(at) {
             self.report.attack_frames += 1;
-            self.send_frame(host, 0, Frame { bytes, probe: None });
+            self.send_frame(host, 0, Frame::new(bytes));
         }
         self.after(interval, Event::Attack { action });
     }
@@ -104,7 +104,7 @@ impl Simulation {
         }
         for other in relayed_to {
             self.report.attack_frames += 1;
-            self.send_frame(other, 0, Frame { bytes: bytes.to_vec(), probe: None });
+            self.send_frame(other, 0, Frame::new(bytes.to_vec()));
         }
     }
 }

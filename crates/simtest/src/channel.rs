@@ -89,6 +89,7 @@ impl Simulation {
         }
         // The controller has not heard hosts that sent while the switch was disconnected.
         self.mark_disturbed(switch, self.bounds.handshake + self.bounds.host + self.bounds.react);
+        self.restore_identity(switch);
         self.tell_controller(Input::Channel(ToController::Connected(connection)));
         self.after_switch(switch, None);
         self.after_controller();
@@ -269,6 +270,7 @@ impl Simulation {
     /// Processes a switch's outputs. Frames are copies of `parent`, if given, or new.
     pub(crate) fn after_switch(&mut self, switch: usize, parent: Option<crate::simulation::Frame>) {
         let mut parent = parent;
+        let hops = parent.as_ref().map_or(0, |parent| parent.hops + 1);
         let had_probe = parent.as_ref().is_some_and(|parent| parent.probe.is_some());
         let mut copies = 0;
         while let Some(output) = self.switches[switch].switch.poll_output() {
@@ -277,7 +279,7 @@ impl Simulation {
                 switch::Output::Frame(port, bytes) => {
                     copies += 1;
                     let probe = parent.as_mut().and_then(|parent| parent.probe.take());
-                    self.emit(switch, port, crate::simulation::Frame { bytes, probe });
+                    self.emit(switch, port, crate::simulation::Frame { bytes, probe, hops });
                 }
             }
         }

@@ -144,7 +144,7 @@ impl Simulation {
                     }
                 }
                 self.report.requests += 1;
-                self.send_frame(host, 0, Frame { bytes, probe: None });
+                self.send_frame(host, 0, Frame::new(bytes));
                 self.after(interval, Event::SendRequest { client: number });
             }
             None => {
@@ -211,7 +211,7 @@ impl Simulation {
     pub(crate) fn service_frame(&mut self, host: usize, headers: &Headers, bytes: &[u8]) -> bool {
         if headers.ipv4_src == CHECKER {
             if let Some(bytes) = checked(bytes).filter(|_| !self.services.is_hung(host)) {
-                self.send_frame(host, 0, Frame { bytes, probe: None });
+                self.send_frame(host, 0, Frame::new(bytes));
             }
             return true;
         }
@@ -243,7 +243,7 @@ impl Simulation {
             dst_port: headers.l4_src,
         };
         let bytes = message(RESPONSE, [mac_of(host), headers.eth_src], &back, client as u32, seq, seq == 0);
-        self.send_frame(host, 0, Frame { bytes, probe: None });
+        self.send_frame(host, 0, Frame::new(bytes));
     }
 
     pub(crate) fn member_at(&self, tuple: &FiveTuple, host: usize) -> Option<&control::vip::Member> {

@@ -8,6 +8,10 @@ use openflow::{Headers, PortNo, frame};
 use crate::plan::End;
 use crate::simulation::{Event, Frame, Simulation, Visit};
 
+/// Maximum number of switches that a frame passes. A path without a loop is shorter in every network that
+/// is generated.
+const HOPS_MAX: u32 = 100;
+
 impl Simulation {
     pub(crate) fn emit(&mut self, switch: usize, port: PortNo, frame: Frame) {
         let plug = (port.0 as usize).checked_sub(1).and_then(|at| *self.switches[switch].plugs.get(at)?);
@@ -40,6 +44,9 @@ impl Simulation {
             End::Switch(switch, port) => {
                 if !self.switches[switch].is_on {
                     return;
+                }
+                if frame.hops > HOPS_MAX {
+                    return self.report_loop(&frame);
                 }
                 if let Some(probe) = &mut frame.probe {
                     let headers = frame::parse(&frame.bytes).unwrap_or_default();

@@ -94,7 +94,7 @@ impl Simulation {
                 flow.bytes += bytes.len() as u64;
                 self.report.frames_sent += 1;
                 let probe = Probe { number: self.report.frames_sent, flow: number, sent: self.now, visits: Vec::new() };
-                self.send_frame(from, 0, Frame { bytes, probe: Some(probe) });
+                self.send_frame(from, 0, Frame { probe: Some(probe), ..Frame::new(bytes) });
                 self.report_flow(number);
             }
             None => self.send_arp_request(from, tuple.dst),
@@ -161,7 +161,7 @@ impl Simulation {
         }
         *last = now;
         let bytes = frame::arp_request(mac_of(host), ipv4_of(host), target);
-        self.send_frame(host, 0, Frame { bytes, probe: None });
+        self.send_frame(host, 0, Frame::new(bytes));
     }
 
     /// Announces a host (ARP announcement, RFC 5227), now and periodically.
@@ -172,7 +172,7 @@ impl Simulation {
 
     pub(crate) fn announce_once(&mut self, host: usize) {
         let bytes = frame::arp_request(mac_of(host), ipv4_of(host), ipv4_of(host));
-        self.send_frame(host, 0, Frame { bytes, probe: None });
+        self.send_frame(host, 0, Frame::new(bytes));
     }
 
     pub(crate) fn host_receives(&mut self, number: usize, frame: Frame) {
@@ -193,7 +193,7 @@ impl Simulation {
         let is_claimed = host.claims.contains(&headers.ipv4_dst);
         if headers.arp_op == 1 && (is_mine || is_claimed) && headers.ipv4_src != headers.ipv4_dst {
             let bytes = frame::arp_reply(mac_of(number), headers.ipv4_dst, headers.eth_src, headers.ipv4_src);
-            self.send_frame(number, 0, Frame { bytes, probe: None });
+            self.send_frame(number, 0, Frame::new(bytes));
         } else if headers.arp_op == 2 && is_mine {
             // All replies have the sender's hardware address in the Ethernet header, too.
             host.known.insert(headers.ipv4_src, (headers.eth_src, self.now + ARP_LIFETIME));

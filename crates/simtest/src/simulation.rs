@@ -68,6 +68,14 @@ pub(crate) enum Event {
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) probe: Option<Probe>,
+    /// Number of switches that it has passed.
+    pub(crate) hops: u32,
+}
+
+impl Frame {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, probe: None, hops: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]

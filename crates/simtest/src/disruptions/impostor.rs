@@ -40,6 +40,9 @@ impl Simulation {
         let mut peer = Switch::new(self.switches[switch].config.clone());
         peer.connected(self.now, connection);
         self.disruptions.impostors.insert(connection, Impostor { action, switch, peer, since: self.now });
+        if !self.answers_since(switch, self.now) {
+            self.disruptions.impersonated.insert(switch);
+        }
         self.report.impostors += 1;
         self.tell_controller(Input::Channel(ToController::Connected(connection)));
         self.after_impostor(connection);
@@ -132,7 +135,20 @@ impl Simulation {
             let lasts = Time::from_s(2) + self.bounds.hidden + self.bounds.handshake + self.bounds.host;
             self.mark_disturbed(switch, lasts + self.bounds.react);
         }
+        if self.switches[switch].is_reached() {
+            self.restore_identity(switch);
+        }
         self.after_controller();
+    }
+
+    /// Handles that a switch is connected: the controller compares its rules with the desired ones,
+    /// unless an impostor keeps it out.
+    pub(crate) fn restore_identity(&mut self, switch: usize) {
+        let is_free = !self.disruptions.impostors.values().any(|impostor| impostor.switch == switch);
+        if is_free && self.disruptions.impersonated.remove(&switch) {
+            let lasts = self.bounds.silence + self.bounds.handshake + self.bounds.react;
+            self.disruptions.loops_until = self.disruptions.loops_until.max(self.now + lasts);
+        }
     }
 
     /// Ends the connections of all impostors to a controller that ends.

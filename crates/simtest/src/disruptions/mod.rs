@@ -15,6 +15,8 @@ mod pause;
 mod rival;
 pub(crate) mod tampering;
 
+use std::collections::BTreeSet;
+
 use control::CloseReason;
 use net::Time;
 use openflow::{ConnectionId, Envelope};
@@ -82,6 +84,11 @@ pub(crate) struct Disruptions {
     pub(crate) tampered: Vec<tampering::Tampered>,
     /// The time until which rules of other programs may forward packets in any way.
     pub(crate) lawless_until: Time,
+    /// Switches as which an impostor may have been admitted: the controller believes that they have
+    /// rules that the impostor got, and learns the truth when they have connected.
+    impersonated: BTreeSet<usize>,
+    /// The time until which packets may loop because of rules that an impostor got.
+    loops_until: Time,
     /// The last connection that the controller closed, and why.
     pub(crate) closed: Option<(ConnectionId, CloseReason)>,
 }
@@ -129,6 +136,9 @@ impl Simulation {
     /// Returns whether a violation is exempted because rules of other programs may cause it.
     pub(crate) fn is_lawless(&self, oracle: Oracle) -> bool {
         use Oracle::{Delivery, Loop, Loss, Service, Virtual};
-        self.now <= self.disruptions.lawless_until && matches!(oracle, Delivery | Loop | Loss | Service | Virtual)
+        let Disruptions { lawless_until, impersonated, loops_until, .. } = &self.disruptions;
+        let is_impersonated = !impersonated.is_empty() || self.now <= *loops_until;
+        (self.now <= *lawless_until && matches!(oracle, Delivery | Loop | Loss | Service | Virtual))
+            || (is_impersonated && oracle == Loop)
     }
 }

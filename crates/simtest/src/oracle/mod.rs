@@ -14,6 +14,7 @@ mod topology;
 mod watchdog;
 
 use net::Time;
+use openflow::frame;
 
 use crate::report::Oracle;
 use crate::simulation::{Event, Frame, Simulation};
@@ -46,11 +47,19 @@ impl Simulation {
         self.after(Time::from_ms(100), Event::Check);
     }
 
-    /// Reports a frame that entered the same switch port with the same headers again.
+    /// Reports a frame of a flow that entered the same switch port with the same headers again, or
+    /// another frame that passed too many switches.
     pub(crate) fn report_loop(&mut self, frame: &Frame) {
-        let Some(probe) = &frame.probe else { return };
-        let flow = &self.flows[probe.flow];
-        let words = format!("a frame of h{} to h{} loops: {}", flow.from, flow.to, probe.path());
+        let words = match &frame.probe {
+            Some(probe) => {
+                let flow = &self.flows[probe.flow];
+                format!("a frame of h{} to h{} loops: {}", flow.from, flow.to, probe.path())
+            }
+            None => {
+                let headers = frame::parse(&frame.bytes).unwrap_or_default();
+                format!("a frame has passed {} switches: {headers:?}", frame.hops)
+            }
+        };
         self.fail(Oracle::Loop, || words);
     }
 }
