@@ -93,6 +93,7 @@ impl Simulation {
         self.tell_controller(Input::Channel(ToController::Connected(connection)));
         self.after_switch(switch, None);
         self.after_controller();
+        self.rival_connects(switch);
     }
 
     /// Marks a switch as disturbed: its control was interrupted or restored, and repair takes this

@@ -1,30 +1,30 @@
 //! Paths of connections to virtual services whose server balancer picked one.
 
 use balance::central::Path;
-use net::{FiveTuple, NodeIx};
+use net::FiveTuple;
 
 use super::Planner;
 use crate::observer::network::Network;
 
 impl Planner {
     /// Pins both directions of a translated connection to a path, if all of it is alive.
-    pub(crate) fn pin_connection(&mut self, network: &Network, translated: FiveTuple, path: Path, edge: NodeIx) {
-        let host = network.host_at(translated.dst);
-        let (Some(host), false) = (host, path.is_empty()) else { return };
-        let ends = (edge, host.edge);
+    pub(crate) fn pin_connection(&mut self, network: &Network, translated: FiveTuple, path: Path) {
+        if path.is_empty() || network.host_at(translated.dst).is_none() {
+            return;
+        }
         let back: Path = path.iter().rev().map(|link| link.reverse()).collect();
         if !network.is_path_alive(&path) || !network.is_path_alive(&back) {
             return;
         }
-        self.pins.want(translated, Some(path.clone()), Some(ends), false);
-        self.pins.want(translated.reverse(), Some(back), Some((ends.1, ends.0)), false);
+        self.pins.want(translated, Some(path.clone()), false);
+        self.pins.want(translated.reverse(), Some(back), false);
         self.connection_paths.insert(translated, path);
     }
 
     pub(crate) fn unpin_connection(&mut self, translated: &FiveTuple) {
         if self.connection_paths.remove(translated).is_some() {
-            self.pins.want(*translated, None, None, false);
-            self.pins.want(translated.reverse(), None, None, false);
+            self.pins.want(*translated, None, false);
+            self.pins.want(translated.reverse(), None, false);
         }
     }
 

@@ -117,10 +117,8 @@ impl Planner {
             }
             let pin = self.placements.pin_of(flow).cloned();
             let (path, rate) = pin.map_or((None, None), |pin| (Some(pin.path), pin.rate));
-            let ends = observer.network.host(info.src).zip(observer.network.host(info.dst));
-            let ends = ends.map(|(src, dst)| (src.edge, dst.edge));
-            self.pin_reverse_flow(observer, info.tuple, path.as_ref(), ends);
-            self.pins.want(info.tuple, path, ends, true);
+            self.pin_reverse_flow(observer, info.tuple, path.as_ref());
+            self.pins.want(info.tuple, path, true);
             if observer.needs.flows == FlowSource::Agents && self.rate_limits_sent.get(&info.tuple).copied() != rate {
                 match rate {
                     Some(rate) => self.rate_limits_sent.insert(info.tuple, rate),
@@ -141,19 +139,13 @@ impl Planner {
         if self.is_connection_pinned(&tuple) {
             return;
         }
-        self.pins.want(tuple, None, None, false);
-        self.pin_reverse_flow(observer, tuple, None, None);
+        self.pins.want(tuple, None, false);
+        self.pin_reverse_flow(observer, tuple, None);
     }
 
     /// Pins the reverse flow (acknowledgements) of a connection to the same path, if the balancer
     /// requests it. The reverse path may be dead although the forward path is alive.
-    fn pin_reverse_flow(
-        &mut self,
-        observer: &Observer,
-        tuple: FiveTuple,
-        path: Option<&Path>,
-        ends: Option<(NodeIx, NodeIx)>,
-    ) {
+    fn pin_reverse_flow(&mut self, observer: &Observer, tuple: FiveTuple, path: Option<&Path>) {
         let back = tuple.reverse();
         if !self.placements.acks_follow_path()
             || tuple.protocol != protocol::TCP
@@ -162,7 +154,7 @@ impl Planner {
             return;
         }
         let path = path.map(reverse).filter(|path| observer.network.is_path_alive(path));
-        self.pins.want(back, path, ends.map(|(src, dst)| (dst, src)), false);
+        self.pins.want(back, path, false);
     }
 
     /// Continues all changes of rules as far as confirmations allow.
@@ -176,7 +168,7 @@ impl Planner {
         }
         self.default_routes.advance(now, network, updater);
         let splits = self.splits.advance(now, compiler, &self.placements, network, &self.default_routes, updater);
-        let around = PinContext { compiler, network, default_routes: &self.default_routes, splits: &self.splits };
+        let around = PinContext { compiler, network, default_routes: &self.default_routes };
         let mut moved = Vec::new();
         let pins = self.pins.advance(now, &around, updater, &mut moved);
         self.resume_at = splits.into_iter().chain(pins).min();
@@ -189,7 +181,7 @@ impl Planner {
         for address in self.default_routes.moves.take_first_step_done(now, updater) {
             let before = updater.tickets();
             self.splits.purge(address, updater);
-            let around = PinContext { compiler, network, default_routes: &self.default_routes, splits: &self.splits };
+            let around = PinContext { compiler, network, default_routes: &self.default_routes };
             self.pins.purge(address, &around, updater);
             let waiting = updater.tickets_since(&before);
             self.default_routes.moves.wait_for_last_step(now, address, waiting);

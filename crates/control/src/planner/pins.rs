@@ -24,8 +24,10 @@
 //! No migration begins while a switch of either path is unconfirmed
 //! ([`crate::planner::unconfirmed`]); a flow whose path is dead then uses the default routes.
 //!
-//! **First pins and releases** change between the default routes (and labels) and the path; the
-//! order is that of [`crate::planner::update_order::order`], with the same wait between groups.
+//! **First pins and releases** change between the default routes and the path; the order is that of
+//! [`crate::planner::update_order::order`], with the same wait between groups. Labels make no
+//! difference: a packet gets one at its first switch, if there is no pin, and no pin matches it
+//! later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +37,6 @@ use net::{FiveTuple, LinkIx, NodeIx, Time};
 
 use crate::observer::network::Network;
 use crate::planner::default_routes::DefaultRoutes;
-use crate::planner::traffic_splits::TrafficSplits;
 use crate::planner::update_order::{self, Graph};
 use crate::updater::compile::{Compiler, pin_key, pin_priorities};
 use crate::updater::task::{Progress, Step, Task};
@@ -56,7 +57,6 @@ struct Pinned {
     now: Option<(Path, u16)>,
     wanted: Option<Path>,
     task: Option<(Task, Option<(Path, u16)>)>,
-    ends: Option<(NodeIx, NodeIx)>,
     /// A rejected path, to be retried when other flows have released paths.
     unplaced: Option<Path>,
     /// Whether reaching the desired path counts as a migration: false if the flow has ended.
@@ -67,7 +67,6 @@ pub(crate) struct PinContext<'a> {
     pub(crate) compiler: Compiler,
     pub(crate) network: &'a Network,
     pub(crate) default_routes: &'a DefaultRoutes,
-    pub(crate) splits: &'a TrafficSplits,
 }
 
 impl Pins {
@@ -76,7 +75,7 @@ impl Pins {
     }
 
     /// Sets the desired path of a flow; `None` releases it.
-    pub(crate) fn want(&mut self, tuple: FiveTuple, path: Option<Path>, ends: Option<(NodeIx, NodeIx)>, is_move: bool) {
+    pub(crate) fn want(&mut self, tuple: FiveTuple, path: Option<Path>, is_move: bool) {
         let path = path.filter(|path| !path.is_empty());
         if path.is_none() && !self.flows.contains_key(&tuple) {
             return;
@@ -85,7 +84,6 @@ impl Pins {
         pinned.wanted = path;
         pinned.unplaced = None;
         self.unplaced.remove(&tuple);
-        pinned.ends = ends.or(pinned.ends);
         pinned.is_move = is_move;
         self.active.insert(tuple);
     }
@@ -254,27 +252,20 @@ impl Pinned {
             (None, Some(new)) => {
                 let priority = *pin_priorities(tuple).end();
                 let changes = rules(tuple, new, priority, around);
-                (Task::new(self.staged(new, changes, Direction::ToPath, around)), Some((new.clone(), priority)))
+                (Task::new(Self::staged(new, changes, Direction::ToPath, around)), Some((new.clone(), priority)))
             }
             (Some((old, priority)), None) => {
                 let gone = |(node, _)| (node, pin_key(tuple, *priority), None);
                 let changes = hops(old, around.network).into_iter().map(gone).collect();
-                (Task::new(self.staged(old, changes, Direction::ToBase, around)), None)
+                (Task::new(Self::staged(old, changes, Direction::ToBase, around)), None)
             }
             (None, None) => (Task::default(), None),
         }
     }
 
-    fn staged(&self, path: &Path, changes: Vec<Change>, direction: Direction, around: &PinContext<'_>) -> Vec<Step> {
+    fn staged(path: &Path, changes: Vec<Change>, direction: Direction, around: &PinContext<'_>) -> Vec<Step> {
         let Some(sink) = path.last().and_then(|link| around.network.far_end(*link)) else { return Vec::new() };
-        let mut base = around.default_routes.graph(around.network, sink);
-        if let Some(ends) = self.ends {
-            for link in around.splits.links(ends) {
-                if let (Some(from), Some(to)) = (around.network.near_end(link), around.network.far_end(link)) {
-                    base.entry(from).or_default().insert(to);
-                }
-            }
-        }
+        let base = around.default_routes.graph(around.network, sink);
         let mut pinned = base.clone();
         for (node, link) in hops(path, around.network) {
             pinned.insert(node, around.network.far_end(link).into_iter().collect());

@@ -11,12 +11,18 @@ use super::*;
 use crate::changes::ChangeQueue;
 use crate::channels::Channels;
 use crate::updater::Updater;
-use crate::updater::compile::{default_route_key, last_hop_key};
+use crate::updater::compile::{default_route_key, last_hop_key, pin_priorities};
+use crate::updater::store::RuleKey;
 use crate::{KnownHost, SwitchPort};
 
 fn host(number: u8, datapath: u64) -> KnownHost {
     let (mac, ipv4) = (MacAddr([2, 0, 0, 0, 0, number]), [10, 0, 0, number].into());
     KnownHost { mac, ipv4, datapath: DatapathId(datapath), port: PortNo(1) }
+}
+
+/// The port of a switch to another one.
+fn end(datapath: u64, other: u64) -> SwitchPort {
+    (DatapathId(datapath), PortNo(other as u32))
 }
 
 pub(super) fn sdn_ecmp() -> Box<dyn CentralBalancer> {
@@ -43,16 +49,18 @@ impl Alone {
 
     /// Two edge switches with a host each, and two switches between them.
     fn new() -> Alone {
+        Alone::of_links(&[(1, 3), (1, 4), (3, 2), (4, 2)])
+    }
+
+    /// Two edge switches with a host each, and links between switches, by datapath id. The port at
+    /// one end has the number of the other end.
+    fn of_links(links: &[(u64, u64)]) -> Alone {
         let config = Config { hosts: vec![host(1, 1), host(2, 2)], ..Config::default() };
         let balancer = sdn_ecmp();
         let mut observer = Observer::new(&config, balancer.needs());
-        let port = |datapath, port| -> SwitchPort { (DatapathId(datapath), PortNo(port)) };
-        for between in [3, 4] {
-            for edge in [1, 2] {
-                let (down, up) = (port(between, edge as u32), port(edge, between as u32));
-                observer.network.add_link(&config, up, down);
-                observer.network.add_link(&config, down, up);
-            }
+        for (from, to) in links {
+            observer.network.add_link(&config, end(*from, *to), end(*to, *from));
+            observer.network.add_link(&config, end(*to, *from), end(*from, *to));
         }
         for host in &config.hosts {
             observer.network.set_hosts_alive(host.end(), true);
@@ -63,12 +71,23 @@ impl Alone {
 
     /// Handles a change of the network, and carries out all that follows from it.
     fn plan(&mut self) {
+        self.plan_at(Time::ZERO);
+    }
+
+    fn plan_at(&mut self, now: Time) {
         let Alone { config, channels, changes, observer, planner, updater } = self;
-        let mut cx = Cx { now: Time::ZERO, config, channels, changes };
+        let mut cx = Cx { now, config, channels, changes };
         planner.update_hosts(&mut cx, observer, updater);
         planner.update_network(&mut cx, observer, updater);
         planner.apply_placements(&mut cx, observer);
         planner.advance(&mut cx, observer, updater);
+    }
+
+    /// The path through these switches, by datapath id.
+    fn path(&self, switches: &[u64]) -> balance::central::Path {
+        let network = &self.observer.network;
+        let link = |pair: &[u64]| network.link(end(pair[0], pair[1]), end(pair[1], pair[0])).expect("a link");
+        switches.windows(2).map(link).collect()
     }
 
     fn hops_to_second_host(&self) -> Option<usize> {
@@ -133,4 +152,38 @@ fn balancer_without_the_network_gets_no_triggers() {
     let mut cx = Cx { now: Time::ZERO, config, channels, changes };
     planner.decide(&mut cx, observer, updater, DecisionTrigger::PeriodElapsed);
     assert_eq!(cx.channels.tally.decisions, 0);
+}
+
+/// The default route of switch 4 is back through switch 3. Labels lead through 7 and 8, against a
+/// default route as well, but no labelled packet matches a pin: the pins begin at the destination
+/// in any case.
+#[test]
+fn first_pins_begin_at_the_destination_beside_splits() {
+    let [pinned, labelled] = [3, 7].map(|first| [1, first, first + 1, first + 2, first + 3, 2]);
+    let mut links = vec![(3, 2), (7, 2)];
+    links.extend([pinned, labelled].iter().flat_map(|path| path.windows(2)).map(|pair| (pair[0], pair[1])));
+    let mut alone = Alone::of_links(&links);
+    alone.plan();
+    let [from, to] = [1, 2].map(|datapath| alone.observer.network.node_of(DatapathId(datapath)).expect("a switch"));
+    let split = [balance::central::WeightedPath { path: alone.path(&labelled), weight: 1 }];
+    alone.planner.placements.split(from, to, split.into());
+    alone.plan();
+    let [src, dst] = [0, 1].map(|at| alone.config.hosts[at].ipv4);
+    let tuple = net::FiveTuple { src, dst, protocol: 6, src_port: 1000, dst_port: 80 };
+    alone.planner.pins.want(tuple, Some(alone.path(&pinned)), true);
+    let with_pin = |alone: &Alone| -> Vec<u64> {
+        let is_pin = |key: RuleKey| pin_priorities(&tuple).contains(&key.priority.0);
+        let has = |datapath: &u64| {
+            let node = alone.observer.network.node_of(DatapathId(*datapath)).expect("a switch");
+            alone.updater.switches[&node].desired.keys().any(is_pin)
+        };
+        (1..=10).filter(has).collect()
+    };
+    let (mut seen, mut now) = (Vec::new(), Some(Time::ZERO));
+    while let Some(at) = now {
+        alone.plan_at(at);
+        seen.push(with_pin(&alone));
+        now = alone.planner.resume_at;
+    }
+    assert_eq!(seen, [vec![6], vec![5, 6], vec![4, 5, 6], vec![3, 4, 5, 6], vec![1, 3, 4, 5, 6]]);
 }

@@ -65,14 +65,6 @@ impl TrafficSplits {
     pub(crate) fn known(&self) -> impl Iterator<Item = Pair> {
         self.now.keys().chain(self.tasks.keys()).copied()
     }
-    /// Returns the links that labelled packets between two switches may use now.
-    pub(crate) fn links(&self, pair: Pair) -> impl Iterator<Item = LinkIx> {
-        let under_way = self.tasks.get(&pair).map(|(_, division)| division);
-        let draining = self.draining.iter().filter(move |(_, of, _)| *of == pair).map(|(_, _, division)| division);
-        let paths =
-            self.now.get(&pair).into_iter().chain(under_way).chain(draining).flat_map(|division| &division.paths);
-        paths.flat_map(|labelled| labelled.path.path.iter().copied())
-    }
 
     /// Advances all changes as far as possible. Returns the time they wait for, if any.
     pub(crate) fn advance(

@@ -198,7 +198,7 @@ impl VipService {
         }
         self.report_flow(on, &tuple, &connection);
         if let Some(path) = choice.and_then(|choice| choice.path) {
-            on.planner.pin_connection(&on.observer.network, translated, path, edge);
+            on.planner.pin_connection(&on.observer.network, translated, path);
         }
         if kept.is_some() {
             self.try_update_path(on, &tuple);

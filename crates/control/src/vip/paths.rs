@@ -77,7 +77,7 @@ impl VipService {
     /// Returns whether nothing more must be done.
     fn update_connection_path(&mut self, on: &mut Parts<'_>, tuple: &FiveTuple, known: &Connection) -> bool {
         let ends = [tuple.src, known.translated.dst].map(|address| on.observer.network.find_host(address));
-        let (Some(edge), [Some(_), Some(_)]) = (on.observer.network.node_of(known.edge), ends) else { return false };
+        let (Some(_), [Some(_), Some(_)]) = (on.observer.network.node_of(known.edge), ends) else { return false };
         self.report_flow(on, tuple, known);
         if on.planner.has_connection_path(&known.translated) {
             return true;
@@ -88,7 +88,7 @@ impl VipService {
         let Some(service) = self.services.get(&known.owner.service) else { return true };
         let Some(pool) = self.pools.get_mut(&service.pool) else { return true };
         match pool.path_to(&request, known.owner.member, &view) {
-            Some(path) => on.planner.pin_connection(&on.observer.network, known.translated, path, edge),
+            Some(path) => on.planner.pin_connection(&on.observer.network, known.translated, path),
             // Default routes, unless the member is unreachable: another path may exist later.
             None => return pool.is_reached(&request, known.owner.member, &view),
         }

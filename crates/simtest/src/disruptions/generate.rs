@@ -5,7 +5,7 @@ use net::{RandomStream, Time};
 
 use super::{Disruption, Tampering};
 use crate::generate::{between, chance, magnitude, pick, stream};
-use crate::plan::{Action, ActionKind, Attack, Plan};
+use crate::plan::{Action, ActionKind, Attack, End, Plan};
 
 /// The time a new instance needs until it is master everywhere, and longer.
 const RIVAL_MIN: Time = Time::from_s(3);
@@ -46,10 +46,19 @@ fn is_possible(plan: &Plan, drawn: &[Action], action: &Action) -> bool {
     let is_process =
         |other: &Action| matches!(other.what, ActionKind::Disruption(Disruption::Rival | Disruption::Pause));
     let is_claim = |other: &Action| matches!(other.what, ActionKind::Attack { attack: Attack::Claims { .. }, .. });
+    // So may one that claims it while the switch has lost the rules by which its host would reply.
+    let is_silenced = |other: &Action| match (&action.what, &other.what) {
+        (
+            ActionKind::Disruption(Disruption::Tamper { switch, .. }),
+            ActionKind::Attack { attack: Attack::Claims { victim }, .. },
+        ) => matches!(plan.wiring.cables[*victim].ends[1], End::Switch(at, _) if at == *switch),
+        _ => false,
+    };
     let is_second = matches!(action.what, ActionKind::Disruption(Disruption::Rival));
     // So may one that claims it before a paused controller has seen its host.
     let is_pause = matches!(action.what, ActionKind::Disruption(Disruption::Pause));
-    let may_win = |other: &Action| is_claim(other) && (is_second || (is_pause && overlaps(other)));
+    let may_win =
+        |other: &Action| (is_claim(other) && (is_second || (is_pause && overlaps(other)))) || is_silenced(other);
     if !plan.control.pins_hosts && plan.actions.iter().any(may_win) {
         return false;
     }

@@ -28,21 +28,27 @@ impl Simulation {
         if self.controller.is_none() || self.disruptions.rival.is_some() {
             return;
         }
-        let mut controller = self.new_controller(self.incarnation + RIVALS);
-        let mut connections = BTreeMap::new();
-        for switch in (0..self.switches.len()).filter(|switch| self.switches[*switch].is_reached()).collect::<Vec<_>>()
-        {
-            let connection = ConnectionId(self.next_connection);
-            self.next_connection += 1;
-            connections.insert(connection, switch);
-            controller.handle(self.now, ToController::Connected(connection));
-            self.switches[switch].switch.connected(self.now, connection);
-        }
-        let switches: Vec<usize> = connections.values().copied().collect();
+        let controller = self.new_controller(self.incarnation + RIVALS);
+        let connections = BTreeMap::new();
         self.disruptions.rival = Some(Rival { controller, connections, timer: Time::MAX, since: self.now });
         self.report.rivals += 1;
-        switches.into_iter().for_each(|switch| self.after_switch(switch, None));
+        (0..self.switches.len()).for_each(|switch| self.rival_connects(switch));
         self.disturb_by_rival();
+        self.after_rival();
+    }
+
+    /// Connects a switch that is reached to the rival, if it is not.
+    pub(crate) fn rival_connects(&mut self, switch: usize) {
+        let Some(rival) = &mut self.disruptions.rival else { return };
+        if !self.switches[switch].is_reached() || rival.connections.values().any(|at| *at == switch) {
+            return;
+        }
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        rival.connections.insert(connection, switch);
+        rival.controller.handle(self.now, ToController::Connected(connection));
+        self.switches[switch].switch.connected(self.now, connection);
+        self.after_switch(switch, None);
         self.after_rival();
     }
 
