@@ -1,4 +1,4 @@
-//! The role of each port of each switch, and the rules that follow from it.
+//! What each port of each switch leads to, and the rules that follow from it.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,16 @@ use crate::observer::network::Network;
 use crate::updater::Updater;
 use crate::updater::compile::Entry;
 
+/// What a port leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PortRole {
+enum Behind {
     Host,
     Unknown,
 }
 
 /// Rules of ports that lead to hosts, or may.
 #[derive(Debug, Default)]
-pub(crate) struct PortRules(BTreeMap<SwitchPort, PortRole>);
+pub(crate) struct PortRules(BTreeMap<SwitchPort, Behind>);
 
 impl PortRules {
     /// Returns the switches with a port that leads to a host, or may.
@@ -33,27 +34,27 @@ impl PortRules {
     pub(crate) fn write(&mut self, now: Time, observer: &Observer, updater: &mut Updater) {
         let (network, discovery) = (&observer.network, &observer.discovery);
         let wants_first_packets = observer.needs.flows == FlowSource::FirstPackets;
-        let mut wanted: BTreeMap<SwitchPort, PortRole> = BTreeMap::new();
+        let mut wanted: BTreeMap<SwitchPort, Behind> = BTreeMap::new();
         for (_, host) in network.current_hosts() {
             let end = host.known.end();
             if !discovery.is_link(end) && observer.may_port_exist(end) {
-                wanted.insert(end, PortRole::Host);
+                wanted.insert(end, Behind::Host);
             }
         }
         for end in observer.live_ports() {
             if discovery.is_edge(now, end) {
-                wanted.entry(end).or_insert(PortRole::Unknown);
+                wanted.entry(end).or_insert(Behind::Unknown);
             }
         }
         let compiler = updater.compiler;
-        let entries = |end: SwitchPort, behind: PortRole| -> Vec<Entry> {
+        let entries = |end: SwitchPort, behind: Behind| -> Vec<Entry> {
             match behind {
-                PortRole::Host => compiler.host_port(end.1, wants_first_packets),
-                PortRole::Unknown => vec![compiler.unknown_port(end.1)],
+                Behind::Host => compiler.host_port(end.1, wants_first_packets),
+                Behind::Unknown => vec![compiler.unknown_port(end.1)],
             }
         };
-        let is_gone = |(end, behind): &(&SwitchPort, &PortRole)| wanted.get(end) != Some(*behind);
-        let gone: Vec<(SwitchPort, PortRole)> =
+        let is_gone = |(end, behind): &(&SwitchPort, &Behind)| wanted.get(end) != Some(*behind);
+        let gone: Vec<(SwitchPort, Behind)> =
             self.0.iter().filter(is_gone).map(|(end, behind)| (*end, *behind)).collect();
         for (end, behind) in gone {
             self.0.remove(&end);
@@ -70,7 +71,7 @@ impl PortRules {
 
     /// Switches the copies of first packets on or off, and updates the rules of ports with hosts.
     pub(crate) fn set_first_packets(&mut self, are_wanted: bool, network: &Network, updater: &mut Updater) {
-        for (end, _) in self.0.iter().filter(|(_, behind)| **behind == PortRole::Host) {
+        for (end, _) in self.0.iter().filter(|(_, behind)| **behind == Behind::Host) {
             let Some(node) = network.node_of(end.0) else { continue };
             for (key, wanted) in updater.compiler.first_packets(end.1) {
                 updater.set((node, key, are_wanted.then_some(wanted)));

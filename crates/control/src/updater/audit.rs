@@ -39,6 +39,8 @@ const MONITORED_INTERVALS: u64 = 10;
 /// Number of batches an audit interval is divided into. The switches of a batch are audited
 /// together: one timer and one wake-up serve all of them.
 const BATCHES: u64 = 16;
+/// Time without any part of a reply until an audit is repeated.
+const REPLY_MAX: Time = Time::from_s(30);
 /// Number of the flow monitor of a connection.
 const MONITOR: u32 = 1;
 
@@ -58,6 +60,8 @@ struct Audit {
     next: Time,
     next_full: Time,
     step: Step,
+    /// When the audit is repeated, unless a part of the reply arrives.
+    waits_until: Time,
     /// Whether the switch rejects the request for aggregate statistics.
     lacks_aggregate: bool,
     /// Whether a flow monitor reports changes of rules.
@@ -127,8 +131,8 @@ fn next_turn(now: Time, interval: Time, node: NodeIx) -> Time {
 }
 
 impl Audit {
-    fn is_idle(&self) -> bool {
-        matches!(self.step, Step::Idle)
+    fn due(&self) -> Time {
+        if matches!(self.step, Step::Idle) { self.next } else { self.waits_until }
     }
 
     /// Compares what was read with what is installed. Returns the differences, unless the audit has
@@ -193,6 +197,7 @@ impl Updater {
             next,
             next_full: next,
             step: Step::Idle,
+            waits_until: Time::ZERO,
             lacks_aggregate: false,
             is_monitored: false,
             must_record: false,
@@ -217,9 +222,8 @@ impl Updater {
         datapath_of: impl Fn(NodeIx) -> Option<DatapathId>,
     ) {
         let Some(interval) = interval(config).filter(|_| self.audits.due.is_some_and(|due| due <= now)) else { return };
-        let is_due = |audit: &Audit| audit.is_idle() && audit.next <= now;
         let due: Vec<NodeIx> =
-            self.audits.of.iter().filter(|(_, audit)| is_due(audit)).map(|(node, _)| *node).collect();
+            self.audits.of.iter().filter(|(_, audit)| audit.due() <= now).map(|(node, _)| *node).collect();
         if self.audits.turn_until <= now {
             let rules: u64 = self.switches.values().map(|switch| switch.installed.len() as u64).sum();
             self.audits.turn = interval.max(RULE_BUDGET * rules);
@@ -233,6 +237,9 @@ impl Updater {
             else {
                 continue;
             };
+            if let Step::Reading { .. } = std::mem::replace(&mut audit.step, Step::Idle) {
+                audit.next_full = now; // It had no answer.
+            }
             if !switch.is_settled() {
                 audit.next = now.saturating_add(RETRY.min(interval));
                 continue;
@@ -243,6 +250,7 @@ impl Updater {
             let turned =
                 std::mem::replace(&mut audit.next, next_turn(now.saturating_add(interval * skipped), interval, node));
             let version = switch.ticket();
+            audit.waits_until = now.saturating_add(REPLY_MAX);
             if audit.next_full <= now || audit.lacks_aggregate {
                 audit.next_full = turned.saturating_add(turn);
                 let found = Found { record: audit.must_record.then(Record::default), ..Found::default() };
@@ -253,7 +261,7 @@ impl Updater {
                 audit.step = Step::Counting { xid, version };
             }
         }
-        self.audits.due = self.audits.of.values().filter(|audit| audit.is_idle()).map(|audit| audit.next).min();
+        self.audits.due = self.audits.of.values().map(Audit::due).min();
     }
 
     /// Handles a reply that may belong to an audit, or a report of a flow monitor. Returns whether
@@ -292,6 +300,7 @@ impl Updater {
             }
             Step::Reading { rules, groups, found, .. } if *rules == xid || *groups == Some(xid) => {
                 found.read(owner, switch, reply);
+                audit.waits_until = now.saturating_add(REPLY_MAX);
                 // Groups are read after the rules, if at all.
                 let is_last = *rules != xid || groups.is_none();
                 if is_last && !has_more {

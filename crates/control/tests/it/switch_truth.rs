@@ -7,8 +7,8 @@ use balance::central::CentralEnv;
 use balance::{Build, Spec};
 use net::{NodeIx, Time};
 use openflow::{
-    ConnectionId, Envelope, FlowMod, FlowModCommand, FromController, Instructions, Match, Message, TableId,
-    ToController,
+    ConnectionId, Envelope, FlowMod, FlowModCommand, FromController, Instructions, Match, Message, MultipartRequest,
+    TableId, ToController,
 };
 use switch::Switch;
 
@@ -68,6 +68,25 @@ fn rules_deleted_on_all_switches_return_within_5_s() {
     let nodes: Vec<NodeIx> = network.switches.keys().copied().collect();
     nodes.iter().for_each(|node| delete_all(&mut network, *node));
     network.run_and_settle(Time::from_s(5));
+    assert!(network.unreached().is_empty());
+    network.assert_exact();
+}
+
+/// A switch may drop requests, for instance because it is overloaded.
+#[test]
+fn audit_without_reply_is_repeated() {
+    let config = audited(config_for(&fat_tree()));
+    let mut network = TestNetwork::new(fat_tree(), config, quiet(), AMPLE).connected();
+    let node = first_switch(&network);
+    delete_all(&mut network, node);
+    network.is_lost = |message| {
+        use MultipartRequest::{Aggregate, Flow};
+        matches!(message, Message::MultipartRequest(Aggregate(_) | Flow(_)))
+    };
+    network.run_and_settle(Time::from_s(10));
+    assert!(!network.unreached().is_empty());
+    network.is_lost = |_| false;
+    network.run_and_settle(Time::from_s(35));
     assert!(network.unreached().is_empty());
     network.assert_exact();
 }

@@ -64,6 +64,8 @@ pub struct TestNetwork {
     /// Sequence number of opening TCP segments; `None`: sent segments belong to established
     /// connections.
     pub opening: Option<u32>,
+    /// Messages to switches that are lost.
+    pub is_lost: fn(&openflow::Message) -> bool,
     /// Additional delay of the channel of a switch.
     pub stall: BTreeMap<NodeIx, Time>,
     queue: BTreeMap<(Time, u64), TestEvent>,
@@ -127,6 +129,7 @@ impl TestNetwork {
             connections: BTreeMap::new(),
             link_down: BTreeSet::new(),
             opening: Some(7),
+            is_lost: |_| false,
             stall: BTreeMap::new(),
             answering: BTreeSet::new(),
             pages: BTreeMap::new(),
@@ -399,6 +402,7 @@ impl TestNetwork {
                 self.controller.handle(self.now, input);
                 self.drain_controller();
             }
+            TestEvent::ToSwitch(_, _, envelope) if (self.is_lost)(&envelope.message) => {}
             TestEvent::ToSwitch(node, connection, envelope) => {
                 self.sent.push((self.now, node, envelope.message.clone()));
                 self.last_xid.insert(node, envelope.xid);
