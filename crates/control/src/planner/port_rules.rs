@@ -1,4 +1,4 @@
-//! What each port of each switch leads to, and the rules that follow from it.
+//! The neighbour of each port of each switch, and the rules that follow from it.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::observer::network::Network;
 use crate::updater::Updater;
 use crate::updater::compile::Entry;
 
-/// What a port leads to.
+/// The neighbour of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Behind {
     Host,

@@ -84,8 +84,8 @@ pub(crate) struct Disruptions {
     pub(crate) tampered: Vec<tampering::Tampered>,
     /// The time until which rules of other programs may forward packets in any way.
     pub(crate) lawless_until: Time,
-    /// Switches as which an impostor may have been admitted: the controller believes that they have
-    /// rules that the impostor got, and learns the truth when they have connected.
+    /// Switches as which an impostor may have been admitted: until they connect, the controller counts
+    /// the rules that the impostor got as installed on them.
     impersonated: BTreeSet<usize>,
     /// The time until which packets may loop because of rules that an impostor got.
     loops_until: Time,

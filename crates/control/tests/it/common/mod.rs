@@ -3,6 +3,7 @@
 mod arp;
 pub mod cost;
 pub mod marked;
+mod packet_record;
 mod replies;
 mod scripted;
 
@@ -18,6 +19,7 @@ use openflow::frame::flags;
 use openflow::{
     ConnectionId, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo, ToController, Xid, frame,
 };
+pub use packet_record::Packet;
 use replies::serve;
 pub use scripted::{Script, Scripted};
 use switch::Switch;
@@ -28,18 +30,6 @@ enum TestEvent {
     ToController(ToController),
     ToSwitch(NodeIx, ConnectionId, openflow::Envelope),
     Frame { node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32> },
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Packet {
-    pub visited: Vec<NodeIx>,
-    pub delivered: Option<(HostIx, Time)>,
-    pub has_looped: bool,
-    pub arrived: Option<Headers>,
-    /// The reply of the host it was delivered to ([`TestNetwork::answering`]).
-    pub answer: Option<u32>,
-    pub deliveries: u32,
-    is_answer: bool,
 }
 
 pub struct TestNetwork {
@@ -71,13 +61,6 @@ pub struct TestNetwork {
     queue: BTreeMap<(Time, u64), TestEvent>,
     next: u64,
     next_connection: u32,
-}
-
-impl Packet {
-    /// Returns the datapath ids of the switches it visited.
-    pub fn path(&self) -> Vec<u64> {
-        self.visited.iter().map(|node| address::datapath_of(*node)).collect()
-    }
 }
 
 pub fn needs(flows: FlowSource, counters: bool) -> CentralNeeds {
