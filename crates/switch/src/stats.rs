@@ -219,13 +219,18 @@ impl Switch {
     /// Returns all entries with their current counters (at the latest time passed to the switch), by
     /// table, priority (highest first) and match. Tests compare them with the desired state.
     pub fn entries(&self) -> Vec<FlowStats> {
+        self.entries_with(|_| true)
+    }
+
+    /// Returns the entries whose cookie fulfils a condition, as [`Switch::entries`] does.
+    pub fn entries_with(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<FlowStats> {
         let stats = |(id, table): (usize, &crate::table::Table)| {
             let of = |slot| {
                 let entry = table.get(slot)?;
                 let age_ns = age_ns(entry.counted_since, self.clock.now);
                 Some(stats_of(TableId(id as u8), entry, entry.counter.now, age_ns))
             };
-            table.select(|_| true).into_iter().filter_map(of).collect::<Vec<_>>()
+            table.select(|entry| is_wanted(entry.cookie)).into_iter().filter_map(of).collect::<Vec<_>>()
         };
         self.tables.iter().enumerate().flat_map(stats).collect()
     }

@@ -110,7 +110,6 @@ impl Simulation {
     /// Checks that counting rules only count, at any time: the rules below them forward. Counting
     /// rules without a port belong to the desired state and are compared in the convergence phase.
     pub(crate) fn check_counters(&mut self) {
-        let is_own = |entry: &FlowStats| is_of_kind(entry.cookie, COUNTS);
         let only_counts = Instructions {
             metadata: Some(Masked { value: 1, mask: 1 }),
             goto: Some(TableId(1)),
@@ -124,7 +123,8 @@ impl Simulation {
                     || entry.instructions != only_counts)
         };
         let wrong = self.switches.iter().enumerate().find_map(|(switch, state)| {
-            let found = state.switch.entries().into_iter().find(|entry| is_own(entry) && is_wrong(entry))?;
+            let counting = state.switch.entries_with(|cookie| is_of_kind(cookie, COUNTS));
+            let found = counting.into_iter().find(is_wrong)?;
             Some(format!("s{switch} counts a flow by {}", control::format::entry(&found)))
         });
         if let Some(words) = wrong {
@@ -138,9 +138,9 @@ impl Simulation {
         if !state.is_reached() {
             return None;
         }
-        let is_own = |entry: &FlowStats| entry.cookie >> 48 == u64::from(OWNER);
+        let is_own = |cookie: u64| cookie >> 48 == u64::from(OWNER);
         let bare = |entry: FlowStats| FlowStats { duration_ns: 0, packets: 0, bytes: 0, ..entry };
-        let there: Vec<FlowStats> = state.switch.entries().into_iter().filter(is_own).map(bare).collect();
+        let there: Vec<FlowStats> = state.switch.entries_with(is_own).into_iter().map(bare).collect();
         let controller = self.controller.as_ref()?;
         // The return rule of a closed connection keeps the timeout of the former configuration.
         let may_be_former = self.services.rewritten_at.values().any(|at| self.now < *at + RETURN_RULE_MAX);

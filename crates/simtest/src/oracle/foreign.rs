@@ -163,7 +163,7 @@ impl Simulation {
     pub(crate) fn check_foreign(&mut self) {
         for ((switch, _), foreign) in &self.oracles.foreign {
             let state = &self.switches[*switch].switch;
-            let entries = state.entries();
+            let entries = state.entries_with(|cookie| foreign.rules.iter().any(|rule| rule.cookie == cookie));
             let missing = foreign.rules.iter().find(|rule| {
                 !entries.iter().any(|entry| {
                     (entry.table, entry.priority, entry.match_, entry.cookie, &entry.instructions)
