@@ -12,6 +12,9 @@ use super::rules::{Owner, ParsedRule};
 /// twice.
 const ORPHANED_MAX: usize = 16_384;
 
+/// Size of the smallest table whose list of ended connections is searched for superseded entries.
+const SUPERSEDED_MIN: usize = 1024;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConnectionState {
     /// Its rules are not confirmed yet.
@@ -70,6 +73,11 @@ impl Connection {
 
     pub(crate) fn has_rules(&self) -> bool {
         matches!(self.stage, ConnectionState::Installing | ConnectionState::Installed)
+    }
+
+    /// Returns whether it closed or failed at this time, and has not continued.
+    fn ended_at(&self, at: Time) -> bool {
+        [ConnectionState::Closed(at), ConnectionState::MemberFailed(at)].contains(&self.stage)
     }
 }
 
@@ -163,11 +171,16 @@ impl Connections {
             self.forget_if(&tuple, at);
         }
     }
+    /// Removes entries of `over` whose connections have continued since, once they are the majority: a
+    /// client that opens and closes the same connections must not fill the memory.
+    fn drop_superseded(&mut self) {
+        if self.over.len() > 2 * self.by_tuple.len().max(SUPERSEDED_MIN) {
+            let by_tuple = &self.by_tuple;
+            self.over.retain(|(at, tuple)| by_tuple.get(tuple).is_some_and(|connection| connection.ended_at(*at)));
+        }
+    }
     fn forget_if(&mut self, tuple: &FiveTuple, at: Time) {
-        let is_meant = |connection: &Connection| {
-            [ConnectionState::Closed(at), ConnectionState::MemberFailed(at)].contains(&connection.stage)
-        };
-        if self.by_tuple.get(tuple).is_some_and(is_meant) {
+        if self.by_tuple.get(tuple).is_some_and(|connection| connection.ended_at(at)) {
             self.remove(tuple);
         }
     }
@@ -235,6 +248,7 @@ impl Connections {
         }
         if let ConnectionState::Closed(at) | ConnectionState::MemberFailed(at) = stage {
             self.over.push_back((at, *tuple));
+            self.drop_superseded();
         }
         let counts = self.counts.entry(owner).or_default();
         match (had_rules, has_rules) {
@@ -354,6 +368,20 @@ mod tests {
         assert!(table.make_room(Time::from_s(3)));
         assert!(table.get(&tuple(1)).is_none() && table.get(&tuple(2)).is_some());
         assert_eq!(table.counts[&OWNER].connections_total, 3);
+    }
+
+    #[test]
+    fn connections_that_continue_again_and_again_use_no_memory() {
+        let mut table = Connections::new(3, Time::from_s(60));
+        table.begin(tuple(1), connection(1, 1));
+        for ms in 0..10_000 {
+            table.set_stage(&tuple(1), ConnectionState::Closed(Time::from_ms(ms)));
+            table.set_stage(&tuple(1), ConnectionState::Installing);
+        }
+        assert!(table.over.len() <= 2 * SUPERSEDED_MIN, "{} entries of one connection", table.over.len());
+        table.set_stage(&tuple(1), ConnectionState::Closed(Time::from_s(11)));
+        table.make_room(Time::from_s(71));
+        assert!(table.get(&tuple(1)).is_none() && table.over.is_empty());
     }
 
     #[test]
