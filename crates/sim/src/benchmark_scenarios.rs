@@ -7,7 +7,7 @@
 
 use balance::Spec;
 use net::{HostIx, Time, Topology, TopologyError};
-use traffic::{Flow, FlowList, Start};
+use traffic::{Arrivals, Flow, FlowList, Load, Pattern, Start, TrafficSpec};
 
 use crate::scenario::{
     HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig,
@@ -25,7 +25,7 @@ pub struct BenchmarkScenario {
 }
 
 /// Ids of all scenarios; those ending in `L` are ten to twenty times longer.
-pub const IDS: &[&str] = &["S1", "S2", "S3", "S4", "S1L", "S3L", "S4L"];
+pub const IDS: &[&str] = &["S1", "S2", "S3", "S4", "S1L", "S3L", "S4L", "S5", "S6"];
 
 /// Builds the scenario called `id`, or `None` if it does not exist.
 pub fn scenario(id: &str) -> Result<Option<BenchmarkScenario>, TopologyError> {
@@ -37,6 +37,8 @@ pub fn scenario(id: &str) -> Result<Option<BenchmarkScenario>, TopologyError> {
         "S3L" => stride("S3L", 16, 10_000)?,
         "S4" => mixed("S4", 20_000)?,
         "S4L" => mixed("S4L", 200_000)?,
+        "S5" => web_search("S5", 32)?,
+        "S6" => web_search("S6", 48)?,
         _ => return Ok(None),
     }))
 }
@@ -116,6 +118,26 @@ fn mixed_flows(count: usize) -> Vec<Flow> {
             Flow { src: HostIx(src), dst: HostIx(dst), size_bytes: packets * MSS, start, group: 0 }
         })
         .collect()
+}
+
+/// Flows of the web-search workload (Alizadeh et al., SIGCOMM 2010) on a large fat-tree, with the
+/// program's defaults.
+fn web_search(id: &'static str, k: u32) -> Result<BenchmarkScenario, TopologyError> {
+    let topology = net::families::FatTree { k, ..Default::default() }.build()?;
+    let workload = traffic::Workload::named("web-search").expect("a workload of the program");
+    let spec = TrafficSpec {
+        sizes: workload.distribution(),
+        pattern: Pattern::RandomPairs,
+        arrivals: Arrivals::Poisson,
+        load: Some(Load::of_host_links(0.6, &topology)),
+        flows: Some(20_000),
+        until: None,
+    };
+    let (flows, _) = traffic::generate(&topology, &spec, 1).expect("a load and a number of flows are given");
+    let title = format!("fat-tree k={k}, 20000 web-search flows at 60 % of host capacity, DCTCP, ECMP");
+    let config = SimConfig { probes: ProbeConfig { series: false, ..ProbeConfig::default() }, ..SimConfig::default() };
+    let balancer = Spec::parse("ecmp").expect("registered");
+    Ok(BenchmarkScenario { id, title, topology, flows, balancer, config })
 }
 
 fn config(kind: TransportKind, marking: Marking) -> SimConfig {

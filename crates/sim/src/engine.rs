@@ -129,6 +129,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) flows_done: u64,
     pub(crate) udp_rng: RandomStream,
     pub(crate) port_seed: u64,
+    /// Whether ports and routes exceed the caches of a core, so that loading them in advance saves time.
+    pub(crate) is_large: bool,
 }
 
 pub(crate) struct Starts {
@@ -225,6 +227,7 @@ impl Engine<'_> {
                 return Err(SimError::Interrupted);
             }
             if event.component < link_count {
+                self.prefetch();
                 self.on_arrival(event.component);
                 continue;
             }
@@ -247,7 +250,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
         self.hops += 1;
@@ -261,7 +264,7 @@ impl Engine<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn forward(&mut self, node: u32, packet: u32) {
         let hop = self.fabric.route(&mut self.network, node, packet);
         self.run_issued_commands();

@@ -18,6 +18,7 @@ mod links;
 mod openflow;
 pub mod outcome;
 mod packet;
+mod prefetch;
 mod probes;
 mod queue;
 pub mod scenario;

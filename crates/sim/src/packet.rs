@@ -1,5 +1,7 @@
 //! Packets: one cache line each, in an arena with a free list.
 
+use prefetch_index::prefetch_index;
+
 use crate::queue::NIL;
 
 pub(crate) const DATA: u16 = 1;
@@ -157,6 +159,18 @@ impl Arena {
         self.alive -= 1;
         self.packets[ix as usize].next = self.free;
         self.free = ix;
+    }
+
+    /// Loads a packet into the caches; [`NIL`] loads nothing.
+    #[inline]
+    pub(crate) fn prefetch(&self, ix: u32) {
+        prefetch_index(&self.packets, ix as usize);
+    }
+
+    /// Returns a packet, or `None` for [`NIL`].
+    #[inline]
+    pub(crate) fn find(&self, ix: u32) -> Option<&Packet> {
+        self.packets.get(ix as usize)
     }
 
     #[inline]

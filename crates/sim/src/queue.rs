@@ -1,9 +1,12 @@
 //! The event queue: ordered by time and component, a wheel for links and a heap for the rest.
 //!
 //! A link has at most one pending event (its head packet reaching the far end), so links sit in the
-//! wheel as intrusive lists without allocation. Timers are few and far ahead; they go to a 4-ary
-//! heap. Components are numbers. Two events at one time are handled in the order of their
-//! components, so the order never depends on the structure of the queue.
+//! wheel as intrusive lists without allocation. Buckets are opened some events in advance: their
+//! events are sorted, and the memory that they need can be loaded. Timers are few and far ahead; they
+//! go to a 4-ary heap. Components are numbers. Two events at one time are handled in the order of
+//! their components, so the order never depends on the structure of the queue.
+
+use std::cmp::Ordering;
 
 /// No event, no packet, no flow.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -21,11 +24,41 @@ pub(crate) fn put_free<T>(list: &mut Vec<T>, free: &mut Vec<u32>, value: T) -> u
 /// Buckets of the wheel. 64 × 64, so that two count-trailing-zeros find the next occupied one.
 const BUCKETS: u64 = 4096;
 const MASK: u64 = BUCKETS - 1;
+/// Number of events in the open buckets from which on no further bucket is opened.
+const OPEN_MIN: usize = 24;
+/// Maximum distance of open buckets. An event pushed into an open bucket must be inserted in order;
+/// few are, because a packet takes longer than this part of the wheel to cross a link.
+const OPEN_BUCKETS: u64 = BUCKETS / 64;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Event {
     pub(crate) time: u64,
     pub(crate) component: u32,
+}
+
+impl Event {
+    /// An event after all others, which never happens.
+    const NEVER: Event = Event { time: u64::MAX, component: u32::MAX };
+
+    /// Time and component as one number, which is compared without a branch.
+    #[inline]
+    fn key(self) -> u128 {
+        u128::from(self.time) << 64 | u128::from(self.component)
+    }
+}
+
+impl Ord for Event {
+    #[inline]
+    fn cmp(&self, other: &Event) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for Event {
+    #[inline]
+    fn partial_cmp(&self, other: &Event) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -37,14 +70,15 @@ struct Pending {
 pub(crate) struct EventQueue {
     /// A bucket is `1 << shift` picoseconds wide.
     shift: u32,
-    heads: Vec<u32>,
+    heads: Box<[u32; BUCKETS as usize]>,
     occupied: [u64; 64],
     summary: u64,
     links: Vec<Pending>,
-    /// Absolute number of the bucket last opened.
+    /// Absolute number of the last open bucket.
     cursor: u64,
-    /// Link events of bucket `cursor`, latest first.
+    /// Link events of the open buckets, earliest first. Those before `first` have been taken.
     open: Vec<Event>,
+    first: usize,
     far: Heap,
 }
 
@@ -54,32 +88,40 @@ impl EventQueue {
         let width = (horizon_ps / BUCKETS).max(1);
         EventQueue {
             shift: 64 - width.leading_zeros(),
-            heads: vec![NIL; BUCKETS as usize],
+            heads: Box::new([NIL; BUCKETS as usize]),
             occupied: [0; 64],
             summary: 0,
             links: vec![Pending { time: 0, next: NIL }; link_count],
             cursor: 0,
             open: Vec::with_capacity(64),
-            far: Heap::default(),
+            first: 0,
+            far: Heap::new(),
         }
     }
 
     /// Schedules the one pending event of a link. Times must not precede the event last popped.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_link(&mut self, time: u64, link: u32) {
         let bucket = time >> self.shift;
-        if bucket <= self.cursor {
-            let event = Event { time, component: link };
-            let at = self.open.partition_point(|e| *e > event);
+        if bucket.wrapping_sub(self.cursor).wrapping_sub(1) >= BUCKETS - 1 {
+            return self.push_outside(time, link);
+        }
+        let slot = (bucket & MASK) as usize;
+        self.links[link as usize] = Pending { time, next: self.heads[slot] };
+        self.heads[slot] = link;
+        self.occupied[slot >> 6] |= 1 << (slot & 63);
+        self.summary |= 1 << (slot >> 6);
+    }
+
+    /// Schedules the event of a link in an open bucket, or beyond the wheel.
+    #[inline(never)]
+    fn push_outside(&mut self, time: u64, link: u32) {
+        let event = Event { time, component: link };
+        if time >> self.shift <= self.cursor {
+            let at = self.first + self.open[self.first..].partition_point(|other| *other < event);
             self.open.insert(at, event);
-        } else if bucket - self.cursor < BUCKETS {
-            let slot = (bucket & MASK) as usize;
-            self.links[link as usize] = Pending { time, next: self.heads[slot] };
-            self.heads[slot] = link;
-            self.occupied[slot >> 6] |= 1 << (slot & 63);
-            self.summary |= 1 << (slot >> 6);
         } else {
-            self.far.push(Event { time, component: link });
+            self.far.push(event);
         }
     }
 
@@ -89,38 +131,54 @@ impl EventQueue {
         self.far.push(Event { time, component });
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Event> {
         loop {
-            let far = self.far.top();
-            if let Some(event) = self.open.last() {
-                if far.is_some_and(|far| far < *event) {
+            let far = self.far.top;
+            if let Some(event) = self.open.get(self.first).copied() {
+                if far < event {
                     return self.far.pop();
                 }
-                return self.open.pop();
+                self.first += 1;
+                return Some(event);
             }
-            let Some(bucket) = self.next_bucket() else {
+            if !self.open_buckets() {
                 let event = self.far.pop()?;
                 self.cursor = self.cursor.max(event.time >> self.shift);
                 return Some(event);
-            };
-            if let Some(far) = far
-                && far.time >> self.shift < bucket
-            {
-                self.cursor = self.cursor.max(far.time >> self.shift);
-                return self.far.pop();
-            }
-            if let Some(only) = self.open_bucket(bucket) {
-                if far.is_none_or(|far| only < far) {
-                    return Some(only);
-                }
-                self.open.push(only);
             }
         }
     }
 
+    /// Opens the next buckets: some events in advance, so that their memory can be loaded before it is
+    /// needed. Returns whether there is one before the first event of the heap.
+    #[inline]
+    fn open_buckets(&mut self) -> bool {
+        self.open.clear();
+        self.first = 0;
+        let Some(bucket) = self.next_bucket().filter(|bucket| self.far.top.time >> self.shift >= *bucket) else {
+            return false;
+        };
+        self.open_bucket(bucket);
+        while self.open.len() < OPEN_MIN {
+            match self.next_bucket() {
+                Some(next) if next - bucket < OPEN_BUCKETS => self.open_bucket(next),
+                _ => break,
+            }
+        }
+        true
+    }
+
+    /// Returns the component of an event of the open buckets, by its distance from the next one.
+    #[inline]
+    pub(crate) fn upcoming(&self, distance: usize) -> Option<u32> {
+        self.open.get(self.first + distance).map(|event| event.component)
+    }
+
     /// Cancels the pending event of a link, if there is one. Slow; for faults only.
     pub(crate) fn cancel_link(&mut self, link: u32) {
+        self.open.drain(..self.first);
+        self.first = 0;
         self.open.retain(|event| event.component != link);
         self.far.remove(link);
         for slot in 0..BUCKETS as usize {
@@ -163,25 +221,21 @@ impl EventQueue {
         Some(self.cursor + 1 + ((slot as u64).wrapping_sub(self.cursor + 1) & MASK))
     }
 
-    /// Moves the cursor to `bucket`. Returns a single event; sorts several into `open`.
+    /// Moves the cursor to `bucket`, and its events to `open`.
     #[inline]
-    fn open_bucket(&mut self, bucket: u64) -> Option<Event> {
+    fn open_bucket(&mut self, bucket: u64) {
         let slot = (bucket & MASK) as usize;
         self.cursor = bucket;
         let mut link = self.heads[slot];
         self.heads[slot] = NIL;
         self.clear_bit(slot);
-        let first = self.links[link as usize];
-        if first.next == NIL {
-            return Some(Event { time: first.time, component: link });
-        }
+        let begin = self.open.len();
         while link != NIL {
             let Pending { time, next } = self.links[link as usize];
             self.open.push(Event { time, component: link });
             link = next;
         }
-        self.open.sort_unstable_by(|a, b| b.cmp(a));
-        None
+        sort(&mut self.open[begin..]);
     }
 
     fn clear_bit(&mut self, slot: usize) {
@@ -192,40 +246,66 @@ impl EventQueue {
     }
 }
 
+/// Sorts the events of a bucket, which are few where the network is small.
+#[inline]
+fn sort(events: &mut [Event]) {
+    if events.len() > 8 {
+        return events.sort_unstable();
+    }
+    for end in 1..events.len() {
+        for at in (1..=end).rev() {
+            if events[at - 1] < events[at] {
+                break;
+            }
+            events.swap(at - 1, at);
+        }
+    }
+}
+
 /// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary.
-#[derive(Default)]
-struct Heap(Vec<Event>);
+struct Heap {
+    /// The first event; [`Event::NEVER`] if there is none.
+    top: Event,
+    events: Vec<Event>,
+}
 
 impl Heap {
-    fn top(&self) -> Option<Event> {
-        self.0.first().copied()
+    fn new() -> Heap {
+        Heap { top: Event::NEVER, events: Vec::new() }
+    }
+
+    fn note_top(&mut self) {
+        self.top = self.events.first().copied().unwrap_or(Event::NEVER);
     }
 
     fn push(&mut self, event: Event) {
-        let mut at = self.0.len();
-        self.0.push(event);
+        let mut at = self.events.len();
+        self.events.push(event);
         while at > 0 {
             let parent = (at - 1) / 4;
-            if self.0[parent] <= event {
+            if self.events[parent] <= event {
                 break;
             }
-            self.0[at] = self.0[parent];
+            self.events[at] = self.events[parent];
             at = parent;
         }
-        self.0[at] = event;
+        self.events[at] = event;
+        self.note_top();
     }
 
+    #[inline(never)]
     fn pop(&mut self) -> Option<Event> {
-        let top = *self.0.first()?;
-        let last = self.0.pop().expect("not empty");
-        if !self.0.is_empty() {
+        let top = *self.events.first()?;
+        let last = self.events.pop().expect("not empty");
+        if !self.events.is_empty() {
             self.sift_down(0, last);
         }
+        self.note_top();
         Some(top)
     }
 
     fn sift_down(&mut self, mut at: usize, event: Event) {
-        let len = self.0.len();
+        let len = self.events.len();
         loop {
             let first = 4 * at + 1;
             if first >= len {
@@ -233,23 +313,24 @@ impl Heap {
             }
             let mut smallest = first;
             for child in first + 1..(first + 4).min(len) {
-                if self.0[child] < self.0[smallest] {
+                if self.events[child] < self.events[smallest] {
                     smallest = child;
                 }
             }
-            if self.0[smallest] >= event {
+            if self.events[smallest] >= event {
                 break;
             }
-            self.0[at] = self.0[smallest];
+            self.events[at] = self.events[smallest];
             at = smallest;
         }
-        self.0[at] = event;
+        self.events[at] = event;
     }
 
     fn remove(&mut self, component: u32) {
-        if self.0.iter().any(|event| event.component == component) {
-            let kept: Vec<Event> = self.0.drain(..).filter(|event| event.component != component).collect();
+        if self.events.iter().any(|event| event.component == component) {
+            let kept: Vec<Event> = self.events.drain(..).filter(|event| event.component != component).collect();
             kept.into_iter().for_each(|event| self.push(event));
+            self.note_top();
         }
     }
 }

@@ -34,6 +34,10 @@ use crate::switching::plane::ControlPlane;
 use crate::switching::switch_cpu::SwitchCpuQueue;
 use crate::transport::transport_params::NetworkScale;
 
+/// Number of links from which on a network counts as large: 1 MiB of ports, about the size of the
+/// cache of a core.
+const LINKS_OF_LARGE: usize = 16_384;
+
 pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     let (topology, config) = (scenario.topology, scenario.config);
     let transport = &config.transport;
@@ -51,9 +55,9 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
     if config.switch.trimming && lossless.is_none() {
         network.set_trimming(queue_bytes(scenario));
     }
-    network.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
+    network.admission.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
     let mut fabric = Fabric::new(scenario, routes, scale);
-    fabric.edges.are_links_sensed = network.sensors.is_some();
+    fabric.edges.are_links_sensed = network.admission.sensors.is_some();
     let hosts = match scenario.balancer.entry.build {
         Build::Host(build) => {
             let window_packets = product_packets(scenario, base_rtt).max(1) as u32;
@@ -96,6 +100,7 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         is_over: false,
         udp_rng: RandomStream::new(scenario.seed, "udp"),
         port_seed: RandomStream::new(scenario.seed, "ports").next_u64(),
+        is_large: scenario.topology.links().len() >= LINKS_OF_LARGE,
     }
 }
 
@@ -110,7 +115,7 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     let control = &scenario.config.control;
     engine.switch_cpu =
         control.packets_per_s.map(|rate| Box::new(SwitchCpuQueue::new(switches.len(), rate, control.backlog_packets)));
-    engine.network.reserves_control_queue = scenario.config.control.reserves_control_queue;
+    engine.network.admission.reserves_control_queue = scenario.config.control.reserves_control_queue;
     engine
 }
 
@@ -267,12 +272,12 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let accounting = accounting(&engine);
     accounting.check().map_err(SimError::Accounting)?;
     let network = &engine.network;
-    let links = network.ports.iter().zip(&network.tallies).map(|(port, tally)| LinkRecord {
+    let links = network.ports.iter().zip(&network.admission.tallies).map(|(port, tally)| LinkRecord {
         bytes: port.carried_bytes,
         packets: u64::from(port.carried_packets),
         ..*tally
     });
-    let queues = network.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
+    let queues = network.admission.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
         tier: seen.tier,
         up: seen.up,
         count: seen.count(),
@@ -308,7 +313,7 @@ fn accounting(engine: &Engine<'_>) -> Accounting {
         packets_sent: engine.sent,
         packets_delivered: engine.delivered,
         packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken),
-        packets_trimmed: engine.network.tallies.iter().map(|tally| tally.trims).sum(),
+        packets_trimmed: engine.network.admission.tallies.iter().map(|tally| tally.trims).sum(),
         dropped: engine.network.dropped,
         // Packets in resequencing buffers count as delivered but are still in the arena.
         packets_in_flight: engine.network.arena.alive - engine.held_now,

@@ -9,7 +9,7 @@
 
 use net::LinkIx;
 
-use crate::dataplane::common::at_switch;
+use crate::dataplane::common::{at_switch, by_packet};
 use crate::dataplane::{PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::Entry;
 use crate::hash::{combine, mix, reduce};
@@ -30,14 +30,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("ecmp", "ECMP")
     .example("ecmp:hash=resilient,buckets=64")
     .also_as_groups()
     .switch(|env, params| match params.text("hash") {
-        "threshold" => hashed(seed(env, params), |hash, _, links| reduce(hash, links.len())),
-        "rendezvous" => hashed(seed(env, params), |hash, _, links| {
+        "threshold" => hashed(seed(env, params), |hash, links| reduce(hash, links.len())),
+        "rendezvous" => hashed(seed(env, params), |hash, links| {
             let weight = |link: &LinkIx| combine(hash, u64::from(link.0));
             (0..links.len()).max_by_key(|i| weight(&links[*i])).expect("a group has members")
         }),
         "resilient" => {
             let mut tables = Resilient::new(env, params);
-            hashed(seed(env, params), move |hash, packet, links| tables.select(hash, packet, links))
+            let seed = seed(env, params);
+            at_switch(move |_, packet, links| tables.select(mix(packet.hash ^ seed), packet, links))
         }
         _ => hashed(seed(env, params), modulo),
     });
@@ -59,14 +60,14 @@ fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
     combine(mix(env.seed), u64::from(env.switch.0))
 }
 
-fn hashed<R>(seed: u64, mut rule: R) -> Box<dyn SwitchBalancer>
+fn hashed<R>(seed: u64, rule: R) -> Box<dyn SwitchBalancer>
 where
-    R: FnMut(u64, &PacketView, &[LinkIx]) -> usize + Send + 'static,
+    R: Fn(u64, &[LinkIx]) -> usize + Send + 'static,
 {
-    at_switch(move |_, packet, links| rule(mix(packet.hash ^ seed), packet, links))
+    by_packet(move |packet, links| rule(mix(packet.hash ^ seed), links))
 }
 
-fn modulo(hash: u64, _: &PacketView, links: &[LinkIx]) -> usize {
+fn modulo(hash: u64, links: &[LinkIx]) -> usize {
     // 32 bits suffice for at most a few hundred ports and divide several times faster than 64.
     (hash as u32 % links.len() as u32) as usize
 }

@@ -191,6 +191,12 @@ pub trait SwitchBalancer: Send {
     /// candidates; must not allocate once warm. It is not called with a single candidate.
     fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize;
 
+    /// Returns the choice for a packet that is about to arrive, if the packet alone decides. The
+    /// simulator loads memory in advance by it; a wrong or missing value costs time only.
+    fn foresee(&self, _: &PacketView, _: NextHops<'_>) -> Option<usize> {
+        None
+    }
+
     /// Returns whether [`NextHops::weights`] must be filled.
     fn needs_weights(&self) -> bool {
         false

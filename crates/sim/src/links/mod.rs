@@ -1,5 +1,6 @@
 //! Links: ports with their queues, priority flow control, load sensors, and faults.
 
+mod admission;
 pub(crate) mod faults;
 mod histogram;
 pub(crate) mod network;

@@ -7,15 +7,15 @@
 use balance::Lossless;
 use net::{LinkIx, NodeKind, RandomStream};
 
+use super::admission::Admission;
 use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
-use super::port::{DOWN, LOSSY, Port, RATE_BITS, ps_per_byte, serialisation_of};
+use super::port::{DOWN, Port, RATE_BITS, ps_per_byte, serialisation_of};
 use super::queue_rule::Rule;
-use super::sensors::Sensors;
-use crate::outcome::{Drops, LinkRecord};
-use crate::packet::{Arena, CE, CONTROL, DATA, ECT, Packet, TRIMMED};
+use crate::outcome::Drops;
+use crate::packet::{Arena, Packet};
 use crate::queue::{EventQueue, NIL};
-use crate::scenario::{Marking, Scenario, TRIMMED_BYTES};
+use crate::scenario::Scenario;
 use crate::switching::fabric::Numbering;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,22 +34,8 @@ pub(crate) struct Network {
     pub(crate) events: EventQueue,
     pub(crate) arena: Arena,
     pub(crate) ports: Vec<Port>,
-    /// Counters that change rarely, kept out of the cache lines of ports.
-    pub(crate) tallies: Vec<LinkRecord>,
-    pub(crate) seen: Vec<QueueHistogram>,
-    rules: [Rule; 2],
-    /// Bytes above a full queue that headers may use if packets are trimmed; else 0.
-    header_allowance: u64,
-    /// Whether packets of the control plane are accepted by full queues.
-    pub(crate) reserves_control_queue: bool,
-    /// Probability of silent loss by link, sorted by link; only links that have one.
-    loss_probability: Vec<(u32, f64)>,
+    pub(crate) admission: Admission,
     pub(crate) dropped: Drops,
-    /// Maximum random gap after a packet of a host, picoseconds.
-    jitter: u64,
-    rng: RandomStream,
-    /// Rate estimators; `None` if the balancer does not read them.
-    pub(crate) sensors: Option<Sensors>,
     /// Traffic classes with flow control. With them no queue of the run is plain FIFO.
     pub(crate) classes: Option<PfcPorts>,
 }
@@ -90,20 +76,15 @@ impl Network {
             now: 0,
             events,
             arena: Arena::new(),
-            tallies: vec![LinkRecord::default(); ports.len()],
-            ports,
-            seen,
-            rules: [
-                Rule { limit: u64::MAX, limit_in_bytes: false, mark: Marking::Off },
+            admission: Admission::new(
                 Rule::new(&config.switch, lossless.is_some()),
-            ],
-            header_allowance: 0,
-            reserves_control_queue: false,
-            loss_probability: Vec::new(),
+                seen,
+                ports.len(),
+                config.host.jitter.as_ps(),
+                RandomStream::new(scenario.seed, "network"),
+            ),
+            ports,
             dropped: Drops::default(),
-            jitter: config.host.jitter.as_ps(),
-            rng: RandomStream::new(scenario.seed, "network"),
-            sensors: None,
             classes: lossless.map(|rules| PfcPorts::new(rules, topology.links().len())),
         }
     }
@@ -114,76 +95,42 @@ impl Network {
         if self.classes.is_some() {
             return self.enqueue_by_class(link, packet);
         }
-        self.admit(link, packet)?;
-        let now = self.now;
-        let port = &mut self.ports[link as usize];
-        let entry = self.arena.get_mut(packet);
-        let mut free_at = port.busy_until;
-        if self.jitter > 0 && port.rule == 0 {
-            free_at = now.max(free_at) + self.rng.next_below(self.jitter + 1);
-        }
-        let departs = now.max(free_at) + serialisation_of(port, entry.bytes);
+        let Network { now, events, arena, ports, admission, .. } = self;
+        let port = &mut ports[link as usize];
+        admission.settle(*now, link, port, arena);
+        let entry = arena.get_mut(packet);
+        admission.admit(*now, link, port, entry)?;
+        let bytes = entry.bytes;
+        let departs = admission.transmission_start(*now, port) + serialisation_of(port, bytes);
         entry.departs = departs;
         entry.next = NIL;
-        port.queued_bytes += u32::from(entry.bytes);
+        port.queued_bytes += u32::from(bytes);
         port.queued_packets += 1;
         port.busy_until = departs;
         if port.waiting == NIL {
             port.waiting = packet;
         }
-        self.put_on_wire(link, packet);
+        match std::mem::replace(&mut port.tail, packet) {
+            NIL => {
+                port.head = packet;
+                events.push_link(departs + port.delay, link);
+            }
+            tail => arena.get_mut(tail).next = packet,
+        }
         Ok(())
     }
 
-    /// Removes the packets that have departed from a queue, and reports them to the estimator.
-    #[inline]
     fn settle(&mut self, link: u32) -> &mut Port {
         let port = &mut self.ports[link as usize];
-        match &mut self.sensors {
-            None => port.settle(&self.arena, self.now, |_, _| {}),
-            Some(sensors) => port.settle(&self.arena, self.now, |bytes, at| sensors.add(link, bytes, at)),
-        }
+        self.admission.settle(self.now, link, port, &self.arena);
         port
     }
 
-    #[inline]
-    pub(crate) fn admit(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
-        let now = self.now;
-        let port = self.settle(link);
-        if port.faults != 0 {
-            let faults = port.faults;
-            self.check_faults(link, faults)?;
-        }
-        let port = &mut self.ports[link as usize];
-        let rule = &self.rules[port.rule as usize];
-        let occupancy = if rule.limit_in_bytes {
-            u64::from(port.queued_bytes) + u64::from(self.arena.get(packet).bytes)
-        } else {
-            u64::from(port.queued_packets) + 1
-        };
-        if occupancy > rule.limit && !self.is_cut_to_header(link, packet) {
-            self.tallies[link as usize].drops += 1;
-            return Err(Loss::Queue);
-        }
-        let port = &mut self.ports[link as usize];
-        let entry = self.arena.get_mut(packet);
-        if let Some(sensors) = &self.sensors
-            && sensors.is_sensed(link)
-        {
-            entry.note_utilisation(sensors.reading(link, now));
-        }
-        if port.rule != 0 {
-            let seen = &mut self.seen[port.kind as usize];
-            seen.record(port.queued_bytes);
-            if self.rules[port.rule as usize].is_marking(port, &mut self.rng) {
-                seen.above_mark += 1;
-                if entry.flags & ECT != 0 {
-                    entry.flags |= CE;
-                    self.tallies[link as usize].marks += 1;
-                }
-            }
-        }
-        Ok(())
+    /// Decides whether a packet may join the queues of a link with flow control.
+    pub(super) fn admit(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
+        self.settle(link);
+        let port = &self.ports[link as usize];
+        self.admission.admit(self.now, link, port, self.arena.get_mut(packet))
     }
 
     #[inline]
@@ -199,34 +146,8 @@ impl Network {
         }
     }
 
-    /// Makes switch queues above `queue_bytes` cut packets to their headers, not drop them.
     pub(crate) fn set_trimming(&mut self, queue_bytes: u64) {
-        self.rules[1].limit = queue_bytes;
-        self.rules[1].limit_in_bytes = true;
-        self.header_allowance = queue_bytes / 4;
-    }
-
-    /// Returns whether a packet may join a full queue: cut, small, or with reserved space.
-    #[cold]
-    fn is_cut_to_header(&mut self, link: u32, packet: u32) -> bool {
-        let port = &self.ports[link as usize];
-        let entry = self.arena.get_mut(packet);
-        let size = entry.bytes.min(TRIMMED_BYTES);
-        let is_whole = entry.is(DATA) && !entry.is(TRIMMED);
-        let room = self.rules[port.rule as usize].limit.saturating_add(self.header_allowance);
-        let has_room = u64::from(port.queued_bytes) + u64::from(size) <= room;
-        if self.reserves_control_queue && entry.is(CONTROL) {
-            return true;
-        }
-        if self.header_allowance == 0 || !has_room || (!is_whole && entry.bytes > size) {
-            return false;
-        }
-        if is_whole {
-            entry.bytes = size;
-            entry.flags |= TRIMMED;
-            self.tallies[link as usize].trims += 1;
-        }
-        true
+        self.admission.set_trimming(queue_bytes);
     }
 
     #[inline]
@@ -237,7 +158,7 @@ impl Network {
         if port.waiting == packet {
             port.waiting = entry.next;
             port.dequeue(entry.bytes);
-            if let Some(sensors) = &mut self.sensors {
+            if let Some(sensors) = &mut self.admission.sensors {
                 sensors.add(link, entry.bytes, entry.departs);
             }
         }
@@ -271,22 +192,6 @@ impl Network {
         copy
     }
 
-    #[cold]
-    fn check_faults(&mut self, link: u32, faults: u8) -> Result<(), Loss> {
-        if faults & DOWN != 0 {
-            self.tallies[link as usize].drops += 1;
-            return Err(Loss::LinkDown);
-        }
-        // A lossy switch has many lossy links, so the lookup is a binary search.
-        let position = self.loss_probability.binary_search_by_key(&link, |(lossy, _)| *lossy);
-        let probability = position.map_or(0.0, |position| self.loss_probability[position].1);
-        if self.rng.next_f64() < probability {
-            self.tallies[link as usize].drops += 1;
-            return Err(Loss::Random);
-        }
-        Ok(())
-    }
-
     /// Returns when the transmitter is free, perhaps in the past; `u64::MAX` while paused.
     #[inline]
     pub(crate) fn free_at(&self, link: u32) -> u64 {
@@ -317,7 +222,7 @@ impl Network {
         self.flush_classes(link, &mut lost);
         let port = &mut self.ports[link as usize];
         (port.queued_bytes, port.queued_packets) = (0, 0);
-        self.tallies[link as usize].drops += lost.len() as u64;
+        self.admission.tallies[link as usize].drops += lost.len() as u64;
         lost
     }
 
@@ -326,21 +231,14 @@ impl Network {
     }
 
     pub(crate) fn set_loss(&mut self, link: u32, probability: Option<f64>) {
-        self.loss_probability.retain(|(l, _)| *l != link);
-        let port = &mut self.ports[link as usize];
-        port.faults &= !LOSSY;
-        if let Some(probability) = probability {
-            port.faults |= LOSSY;
-            let position = self.loss_probability.partition_point(|(lossy, _)| *lossy < link);
-            self.loss_probability.insert(position, (link, probability));
-        }
+        self.admission.set_loss(link, &mut self.ports[link as usize], probability);
     }
 
     /// Changes the rate of a link. The packet in transmission continues at the new rate.
     pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
         let now = self.now;
         self.settle(link);
-        if let Some(sensors) = &mut self.sensors {
+        if let Some(sensors) = &mut self.admission.sensors {
             sensors.set_rate(link, bps);
         }
         let port = &mut self.ports[link as usize];

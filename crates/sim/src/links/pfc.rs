@@ -199,7 +199,7 @@ impl Network {
         queue.until = IDLE;
         let (bytes, class, origin) = queue.sending;
         self.ports[link as usize].dequeue(bytes);
-        if let Some(sensors) = &mut self.sensors {
+        if let Some(sensors) = &mut self.admission.sensors {
             sensors.add(link, bytes, now);
         }
         self.buffer(origin, class, -i64::from(bytes));

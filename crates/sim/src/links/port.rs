@@ -23,9 +23,9 @@ pub(crate) struct Port {
     /// Node at the far end; hosts are numbered first.
     pub(crate) to: u32,
     pub(crate) carried_packets: u32,
-    /// Limit and marking: position in [`Network::rules`].
+    /// Limit and marking: position in `rules` of [`Admission`](super::admission::Admission).
     pub(super) rule: u8,
-    /// Kind for queue statistics: position in [`Network::seen`].
+    /// Kind for queue statistics: position in `seen` of [`Admission`](super::admission::Admission).
     pub(super) kind: u8,
     /// A combination of [`DOWN`] and [`LOSSY`].
     pub(super) faults: u8,
@@ -43,6 +43,12 @@ pub(crate) fn serialisation_of(port: &Port, bytes: u16) -> u64 {
 }
 
 impl Port {
+    /// Returns the packet that arrives next, or [`NIL`].
+    #[inline]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
     #[inline]
     pub(super) fn dequeue(&mut self, bytes: u16) {
         self.queued_bytes -= u32::from(bytes);

@@ -32,6 +32,6 @@ impl PortTelemetry for Network {
 
     fn utilisation(&self, link: LinkIx) -> f64 {
         let unsettled = || self.unsettled(&self.ports[link.ix()]);
-        self.sensors.as_ref().map_or(0.0, |sensors| sensors.utilisation(link.0, self.now, unsettled()))
+        self.admission.sensors.as_ref().map_or(0.0, |sensors| sensors.utilisation(link.0, self.now, unsettled()))
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Spec, SwitchBalancer, SwitchEnv};
 use net::routes::ClassIx;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
+use prefetch_index::prefetch_index;
 
 use crate::links::network::{Loss, Network};
 use crate::links::port::serialisation_ps;
@@ -227,12 +228,12 @@ impl Fabric {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
-        let packet = network.arena.get_mut(ix);
-        if self.is_lost_silently(node, packet) {
+        if self.is_lost_silently(node, network.arena.get(ix)) {
             return Hop::Drop(Loss::Blackhole);
         }
+        let packet = network.arena.get_mut(ix);
         if packet.flags & FRESH != 0 {
             packet.flags &= !FRESH;
             if self.edges.is_used() {
@@ -271,6 +272,34 @@ impl Fabric {
                 self.last_hop(dst)
             }
             _ => Hop::Drop(Loss::NoRoute),
+        }
+    }
+
+    #[inline]
+    fn place(&self, node: u32, class: u16) -> usize {
+        (node.wrapping_sub(self.first_row) as usize).wrapping_mul(self.class_count).wrapping_add(usize::from(class))
+    }
+
+    /// Loads a route into the caches.
+    #[inline]
+    pub(crate) fn prefetch(&self, node: u32, class: u16) {
+        prefetch_index(&self.table, self.place(node, class));
+    }
+
+    /// Returns the next hop that a packet which is about to arrive will probably take.
+    #[inline]
+    pub(crate) fn foresee(&self, node: u32, packet: &Packet) -> Option<u32> {
+        let target = self.table.get(self.place(node, packet.class))?.target;
+        match target & KIND {
+            LINK => Some(target),
+            GROUP => {
+                let group = &self.groups[(target & !KIND) as usize];
+                let members = NextHops { links: &group.links, weights: &group.weights };
+                let choice = self.deciders[node as usize].balancer.as_ref()?.foresee(&view(packet), members)?;
+                group.links.get(choice).map(|link| link.0)
+            }
+            LOCAL => self.last_link.get(packet.dst as usize).copied(),
+            _ => None,
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) use least::least;
 pub(crate) use path_order::PathCycles;
 pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, rank_of};
 pub(crate) use rounds::Rounds;
-pub(crate) use rules::{at_start, at_switch};
+pub(crate) use rules::{at_start, at_switch, by_packet};
 pub(crate) use sensing::{ALPHA, T_DRE, sensing};
 pub(crate) use vlans::{Plan, Tagged, Vlans};
 pub(crate) use wrr::{START, SmoothWrr, deck};

@@ -20,6 +20,26 @@ impl<F: FnMut(&mut Cx<'_>, &PacketView, &[LinkIx]) -> usize + Send> SwitchBalanc
     }
 }
 
+/// Makes a switch balancer whose choice depends on the packet and the links alone.
+pub(crate) fn by_packet<F>(choose: F) -> Box<dyn SwitchBalancer>
+where
+    F: Fn(&PacketView, &[LinkIx]) -> usize + Send + 'static,
+{
+    Box::new(ByPacket(choose))
+}
+
+struct ByPacket<F>(F);
+
+impl<F: Fn(&PacketView, &[LinkIx]) -> usize + Send> SwitchBalancer for ByPacket<F> {
+    fn choose(&mut self, _: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
+        (self.0)(packet, members.links)
+    }
+
+    fn foresee(&self, packet: &PacketView, members: NextHops<'_>) -> Option<usize> {
+        Some((self.0)(packet, members.links))
+    }
+}
+
 /// Makes an edge balancer that picks a path for each new flow, and for flows whose path has failed.
 pub(crate) fn at_start<F>(hooks: EdgeHooks, pick: F) -> Box<dyn EdgeBalancer>
 where
