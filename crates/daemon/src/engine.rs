@@ -21,6 +21,7 @@ use openflow::{
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::agent_commands::AgentCommands;
+use crate::alarm::Alarm;
 use crate::channel::{Closing, Hub, Peer, Round, kinds};
 use crate::clock::Clock;
 use crate::events::{DaemonEvent, conflict_text, departure_text, dpid, limit_name};
@@ -35,8 +36,6 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Engine) + Send>;
 /// notified.
 const EVENTS_KEPT: usize = 1024;
 const JOBS_PER_ROUND: usize = 4;
-/// Timer period while no deadline is set.
-const LONG: Duration = Duration::from_secs(3600);
 /// A timer that is late by this much shows that the process did not run: it was stopped, its machine
 /// was suspended or had no time for it.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -138,20 +137,15 @@ impl Engine {
 
     pub(crate) async fn run(mut self, mut jobs: mpsc::Receiver<Job>, mut stop: oneshot::Receiver<()>) {
         let hub = self.hub.clone();
-        let mut alarm = std::pin::pin!(tokio::time::sleep(LONG));
-        let mut armed = None;
+        let mut alarm = Alarm::new();
         loop {
             let due = self.controller.poll_timeout();
-            if due != armed {
-                let moment = due.and_then(|due| self.clock.moment(due));
-                alarm.as_mut().reset(moment.unwrap_or_else(|| Instant::now() + LONG).into());
-                armed = due;
-            }
+            alarm.set(due.and_then(|due| self.clock.moment(due)));
             tokio::select! {
                 biased;
                 _ = &mut stop => return,
                 () = hub.work.notified() => {}
-                () = &mut alarm => armed = None,
+                () = alarm.passed() => {}
                 Some(job) = jobs.recv() => job(&mut self),
             }
             // All event sources get their turn in every round, so that none starves.

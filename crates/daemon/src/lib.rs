@@ -13,6 +13,7 @@
 )]
 
 mod agent_commands;
+mod alarm;
 mod audit;
 pub mod auth;
 pub mod balancer;

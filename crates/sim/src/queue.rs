@@ -264,7 +264,7 @@ fn sort(events: &mut [Event]) {
 
 /// A 4-ary min-heap: four children share a cache line, and the tree is half as deep as a binary.
 struct Heap {
-    /// The first event; [`Event::NEVER`] if there is none.
+    /// The first event; [`Event::NEVER`] while the heap is empty.
     top: Event,
     events: Vec<Event>,
 }

@@ -16,9 +16,7 @@ use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
 use core::net::Ipv4Addr;
 use net::{FiveTuple, HostIx, LinkIx, NodeIx, NodeKind, Time, Topology, address};
 use openflow::frame::flags;
-use openflow::{
-    ConnectionId, Envelope, FlowStats, FromController, Headers, MacAddr, Message, PortNo, ToController, Xid, frame,
-};
+use openflow::{ConnectionId, Envelope, FlowStats, FromController, MacAddr, Message, PortNo, ToController, Xid, frame};
 pub use packet_record::Packet;
 use replies::serve;
 pub use scripted::{Script, Scripted};
