@@ -46,6 +46,9 @@ pub(crate) struct Served {
     pub(crate) edge: usize,
 }
 
+/// Virtual address, protocol number and port.
+pub(crate) type ServicePlace = (Ipv4Addr, u8, u16);
+
 /// Events that concern services and their members.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceState {
@@ -53,8 +56,9 @@ pub(crate) struct ServiceState {
     /// The time until which services are being changed, or hanging servers detected.
     pub(crate) disturbed: Time,
     pub(crate) configured_at: Time,
-    /// The time at which a service was removed or got another pool.
-    pub(crate) removed_at: BTreeMap<ServiceId, Time>,
+    /// The time at which the service of an address, protocol and port was removed or got another pool.
+    /// A later service of this address has another id and its own connections.
+    pub(crate) removed_at: BTreeMap<ServicePlace, Time>,
     pub(crate) rewritten_at: BTreeMap<ServiceId, Time>,
     /// Services that had proactive rules and no longer have them.
     pub(crate) no_longer_proactive: BTreeSet<ServiceId>,
@@ -187,7 +191,7 @@ impl Simulation {
                 self.services.no_longer_proactive.insert(service.id);
             }
             if after.is_none_or(|after| after.pool != service.pool) {
-                self.services.removed_at.insert(service.id, now);
+                self.services.removed_at.insert(place_of(service), now);
             } else if after != Some(service) {
                 self.services.rewritten_at.insert(service.id, now);
             }
@@ -253,12 +257,14 @@ impl Simulation {
     pub(crate) fn service_of(&self, tuple: &FiveTuple) -> Option<(&control::vip::Service, &control::vip::Pool)> {
         let place = (tuple.dst, tuple.protocol, tuple.dst_port);
         let wanted = &self.services.wanted;
-        let service = wanted
-            .services
-            .iter()
-            .find(|service| (service.address, service.protocol.number(), service.port) == place)?;
+        let service = wanted.services.iter().find(|service| place_of(service) == place)?;
         Some((service, wanted.pools.iter().find(|pool| pool.id == service.pool)?))
     }
+}
+
+/// Returns the address, protocol and port of a service.
+pub(crate) fn place_of(service: &control::vip::Service) -> ServicePlace {
+    (service.address, service.protocol.number(), service.port)
 }
 
 /// Builds a request or response; over TCP it opens a connection or belongs to an established one.

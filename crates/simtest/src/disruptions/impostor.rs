@@ -87,13 +87,13 @@ impl Simulation {
     }
 
     /// Returns whether a switch was connected and ready before this time, and has answered in time
-    /// since then.
+    /// since then. In a pause of the controller no handshake goes on.
     pub(crate) fn answers_since(&self, switch: usize, since: Time) -> bool {
         let state = &self.switches[switch];
         let channel = &state.channel;
         let latency = self.plan.switches[switch].latency;
         state.is_reached()
-            && channel.good_since + self.bounds.handshake < since
+            && self.disruptions.pause.handled_at(channel.good_since) + self.bounds.handshake < since
             && channel.slow_until + CHALLENGE < since
             && latency * 4 < CHALLENGE
     }

@@ -36,6 +36,11 @@ impl Pause {
         self.waiting.is_some()
     }
 
+    /// Returns when the controller handled input of this time: after a pause, if it arrived in one.
+    pub(crate) fn handled_at(&self, at: Time) -> Time {
+        if at < self.began { at } else { at.max(self.ended) }
+    }
+
     /// Ends a pause because the process ends, with what has arrived.
     pub(crate) fn forget(&mut self) {
         *self = Pause { ended: self.ended, ..Pause::default() };

@@ -5,7 +5,7 @@ use control::vip::{Established, Refusal, Service};
 use net::Time;
 use openflow::Headers;
 
-use crate::clients::Served;
+use crate::clients::{Served, place_of};
 use crate::generate::ipv4_of;
 use crate::report::Oracle;
 use crate::simulation::{Simulation, mac_of};
@@ -114,7 +114,7 @@ impl Simulation {
             return None;
         }
         let (service, pool) = self.service_of(&client.tuple)?;
-        if has(services.removed_at.get(&service.id)) {
+        if has(services.removed_at.get(&place_of(service))) {
             return None;
         }
         let have_rules_gone = self.have_rules_gone(number, before, sent, service);
