@@ -22,7 +22,9 @@
 //! common switches in opposite order.
 //!
 //! No migration begins while a switch of either path is unconfirmed
-//! ([`crate::planner::unconfirmed`]); a flow whose path is dead then uses the default routes.
+//! ([`crate::planner::unconfirmed`]); a flow whose path is dead then uses the default routes. If the
+//! source has moved to another switch, packets enter at the new path, and the claim does not hold: the
+//! old path is released, and then the new one is pinned.
 //!
 //! **First pins and releases** change between the default routes and the path; the order is that of
 //! [`crate::planner::update_order::order`], with the same wait between groups. Labels make no
@@ -168,7 +170,7 @@ impl Pinned {
                     Some(_) if self.is_unconfirmed(around) && self.is_served(around.network) => {
                         return Progress::Waiting(None);
                     }
-                    Some(_) if self.is_unconfirmed(around) => None,
+                    Some(_) if self.is_unconfirmed(around) || self.has_source_moved(around.network) => None,
                     wanted => wanted,
                 };
                 self.task = Some(self.begin(tuple, target.as_ref(), around));
@@ -199,6 +201,14 @@ impl Pinned {
                 }
             }
         }
+    }
+
+    /// Returns whether the desired path begins at another switch than the present one. A migration
+    /// would not be safe: packets enter the new path although all rules of it are not there yet.
+    fn has_source_moved(&self, network: &Network) -> bool {
+        let source = |path: &Path| path.first().and_then(|link| network.near_end(*link));
+        let (now, wanted) = (self.now.as_ref().map(|(path, _)| path), self.wanted.as_ref());
+        now.zip(wanted).is_some_and(|(now, wanted)| source(now) != source(wanted))
     }
 
     /// Returns whether a switch of either path is unconfirmed, so that no migration is safe.

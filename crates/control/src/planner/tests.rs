@@ -90,6 +90,25 @@ impl Alone {
         switches.windows(2).map(link).collect()
     }
 
+    /// Carries out the pins of a flow. Returns the switches with one after each step, by datapath id.
+    fn pin_stages(&mut self, tuple: &net::FiveTuple) -> Vec<Vec<u64>> {
+        let with_pin = |alone: &Alone| -> Vec<u64> {
+            let is_pin = |key: RuleKey| pin_priorities(tuple).contains(&key.priority.0);
+            let has = |datapath: &u64| {
+                let node = alone.observer.network.node_of(DatapathId(*datapath));
+                node.is_some_and(|node| alone.updater.switches[&node].desired.keys().any(is_pin))
+            };
+            (1..=10).filter(has).collect()
+        };
+        let (mut seen, mut now) = (Vec::new(), Some(Time::ZERO));
+        while let Some(at) = now {
+            self.plan_at(at);
+            seen.push(with_pin(self));
+            now = self.planner.resume_at;
+        }
+        seen
+    }
+
     fn hops_to_second_host(&self) -> Option<usize> {
         let node = self.observer.network.node_of(DatapathId(1)).expect("a switch");
         let rule = self.updater.switches.get(&node)?.desired.get(&default_route_key(self.config.hosts[1].ipv4))?;
@@ -171,19 +190,22 @@ fn first_pins_begin_at_the_destination_beside_splits() {
     let [src, dst] = [0, 1].map(|at| alone.config.hosts[at].ipv4);
     let tuple = net::FiveTuple { src, dst, protocol: 6, src_port: 1000, dst_port: 80 };
     alone.planner.pins.want(tuple, Some(alone.path(&pinned)), true);
-    let with_pin = |alone: &Alone| -> Vec<u64> {
-        let is_pin = |key: RuleKey| pin_priorities(&tuple).contains(&key.priority.0);
-        let has = |datapath: &u64| {
-            let node = alone.observer.network.node_of(DatapathId(*datapath)).expect("a switch");
-            alone.updater.switches[&node].desired.keys().any(is_pin)
-        };
-        (1..=10).filter(has).collect()
-    };
-    let (mut seen, mut now) = (Vec::new(), Some(Time::ZERO));
-    while let Some(at) = now {
-        alone.plan_at(at);
-        seen.push(with_pin(&alone));
-        now = alone.planner.resume_at;
-    }
-    assert_eq!(seen, [vec![6], vec![5, 6], vec![4, 5, 6], vec![3, 4, 5, 6], vec![1, 3, 4, 5, 6]]);
+    assert_eq!(alone.pin_stages(&tuple), [vec![6], vec![5, 6], vec![4, 5, 6], vec![3, 4, 5, 6], vec![1, 3, 4, 5, 6]]);
+}
+
+/// The source was at switch 7. A migration would send the rules of the new path at once: switch 4 sends
+/// back to switch 3 until it has its own.
+#[test]
+fn pins_of_a_moved_source_begin_at_the_destination() {
+    let path = [1, 3, 4, 5, 6, 2];
+    let links: Vec<(u64, u64)> = [(3, 2), (7, 2)].into_iter().chain(path.windows(2).map(|p| (p[0], p[1]))).collect();
+    let mut alone = Alone::of_links(&links);
+    alone.plan();
+    let [src, dst] = [0, 1].map(|at| alone.config.hosts[at].ipv4);
+    let tuple = net::FiveTuple { src, dst, protocol: 6, src_port: 1000, dst_port: 80 };
+    alone.planner.pins.want(tuple, Some(alone.path(&[7, 2])), true);
+    assert_eq!(alone.pin_stages(&tuple), [vec![7]]);
+    alone.planner.pins.want(tuple, Some(alone.path(&path)), true);
+    let stages = alone.pin_stages(&tuple);
+    assert_eq!(stages, [vec![6], vec![5, 6], vec![4, 5, 6], vec![3, 4, 5, 6], vec![1, 3, 4, 5, 6]]);
 }
