@@ -22,6 +22,10 @@ pub struct RunArgs {
     /// Runs at a time [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// Threads of a run; the results do not depend on it [default: the cores that the runs at a time
+    /// leave]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
     /// Print the table only
     #[arg(long, short)]
     pub quiet: bool,
@@ -59,6 +63,7 @@ pub fn execute_in(
     let options = Options {
         out: out.to_owned(),
         jobs: usize::from(args.jobs.unwrap_or(0)),
+        threads: usize::from(args.threads.unwrap_or(0)),
         flows: !args.no_flows,
         flow_lists: args.write_flow_lists,
     };

@@ -1,35 +1,33 @@
 //! The event loop: packets from link to node, flows from start to record.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use net::{RandomStream, Time, Topology};
-use traffic::{FlowList, Start, Triggers};
+use net::Topology;
+use traffic::FlowList;
 
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
-use crate::ideal::Ideals;
+use crate::hosts::starts::Starts;
 use crate::links::faults::{Action, Faults};
 use crate::links::network::{Loss, Network};
 use crate::links::pfc::{PAUSE, TRANSMITTER};
 use crate::openflow::Controlled;
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
-use crate::probes::Sampler;
-use crate::queue::NIL;
+use crate::queue::{Event, NIL};
 use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
 use crate::services::requests::Requests;
 use crate::switching::fabric::{Fabric, Hop};
 use crate::switching::switch_cpu::SwitchCpuQueue;
 use crate::transport::transport_params::{NetworkScale, TransportParams};
-use crate::{Progress, SimError};
 
 /// Components after all links and timers, in the order in which they act at one instant.
-const FAULT: u32 = NIL - 3;
 const EDGE_TIMER: u32 = NIL - 4;
-const SAMPLE: u32 = NIL - 2;
+pub(crate) const FAULT: u32 = NIL - 3;
+pub(crate) const SAMPLE: u32 = NIL - 2;
 pub(crate) const CONTROL_PLANE: u32 = NIL - 6;
 pub(crate) const SERVICES: u32 = NIL - 7;
 pub(crate) const SWITCH_CPU: u32 = NIL - 8;
@@ -38,8 +36,7 @@ pub(crate) const START: u32 = NIL - 1;
 /// First of the components that represent host interfaces becoming free.
 pub(crate) const INTERFACE: u32 = 1 << 31;
 
-const EVENTS_PER_REPORT: u64 = 1 << 19;
-
+#[derive(Clone, Debug)]
 pub(crate) struct RunParams {
     pub(crate) tcp: TransportParams,
     pub(crate) mss: u32,
@@ -61,7 +58,6 @@ pub(crate) struct RunParams {
     pub(crate) resequencer: Option<Resequencer>,
     /// Words of a receive bitmap: a power of two that covers the receive window.
     pub(crate) bitmap_words: usize,
-    pub(crate) until: u64,
 }
 
 impl RunParams {
@@ -89,7 +85,6 @@ impl RunParams {
             priority_sizes: config.host.priority_sizes.clone(),
             resequencer,
             bitmap_words: words,
-            until: config.stop.until.map_or(NEVER, Time::as_ps),
         }
     }
 
@@ -112,9 +107,6 @@ pub(crate) struct Engine<'a> {
     pub(crate) slots: Slots,
     pub(crate) connections: ConnectionTable,
     pub(crate) records: Vec<FlowRecord>,
-    pub(crate) ideals: Ideals<'a>,
-    pub(crate) faults: Faults,
-    pub(crate) sampler: Option<Sampler>,
     pub(crate) starts: Starts,
     pub(crate) waiting: Vec<VecDeque<u32>>,
     pub(crate) is_interface_awaited: Vec<bool>,
@@ -123,87 +115,32 @@ pub(crate) struct Engine<'a> {
     pub(crate) control: ControlRecord,
     pub(crate) sent: u64,
     pub(crate) delivered: u64,
+    /// Events that do not depend on the number of partitions, without arrivals of packets.
     pub(crate) events: u64,
-    pub(crate) is_over: bool,
+    /// Whether the run cannot go on.
+    pub(crate) is_broken: bool,
+    /// Flows whose sender has not ended, if packets carry the numbers of flows.
+    pub(crate) senders: u64,
+    /// Packets of these flows that entered the network here, less those that left it here.
+    pub(crate) in_network: i64,
+    /// Partition of each node, if there are several, and the own one.
+    pub(crate) owners: Option<Arc<[u8]>>,
+    pub(crate) partition: u8,
     pub(crate) hops: u64,
     pub(crate) flows_done: u64,
-    pub(crate) udp_rng: RandomStream,
+    pub(crate) udp_seed: u64,
+    /// Packets lost here by flow; only with UDP, whose senders do not learn of losses.
+    pub(crate) udp_lost: Vec<u32>,
     pub(crate) port_seed: u64,
     /// Whether ports and routes exceed the caches of a core, so that loading them in advance saves time.
     pub(crate) is_large: bool,
 }
 
-pub(crate) struct Starts {
-    /// Flows with a start time, earliest first.
-    timed: Vec<u32>,
-    cursor: usize,
-    triggers: Triggers,
-    /// Triggered flows with a start time, earliest on top.
-    due: BinaryHeap<Reverse<(u64, u32)>>,
-}
-
-impl Starts {
-    pub(crate) fn new(list: &FlowList) -> Starts {
-        let timed = (0u32..).zip(&list.flows).filter_map(|(id, flow)| match flow.start {
-            Start::At(at) => Some((at, id)),
-            _ => None,
-        });
-        let mut timed: Vec<(Time, u32)> = timed.collect();
-        timed.sort_unstable();
-        let timed = timed.into_iter().map(|(_, id)| id).collect();
-        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), due: BinaryHeap::new() }
-    }
-
-    pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
-        let timed = self.timed.get(self.cursor).map(|id| match list.flows[*id as usize].start {
-            Start::At(at) => at.as_ps(),
-            Start::After { .. } | Start::AfterGroups { .. } => NEVER,
-        });
-        let due = self.due.peek().map(|Reverse((at, _))| *at);
-        timed.into_iter().chain(due).min()
-    }
-
-    pub(crate) fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
-        if let Some(Reverse((at, id))) = self.due.peek().copied()
-            && at <= now
-        {
-            self.due.pop();
-            return Some(id);
-        }
-        let id = *self.timed.get(self.cursor)?;
-        if matches!(list.flows[id as usize].start, Start::At(at) if at.as_ps() <= now) {
-            self.cursor += 1;
-            return Some(id);
-        }
-        None
-    }
-
-    /// Makes flows due that wait for the end of flow `ended`. Returns the earliest of their starts.
-    pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
-        let Starts { triggers, due, .. } = self;
-        let mut earliest = None;
-        triggers.ended(ended, |id| {
-            let (Start::After { delay, .. } | Start::AfterGroups { delay, .. }) = list.flows[id as usize].start else {
-                return;
-            };
-            let at = now.saturating_add(delay.as_ps());
-            due.push(Reverse((at, id)));
-            earliest = Some(earliest.map_or(at, |e: u64| e.min(at)));
-        });
-        earliest
-    }
-}
-
 impl Engine<'_> {
-    pub(crate) fn run(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
+    /// Schedules the first events of a run.
+    pub(crate) fn schedule_first(&mut self) {
         if let Some(at) = self.starts.next(self.list) {
             self.network.events.push(at, START);
-        }
-        if let Some(sampler) = &self.sampler {
-            self.network.events.push(sampler.next, SAMPLE);
-        }
-        for at in self.faults.times() {
-            self.network.events.push(at, FAULT);
         }
         let mut class = 0;
         while self.fabric.start_edge(&self.network, class) {
@@ -212,42 +149,59 @@ impl Engine<'_> {
         }
         self.boot();
         self.await_services();
+    }
+
+    fn run_until(&mut self, end: Event) {
         let link_count = self.network.ports.len() as u32;
-        self.is_over |= self.starts.next(self.list).is_none();
-        while !self.is_over {
-            let Some(event) = self.network.events.pop() else { break };
-            if event.time > self.params.until {
-                self.network.now = self.params.until;
-                return Ok(());
-            }
+        while !self.is_broken {
+            let Some(event) = self.network.events.pop_before(end) else { break };
             debug_assert!(event.time >= self.network.now, "time runs forward");
             self.network.now = event.time;
-            self.events += 1;
-            if self.events.is_multiple_of(EVENTS_PER_REPORT) && !self.report(progress) {
-                return Err(SimError::Interrupted);
-            }
             if event.component < link_count {
                 self.prefetch();
                 self.on_arrival(event.component);
                 continue;
             }
             match event.component {
-                FAULT => self.on_fault(),
                 EDGE_TIMER => self.on_edge_timer(),
-                SAMPLE => self.on_sample(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
                 CONTROL_PLANE => self.on_control_events(),
                 SERVICES => self.on_services(),
                 SWITCH_CPU => self.on_switch_cpu(),
-                interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),
+                interface if interface >= INTERFACE => {
+                    self.events += 1;
+                    self.on_interface_free(interface - INTERFACE);
+                }
                 transmitter if transmitter >= TRANSMITTER => {
+                    self.events += 1;
                     self.network.on_transmitted(transmitter - TRANSMITTER);
                 }
-                timer => self.on_timer(timer - link_count),
+                timer => {
+                    self.events += 1;
+                    self.on_timer(timer - link_count);
+                }
             }
         }
-        Ok(())
+    }
+
+    /// Handles the events of a step, and those of its end before `end`.
+    pub(crate) fn run_step(&mut self, end: Event) {
+        self.run_until(end);
+        self.network.now = end.time;
+    }
+
+    /// Returns whether nothing is left to start here, and what has started has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
+        let active = if self.slots.is_by_flow() { self.senders } else { self.slots.active };
+        is_served && active == 0 && self.starts.next(self.list).is_none()
+    }
+
+    /// Returns whether a node belongs to this partition.
+    #[inline]
+    pub(crate) fn is_local(&self, node: u32) -> bool {
+        self.owners.as_ref().is_none_or(|owners| owners[node as usize] == self.partition)
     }
 
     #[inline(always)]
@@ -312,6 +266,7 @@ impl Engine<'_> {
             self.control.packets += 1;
             self.control.bytes += u64::from(packet.bytes);
             let ix = self.network.arena.add(packet);
+            self.network.note_origin(ix);
             self.forward(node, ix);
         }
         // Returned to keep its capacity.
@@ -339,26 +294,51 @@ impl Engine<'_> {
             if let Some(controlled) = &mut self.controlled {
                 controlled.forget_frame(lost.seq);
             }
-            return;
+        } else if self.slots.is_by_flow() {
+            self.in_network -= 1;
+            if let Some(lost_packets) = self.udp_lost.get_mut(lost.flow as usize) {
+                *lost_packets += 1;
+            }
+        } else {
+            self.note_left(lost.flow);
+            self.close_if_over(lost.flow);
         }
-        self.slots.get_mut(lost.flow).in_network -= 1;
-        self.close_if_over(lost.flow);
     }
 
+    /// Sends a packet of the flow in slot `flow`.
     #[inline]
-    pub(crate) fn inject(&mut self, packet: Packet) {
-        let (flow, src) = (packet.flow, packet.src);
+    pub(crate) fn inject(&mut self, flow: u32, packet: Packet) {
+        self.note_injected(flow);
         let ix = self.network.arena.add(packet);
-        self.inject_existing(ix, flow, src);
+        self.inject_existing(ix, packet.src);
     }
 
     #[inline]
-    pub(crate) fn inject_existing(&mut self, ix: u32, flow: u32, src: u32) {
+    pub(crate) fn inject_existing(&mut self, ix: u32, src: u32) {
         self.sent += 1;
-        self.slots.get_mut(flow).in_network += 1;
+        self.network.note_origin(ix);
         match self.fabric.uplink[src as usize] {
             NIL => self.forward(src, ix),
             uplink => self.enqueue(uplink, ix),
+        }
+    }
+
+    /// Counts a packet of a flow that enters the network.
+    #[inline]
+    pub(crate) fn note_injected(&mut self, flow: u32) {
+        if self.slots.is_by_flow() {
+            self.in_network += 1;
+        } else {
+            self.slots.get_mut(flow).in_network += 1;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_left(&mut self, flow: u32) {
+        if self.slots.is_by_flow() {
+            self.in_network -= 1;
+        } else {
+            self.slots.get_mut(flow).in_network -= 1;
         }
     }
 
@@ -384,16 +364,37 @@ impl Engine<'_> {
     pub(crate) fn deliver(&mut self, ix: u32) {
         self.delivered += 1;
         let packet = *self.network.arena.get(ix);
-        self.slots.get_mut(packet.flow).in_network -= 1;
+        let flow = self.slots.find(packet.flow);
         if packet.flags & ACK != 0 {
             self.network.arena.remove(ix);
-            self.on_ack(&packet);
-        } else if packet.flags & SYN != 0 {
-            self.network.arena.remove(ix);
-            self.answer_syn(&packet);
-        } else {
-            self.on_data(ix, &packet);
+            self.note_left(flow);
+            if flow != NIL && self.slots.get_mut(flow).is_sending {
+                self.on_ack(flow, &packet);
+            }
+            return;
         }
+        let flow = match flow {
+            NIL if !self.has_received(packet.flow) => self.open_receiver(packet.flow),
+            known => known,
+        };
+        self.note_left(flow);
+        if packet.flags & SYN != 0 {
+            self.network.arena.remove(ix);
+            if flow != NIL && self.slots.get_mut(flow).is_receiving {
+                self.answer_syn(flow, &packet);
+            }
+        } else if flow == NIL || !self.slots.get_mut(flow).is_receiving {
+            self.acknowledge_again(ix, &packet);
+        } else {
+            self.on_data(flow, ix, &packet);
+            self.close_receiver_if_over(flow);
+        }
+    }
+
+    /// Returns whether the receiver of a flow here has received everything.
+    #[inline]
+    fn has_received(&self, number: u32) -> bool {
+        self.records[number as usize].end == FlowEnd::Completed
     }
 
     fn on_start(&mut self) {
@@ -406,11 +407,16 @@ impl Engine<'_> {
         }
     }
 
-    /// Closes a flow if its sender has finished and none of its packets is in flight.
+    /// Closes a flow if its sender has finished and, unless packets carry the numbers of flows, none of
+    /// its packets is in flight.
     pub(crate) fn close_if_over(&mut self, flow: u32) {
+        let is_by_flow = self.slots.is_by_flow();
         let slot = self.slots.get_mut(flow);
         if !slot.is_sender_done || slot.in_network > 0 || slot.is_queued || slot.id == NIL {
             return;
+        }
+        if is_by_flow {
+            return self.close_sender(flow);
         }
         if self.params.udp.is_some() {
             let is_whole = slot.tally.delivered_packets == slot.segments;
@@ -437,75 +443,59 @@ impl Engine<'_> {
         {
             self.network.events.push(at, START);
         }
-        self.is_over = self.has_everything_ended();
     }
 
-    pub(crate) fn has_everything_ended(&self) -> bool {
-        let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
-        is_served && self.slots.active == 0 && self.starts.next(self.list).is_none()
-    }
-
-    /// Adds a slot that ends to the record of its flow.
-    pub(crate) fn write_record(&mut self, flow: u32) {
-        let (now, mss) = (self.network.now, u64::from(self.params.mss));
-        let is_shared = self.connections.subflows().is_some();
+    fn close_sender(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
-        let size = self.list.flows[slot.id as usize].size_bytes;
-        let delivered = |segments: u32| (u64::from(segments) * mss).min(size);
-        let t = &slot.tally;
-        let record = &mut self.records[slot.id as usize];
-        let (started, fct, sender_fct);
-        if slot.connection == NIL {
-            (record.end, started, fct, sender_fct) = (slot.end, slot.started, t.fct, t.sender_fct);
-            record.delivered_bytes = delivered(slot.receiver.next.max(t.delivered_packets));
-        } else {
-            let c = self.connections.get_mut(slot.connection);
-            (record.end, started, fct, sender_fct) = (c.end, c.started, c.fct, c.sender_fct);
-            if is_shared {
-                record.delivered_bytes = delivered(c.arrived.next);
-                record.duplicate_bytes = c.duplicate_bytes;
-            } else {
-                // Each copy delivered a prefix of the flow; all but the longest was redundant.
-                let delivered = delivered(slot.receiver.next);
-                record.duplicate_bytes += delivered.min(record.delivered_bytes);
-                record.delivered_bytes = record.delivered_bytes.max(delivered);
-            }
+        if !std::mem::take(&mut slot.is_sending) {
+            return;
         }
-        record.fct = Time::from_ps(if record.end == FlowEnd::Running { now - started } else { fct });
-        record.sender_fct = Time::from_ps(sender_fct);
-        t.add_to(record);
-        record.path_changes += self.fabric.edges.path_changes(flow);
-    }
-
-    fn on_sample(&mut self) {
-        if let Some(sampler) = &mut self.sampler {
-            let ports = &self.network.ports;
-            let next = sampler.sample(|link| ports[link as usize].carried_bytes);
-            self.network.events.push(next, SAMPLE);
+        let is_receiving = slot.is_receiving;
+        self.senders -= 1;
+        self.flows_done += 1;
+        self.record_sender(flow);
+        if !is_receiving {
+            self.slots.close(flow);
         }
     }
 
-    fn on_fault(&mut self) {
-        let now = self.network.now;
-        for action in self.faults.due(self.topology, &self.fabric.numbering, now) {
-            match action {
-                Action::Cut(link) => {
-                    for packet in self.network.cut(link) {
-                        self.lose(packet, Loss::LinkDown);
-                    }
-                    self.wake_host(link);
+    /// Closes the receiving side of a flow that has received everything; only its record remains.
+    #[inline]
+    pub(crate) fn close_receiver_if_over(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.end == FlowEnd::Completed && slot.is_receiving && self.slots.is_by_flow() {
+            self.close_receiver(flow);
+        }
+    }
+
+    fn close_receiver(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        slot.is_receiving = false;
+        slot.receiver.timer.deadline = NEVER;
+        let is_sending = slot.is_sending;
+        self.record_receiver(flow);
+        if !is_sending {
+            self.slots.close(flow);
+        }
+    }
+
+    /// Applies an action of a fault.
+    pub(crate) fn apply(&mut self, action: &Action, faults: &Faults) {
+        match *action {
+            Action::Cut(link) => {
+                for packet in self.network.cut(link) {
+                    self.lose(packet, Loss::LinkDown);
                 }
-                Action::Mend(link) => self.network.restore(link),
-                Action::Rate(link, bps) => self.network.set_rate(link, bps),
-                Action::Loss(link, probability) => self.network.set_loss(link, probability),
-                Action::Blackhole(node, fraction, racks) => self.fabric.set_blackhole(node, fraction, racks),
-                Action::Control => self.notify_control_plane(),
-                Action::Reroute if self.controlled.is_some() => self.notify_switches(),
-                Action::Reroute => {
-                    let (topology, alive) = self.faults.known(self.topology, now);
-                    self.fabric.reroute(&topology, &alive);
-                }
+                self.wake_host(link);
             }
+            Action::Mend(link) => self.network.restore(link),
+            Action::Rate(link, bps) => self.network.set_rate(link, bps),
+            Action::Loss(link, probability) => self.network.set_loss(link, probability),
+            Action::Blackhole(node, fraction, racks) => self.fabric.set_blackhole(node, fraction, racks),
+            Action::Control => self.notify_control_plane(faults),
+            Action::Reroute if self.controlled.is_some() => self.notify_switches(faults),
+            // The tables of all partitions are the same: the run compiles them.
+            Action::Reroute => {}
         }
     }
 
@@ -526,14 +516,5 @@ impl Engine<'_> {
         if self.waiting.get(from as usize).is_some_and(|flows| !flows.is_empty()) {
             self.wait_for_interface(from, link);
         }
-    }
-
-    fn report(&self, progress: &mut dyn FnMut(&Progress) -> bool) -> bool {
-        progress(&Progress {
-            now: Time::from_ps(self.network.now),
-            flows_done: self.flows_done,
-            flows_listed: self.list.flows.len() as u64,
-            events: self.events,
-        })
     }
 }

@@ -1,4 +1,10 @@
-//! State of active flows: slots, each reused once its flow has left nothing in the network.
+//! State of active flows: slots, each with a side that sends and one that receives.
+//!
+//! Packets carry the number of their flow. In most runs a flow has one connection and its own number,
+//! and a partition has a slot for it while one of its sides is open there (`Numbers::OfFlows`). In
+//! runs with a controller, services or several connections for a flow, which have one partition, the
+//! number is that of the slot, which is reused once its connection has left nothing in the network
+//! (`Numbers::OfSlots`).
 
 use std::slice::from_ref;
 
@@ -151,6 +157,11 @@ impl Receiver {
 pub(crate) struct Slot {
     /// Position in the flow list, or [`NIL`] while the slot is free.
     pub(crate) id: u32,
+    /// Number that packets of the flow carry.
+    pub(crate) number: u32,
+    /// Whether the slot serves the sender of the flow, and whether it serves the receiver.
+    pub(crate) is_sending: bool,
+    pub(crate) is_receiving: bool,
     /// The connection object it belongs to, or [`NIL`] if the slot serves its flow alone.
     pub(crate) connection: u32,
     pub(crate) ordinal: u8,
@@ -158,7 +169,7 @@ pub(crate) struct Slot {
     pub(crate) dst: u32,
     pub(crate) data_class: u32,
     pub(crate) ack_class: u32,
-    /// Packets of this flow in queues, on wires and in resequencing buffers.
+    /// With [`Numbers::OfSlots`]: packets in queues, on wires and in resequencing buffers.
     pub(crate) in_network: u32,
     pub(crate) data_hash: u64,
     pub(crate) ack_hash: u64,
@@ -174,13 +185,16 @@ pub(crate) struct Slot {
     pub(crate) is_connecting: bool,
     pub(crate) is_sender_done: bool,
     pub(crate) is_queued: bool,
+    /// How the receiver sees the flow.
     pub(crate) end: FlowEnd,
+    /// Time of the last byte at the receiver (UDP: of the last packet), and of the sender's failure.
+    pub(crate) completed_at: u64,
+    pub(crate) failed_at: u64,
     pub(crate) tally: Tally,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) fct: u64,
     pub(crate) sender_fct: u64,
     pub(crate) delivered_packets: u32,
     pub(crate) packets: u32,
@@ -193,57 +207,94 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn add_to(&self, record: &mut FlowRecord) {
+    pub(crate) fn add_sent_to(&self, record: &mut FlowRecord) {
         record.packets_sent += self.packets;
         record.retransmitted += self.retransmitted;
-        record.spurious += self.spurious;
         record.timeouts += self.timeouts;
         record.fast_retransmits += self.fast_retransmits;
+    }
+
+    pub(crate) fn add_received_to(&self, record: &mut FlowRecord) {
+        record.spurious += self.spurious;
         record.reordered += self.reordered;
         record.reorder_extent = record.reorder_extent.max(self.extent);
     }
 }
 
-#[derive(Default)]
+/// The numbers that packets carry.
+#[derive(Debug)]
+pub(crate) enum Numbers {
+    OfSlots,
+    /// The slot of each flow of the list, or [`NIL`].
+    OfFlows(Vec<u32>),
+}
+
 pub(crate) struct Slots {
     pub(crate) slots: Vec<Slot>,
+    numbers: Numbers,
     free: Vec<u32>,
     pub(crate) active: u64,
-    pub(crate) peak: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
     #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
     sender_pool: Vec<Box<SenderExtension>>,
 }
 
 impl Slots {
+    pub(crate) fn new(numbers: Numbers) -> Slots {
+        Slots { slots: Vec::new(), numbers, free: Vec::new(), active: 0, bit_pool: Vec::new(), sender_pool: Vec::new() }
+    }
+
+    /// Returns whether packets carry the numbers of flows.
+    #[inline]
+    pub(crate) fn is_by_flow(&self) -> bool {
+        matches!(self.numbers, Numbers::OfFlows(_))
+    }
+
+    /// Returns the slot of a number, or [`NIL`].
+    #[inline]
+    pub(crate) fn find(&self, number: u32) -> u32 {
+        match &self.numbers {
+            Numbers::OfSlots => number,
+            Numbers::OfFlows(slots) => slots[number as usize],
+        }
+    }
+
     /// Opens a slot for a flow, of which the caller sets the properties that never change. Timers of
-    /// the slot's previous flow may still be pending; they keep their events.
+    /// the slot's previous connection may still be pending; with [`Numbers::OfSlots`] they keep their
+    /// events.
     pub(crate) fn open(&mut self, flow: Slot, params: &TransportParams, words: usize) -> u32 {
         self.active += 1;
-        self.peak = self.peak.max(self.active);
         let mut sender = Sender::new(flow.segments, params);
-        if params.has_extension() {
+        if flow.is_sending && params.has_extension() {
             let mut extension = self.sender_pool.pop().unwrap_or_else(|| Box::new(SenderExtension::new(params, words)));
             extension.begin(params);
             sender.extension = Some(extension);
         }
         let receiver = Receiver { cell: u32::MAX, ..Receiver::default() };
-        let slot = Slot { sender, receiver, end: FlowEnd::Running, ..flow };
-        let Some(ix) = self.free.pop() else {
+        let mut slot = Slot { sender, receiver, end: FlowEnd::Running, ..flow };
+        let ix = self.free.pop().unwrap_or(self.slots.len() as u32);
+        match &mut self.numbers {
+            Numbers::OfFlows(slots) => slots[slot.number as usize] = ix,
+            Numbers::OfSlots => slot.number = ix,
+        }
+        let Some(old) = self.slots.get_mut(ix as usize) else {
             self.slots.push(slot);
-            return (self.slots.len() - 1) as u32;
+            return ix;
         };
-        let old = &mut self.slots[ix as usize];
-        let (timer, receiver_timer) = (old.timer, old.receiver.timer);
+        if let Numbers::OfSlots = self.numbers {
+            slot.timer = Timer { deadline: NEVER, ..old.timer };
+            slot.receiver.timer = Timer { deadline: NEVER, ..old.receiver.timer };
+        }
         *old = slot;
-        old.timer = Timer { deadline: NEVER, ..timer };
-        old.receiver.timer = Timer { deadline: NEVER, ..receiver_timer };
         ix
     }
 
     pub(crate) fn close(&mut self, ix: u32) {
         let slot = &mut self.slots[ix as usize];
         slot.id = NIL;
+        if let Numbers::OfFlows(slots) = &mut self.numbers {
+            slots[slot.number as usize] = NIL;
+        }
         if let Some(mut bits) = slot.receiver.early.take() {
             bits.fill(0);
             self.bit_pool.push(bits);
@@ -255,7 +306,11 @@ impl Slots {
 
     /// Loads a slot into the caches: the lines that packets need.
     #[inline]
-    pub(crate) fn prefetch(&self, ix: u32) {
+    pub(crate) fn prefetch(&self, number: u32) {
+        let ix = match &self.numbers {
+            Numbers::OfSlots => number,
+            Numbers::OfFlows(slots) => slots.get(number as usize).copied().unwrap_or(NIL),
+        };
         let Some(slot) = self.slots.get(ix as usize) else { return };
         prefetch_index(from_ref(slot), 0);
         prefetch_index(from_ref(&slot.sender), 0);

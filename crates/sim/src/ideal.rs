@@ -1,7 +1,7 @@
 //! Completion time of a flow alone in an empty network: slowdowns are relative to it (P29).
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Routes, Time, Topology};
@@ -23,18 +23,18 @@ struct Leg {
 pub(crate) struct Ideals<'a> {
     topology: &'a Topology,
     transport: &'a TransportConfig,
-    routes: Rc<Routes>,
+    routes: Arc<Routes>,
     cache: BTreeMap<(u32, u32), Box<[Leg]>>,
 }
 
 pub fn ideal_times(topology: &Topology, transport: &TransportConfig, flows: &FlowList) -> Vec<Time> {
-    let mut ideals = Ideals::new(topology, transport, Rc::new(Routes::intact(topology)));
+    let mut ideals = Ideals::new(topology, transport, Arc::new(Routes::intact(topology)));
     let of = |flow: &traffic::Flow| Time::from_ps(ideals.fct(flow.src, flow.dst, flow.size_bytes));
     flows.flows.iter().map(of).collect()
 }
 
 impl<'a> Ideals<'a> {
-    pub(crate) fn new(topology: &'a Topology, transport: &'a TransportConfig, routes: Rc<Routes>) -> Ideals<'a> {
+    pub(crate) fn new(topology: &'a Topology, transport: &'a TransportConfig, routes: Arc<Routes>) -> Ideals<'a> {
         Ideals { topology, transport, routes, cache: BTreeMap::new() }
     }
 

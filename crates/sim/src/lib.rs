@@ -21,6 +21,7 @@ mod packet;
 mod prefetch;
 mod probes;
 mod queue;
+mod run;
 pub mod scenario;
 pub mod services;
 mod setup;
@@ -66,17 +67,58 @@ pub enum SimError {
     Accounting(String),
 }
 
+/// The threads on which a run may simulate. This crate starts none itself.
+pub trait Workers: Sync {
+    fn count(&self) -> usize;
+    /// Calls `work` with 0 to `threads` − 1, each on its own thread, and returns when all have returned.
+    fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync));
+    /// Returns whether the machine has a core for each of so many threads.
+    fn have_own_cores(&self, threads: usize) -> bool;
+}
+
+/// The thread of the caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SingleThread;
+
+impl Workers for SingleThread {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..threads).for_each(work);
+    }
+
+    fn have_own_cores(&self, threads: usize) -> bool {
+        threads <= 1
+    }
+}
+
 /// Runs a scenario to its end, or until `progress`, called now and then, returns `false`.
-pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
+pub fn run(scenario: &Scenario<'_>, progress: &mut (dyn FnMut(&Progress) -> bool + Send)) -> Result<Outcome, SimError> {
+    run_on(&SingleThread, scenario, progress)
+}
+
+/// Runs a scenario on several threads. The outcome is the same on any number of threads.
+pub fn run_on(
+    workers: &dyn Workers,
+    scenario: &Scenario<'_>,
+    progress: &mut (dyn FnMut(&Progress) -> bool + Send),
+) -> Result<Outcome, SimError> {
     checks::check(scenario, false)?;
     match scenario.balancer.entry.build {
         Build::Bound(Bound::FluidOptimum) => return bounds::optimum::run(scenario, progress),
         Build::Bound(Bound::Fastpass) => return bounds::fastpass::run(scenario, progress),
         _ => {}
     }
-    let mut engine = setup::engine(scenario);
-    engine.run(progress)?;
-    setup::outcome(engine)
+    let mut run = setup::run(scenario, None, workers.count());
+    run.run(workers, progress)?;
+    run.finish()
+}
+
+/// Returns why a scenario runs on one thread regardless of the number given, if so.
+pub fn reason_for_one_thread(scenario: &Scenario<'_>) -> Option<&'static str> {
+    setup::reason_for_one_partition(scenario)
 }
 
 /// Runs a scenario whose balancer is central: every switch is an OpenFlow switch, and `plane` is
@@ -84,13 +126,13 @@ pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool)
 pub fn run_controlled(
     scenario: &Scenario<'_>,
     plane: &mut dyn ControlPlane,
-    progress: &mut dyn FnMut(&Progress) -> bool,
+    progress: &mut (dyn FnMut(&Progress) -> bool + Send),
 ) -> Result<Outcome, SimError> {
     checks::check(scenario, true)?;
-    let mut engine = setup::controlled_engine(scenario, plane);
-    engine.run(progress)?;
-    if let Some(reason) = engine.controlled.as_mut().and_then(|controlled| controlled.fault.take()) {
-        return Err(SimError::Control { at: Time::from_ps(engine.network.now), reason });
+    let mut run = setup::run(scenario, Some(plane), 1);
+    run.run(&SingleThread, progress)?;
+    match run.take_fault() {
+        Some(fault) => Err(fault),
+        None => run.finish(),
     }
-    setup::outcome(engine)
 }

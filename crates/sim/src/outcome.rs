@@ -47,9 +47,9 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// Begins the record of a flow that starts now; times in picoseconds.
-    pub(crate) fn begin(&mut self, now: u64, ideal: u64) {
-        (self.end, self.started, self.ideal) = (FlowEnd::Running, Time::from_ps(now), Time::from_ps(ideal));
+    /// Begins the record of a flow that starts now, in picoseconds.
+    pub(crate) fn begin(&mut self, now: u64) {
+        (self.end, self.started) = (FlowEnd::Running, Time::from_ps(now));
     }
 }
 
@@ -73,6 +73,20 @@ pub struct Drops {
 }
 
 impl Drops {
+    /// Adds the drops of another partition.
+    pub(crate) fn add(&mut self, other: &Drops) {
+        let Drops { queue, host_queue, link_down, random, blackhole, no_route, watchdog, looped, uncounted } = *other;
+        self.queue += queue;
+        self.host_queue += host_queue;
+        self.link_down += link_down;
+        self.random += random;
+        self.blackhole += blackhole;
+        self.no_route += no_route;
+        self.watchdog += watchdog;
+        self.looped += looped;
+        self.uncounted += uncounted;
+    }
+
     pub fn total(&self) -> u64 {
         let Drops { queue, host_queue, link_down, random, blackhole, no_route, watchdog, looped, uncounted } = *self;
         queue + host_queue + link_down + random + blackhole + no_route + watchdog + looped + uncounted

@@ -38,7 +38,7 @@ pub(crate) struct Event {
 
 impl Event {
     /// An event after all others, which never happens.
-    const NEVER: Event = Event { time: u64::MAX, component: u32::MAX };
+    pub(crate) const NEVER: Event = Event { time: u64::MAX, component: u32::MAX };
 
     /// Time and component as one number, which is compared without a branch.
     #[inline]
@@ -131,23 +131,38 @@ impl EventQueue {
         self.far.push(Event { time, component });
     }
 
+    /// Takes the first event if it comes before `end`.
     #[inline(always)]
-    pub(crate) fn pop(&mut self) -> Option<Event> {
+    pub(crate) fn pop_before(&mut self, end: Event) -> Option<Event> {
         loop {
             let far = self.far.top;
             if let Some(event) = self.open.get(self.first).copied() {
                 if far < event {
-                    return self.far.pop();
+                    return if far < end { self.far.pop() } else { None };
+                }
+                if event >= end {
+                    return None;
                 }
                 self.first += 1;
                 return Some(event);
             }
             if !self.open_buckets() {
+                if far >= end {
+                    return None;
+                }
                 let event = self.far.pop()?;
                 self.cursor = self.cursor.max(event.time >> self.shift);
                 return Some(event);
             }
         }
+    }
+
+    /// Returns the time of the first event, or `u64::MAX`.
+    pub(crate) fn next_time(&mut self) -> u64 {
+        if self.first == self.open.len() {
+            self.open_buckets();
+        }
+        self.open.get(self.first).map_or(u64::MAX, |event| event.time).min(self.far.top.time)
     }
 
     /// Opens the next buckets: some events in advance, so that their memory can be loaded before it is
@@ -369,16 +384,16 @@ mod tests {
                     }
                     _ => {
                         let expected = model.pop_first();
-                        let got = queue.pop().map(|event| (event.time, event.component));
+                        let got = queue.pop_before(Event::NEVER).map(|event| (event.time, event.component));
                         proptest::prop_assert_eq!(got, expected);
                         now = got.map_or(now, |(time, _)| time);
                     }
                 }
             }
             while let Some(expected) = model.pop_first() {
-                proptest::prop_assert_eq!(queue.pop().map(|event| (event.time, event.component)), Some(expected));
+                proptest::prop_assert_eq!(queue.pop_before(Event::NEVER).map(|event| (event.time, event.component)), Some(expected));
             }
-            proptest::prop_assert!(queue.pop().is_none());
+            proptest::prop_assert!(queue.pop_before(Event::NEVER).is_none());
         }
     }
 }

@@ -1,30 +1,26 @@
-//! Builds an engine from a scenario, and an outcome from an engine.
+//! Builds the engines of a run from a scenario.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
-use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
+use balance::{Build, Connection, HostEnv, Lossless, Needs, Receiving, Scale, Shared};
 use net::{LinkIx, RandomStream, Routes, Time};
 
-use crate::SimError;
 use crate::checks::MAX_SELECTIVE_WINDOW;
-use crate::engine::{Engine, RunParams, Starts};
-use crate::flows::{NEVER, Slots};
+use crate::engine::{Engine, RunParams};
+use crate::flows::{NEVER, Numbers, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
+use crate::hosts::starts::Starts;
 use crate::ideal::Ideals;
-use crate::links::faults::Faults;
 use crate::links::network::Network;
 use crate::links::port::serialisation_ps;
 use crate::links::sensors::Sensors;
 use crate::openflow::Controlled;
-use crate::outcome::{
-    Accounting, ControlRecord, EngineRecord, FlowRecord, LinkRecord, Outcome, QueueRecord, ResequencingRecord, Series,
-};
-use crate::packet::CONTROL;
-use crate::probes::Sampler;
-use crate::queue::EventQueue;
-use crate::queue::NIL;
+use crate::outcome::{ControlRecord, FlowRecord, ResequencingRecord};
+use crate::queue::{EventQueue, NIL};
+use crate::run::Run;
+use crate::run::partitions::Partitions;
 use crate::scenario::{
     Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, TransportKind,
 };
@@ -38,75 +34,165 @@ use crate::transport::transport_params::NetworkScale;
 /// cache of a core.
 const LINKS_OF_LARGE: usize = 16_384;
 
-pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
-    let (topology, config) = (scenario.topology, scenario.config);
-    let transport = &config.transport;
+/// Builds the run of a scenario, with its controller if it has one, in up to `threads` partitions.
+pub(crate) fn run<'a>(
+    scenario: &Scenario<'a>,
+    plane: Option<&'a mut (dyn ControlPlane + 'a)>,
+    threads: usize,
+) -> Run<'a> {
+    let topology = scenario.topology;
     // Both bounds and tables start from the shortest paths, which are large: computed once.
-    let routes = Rc::new(Routes::intact(topology));
-    let ideals = Ideals::new(topology, transport, Rc::clone(&routes));
-    let base_rtt = ideals.base_rtt();
-    let extent = extent(scenario, base_rtt);
-    let window = extent.window;
-    let scale = scale(scenario, base_rtt);
-    let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
-    let resequencer = resequencer(scenario, &needs, base_rtt, window);
-    let lossless = config.switch.lossless.or(needs.lossless);
-    let mut network = Network::new(scenario, lossless, events(scenario));
-    if config.switch.trimming && lossless.is_none() {
-        network.set_trimming(queue_bytes(scenario));
+    let routes = Arc::new(Routes::intact(topology));
+    let ideals = Ideals::new(topology, &scenario.config.transport, Arc::clone(&routes));
+    let parts = Parts::new(scenario, &ideals, &routes);
+    let fabric = Fabric::new(scenario, routes);
+    let partitions = Partitions::new(scenario, &fabric.numbering, threads);
+    let shared = Shared::default();
+    let engine = |partition| parts.engine(scenario, fabric.share(), &shared, &partitions, partition);
+    let mut engines: Vec<Engine<'a>> = (0..partitions.count).map(engine).collect();
+    let wants_weights = engines.iter().any(|engine| engine.fabric.wants_weights);
+    engines.iter_mut().for_each(|engine| engine.fabric.wants_weights = wants_weights);
+    let tables = engines[0].fabric.compile_intact(topology);
+    engines.iter_mut().for_each(|engine| engine.fabric.use_tables(&tables));
+    if let Some(plane) = plane {
+        add_controller(&mut engines[0], scenario, plane);
     }
-    network.admission.sensors = needs.sensing.map(|sensing| Sensors::new(sensing, &sensed_rates(topology, &routes)));
-    let mut fabric = Fabric::new(scenario, routes, scale);
-    fabric.edges.are_links_sensed = network.admission.sensors.is_some();
-    let hosts = match scenario.balancer.entry.build {
-        Build::Host(build) => {
-            let window_packets = product_packets(scenario, base_rtt).max(1) as u32;
-            let env = HostEnv { seed: scenario.seed, scale, window_packets };
-            Some(Hosts::new(build(&env, &scenario.balancer.params), scenario.seed))
+    Run::new(scenario, engines, ideals, &partitions)
+}
+
+/// Values from which the engines of all partitions are made.
+struct Parts {
+    params: RunParams,
+    needs: Needs,
+    scale: Scale,
+    base_rtt: u64,
+    lossless: Option<Lossless>,
+    connection_window: u32,
+    sensed_rates: Vec<u64>,
+}
+
+impl Parts {
+    fn new(scenario: &Scenario<'_>, ideals: &Ideals<'_>, routes: &Routes) -> Parts {
+        let config = scenario.config;
+        let base_rtt = ideals.base_rtt();
+        let extent = extent(scenario, base_rtt);
+        let scale = scale(scenario, base_rtt);
+        let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
+        let resequencer = resequencer(scenario, &needs, base_rtt, extent.window);
+        let mut params = RunParams::new(config, &extent, resequencer);
+        if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
+            params.tcp.dup_ack_threshold = u32::MAX;
         }
-        _ => None,
-    };
-    let mut params = RunParams::new(config, &extent, resequencer);
-    if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
-        params.tcp.dup_ack_threshold = u32::MAX;
+        Parts {
+            params,
+            scale,
+            base_rtt,
+            lossless: config.switch.lossless.or(needs.lossless),
+            connection_window: shared_window(scenario, &needs, extent.window),
+            sensed_rates: sensed_rates(scenario.topology, routes),
+            needs,
+        }
     }
-    Engine {
-        topology,
-        list: scenario.flows,
-        params,
-        fabric,
-        network,
-        hosts,
-        controlled: None,
-        requests: None,
-        switch_cpu: None,
-        slots: Slots::default(),
-        connections: ConnectionTable::new(needs.connection, shared_window(scenario, &needs, window)),
-        records: vec![FlowRecord::default(); scenario.flows.flows.len()],
-        ideals,
-        faults: Faults::new(topology, &config.failures),
-        sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
-        starts: Starts::new(scenario.flows),
-        is_interface_awaited: vec![false; topology.hosts().len()],
-        waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
-        resequencing: ResequencingRecord { active: resequencer.is_some(), ..ResequencingRecord::default() },
-        held_now: 0,
-        control: ControlRecord::default(),
-        sent: 0,
-        delivered: 0,
-        events: 0,
-        hops: 0,
-        flows_done: 0,
-        is_over: false,
-        udp_rng: RandomStream::new(scenario.seed, "udp"),
-        port_seed: RandomStream::new(scenario.seed, "ports").next_u64(),
-        is_large: scenario.topology.links().len() >= LINKS_OF_LARGE,
+
+    fn engine<'a>(
+        &self,
+        scenario: &Scenario<'a>,
+        mut fabric: Fabric,
+        shared: &Shared,
+        partitions: &Partitions,
+        partition: usize,
+    ) -> Engine<'a> {
+        let (topology, config, flows) = (scenario.topology, scenario.config, scenario.flows);
+        let is_local = |node: u32| partitions.of(node) == partition;
+        let mut network = Network::new(scenario, self.lossless, events(scenario));
+        if config.switch.trimming && self.lossless.is_none() {
+            network.set_trimming(queue_bytes(scenario));
+        }
+        network.admission.sensors = self.needs.sensing.map(|sensing| Sensors::new(sensing, &self.sensed_rates));
+        partitions.mark_links(&mut network, partition);
+        fabric.install(scenario, self.scale, shared, is_local);
+        fabric.edges.are_links_sensed = network.admission.sensors.is_some();
+        let hosts = match scenario.balancer.entry.build {
+            Build::Host(build) => {
+                let window_packets = product_packets(scenario, self.base_rtt).max(1) as u32;
+                let env = HostEnv { seed: scenario.seed, scale: self.scale, window_packets };
+                Some(Hosts::new(build(&env, &scenario.balancer.params), scenario.seed))
+            }
+            _ => None,
+        };
+        let is_udp = matches!(config.transport.kind, TransportKind::Udp(_));
+        let numbers = if has_own_numbers(scenario, &self.needs) {
+            Numbers::OfFlows(vec![NIL; flows.flows.len()])
+        } else {
+            Numbers::OfSlots
+        };
+        Engine {
+            topology,
+            list: flows,
+            params: self.params.clone(),
+            fabric,
+            network,
+            hosts,
+            controlled: None,
+            requests: None,
+            switch_cpu: None,
+            slots: Slots::new(numbers),
+            connections: ConnectionTable::new(self.needs.connection, self.connection_window),
+            records: vec![FlowRecord::default(); flows.flows.len()],
+            udp_lost: if is_udp { vec![0; flows.flows.len()] } else { Vec::new() },
+            starts: Starts::new(flows, is_local),
+            is_interface_awaited: vec![false; topology.hosts().len()],
+            waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
+            resequencing: ResequencingRecord {
+                active: self.params.resequencer.is_some(),
+                ..ResequencingRecord::default()
+            },
+            held_now: 0,
+            control: ControlRecord::default(),
+            sent: 0,
+            delivered: 0,
+            events: 0,
+            hops: 0,
+            flows_done: 0,
+            is_broken: false,
+            senders: 0,
+            in_network: 0,
+            owners: partitions.owners.clone(),
+            partition: partition as u8,
+            udp_seed: RandomStream::new(scenario.seed, "udp").next_u64(),
+            port_seed: RandomStream::new(scenario.seed, "ports").next_u64(),
+            is_large: topology.links().len() >= LINKS_OF_LARGE,
+        }
     }
 }
 
-pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn ControlPlane + 'a)) -> Engine<'a> {
-    let mut engine = engine(scenario);
-    let numbering = &engine.fabric.numbering;
+/// Returns whether packets carry the numbers of flows, and not of slots: a flow has one connection,
+/// of which only its hosts and switches keep state.
+fn has_own_numbers(scenario: &Scenario<'_>, needs: &Needs) -> bool {
+    let is_controlled = matches!(scenario.balancer.entry.build, Build::Central(_) | Build::Server(_));
+    !is_controlled && needs.connection == Connection::Single && scenario.config.services.is_none()
+}
+
+/// Returns why a scenario runs in one partition, if it must.
+pub(crate) fn reason_for_one_partition(scenario: &Scenario<'_>) -> Option<&'static str> {
+    let scale = scale(scenario, 0);
+    let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
+    match scenario.balancer.entry.build {
+        Build::Central(_) | Build::Server(_) => return Some("a controller acts on all switches at once"),
+        Build::Bound(_) => return Some("a bound is computed for the whole network"),
+        _ => {}
+    }
+    if needs.connection != Connection::Single {
+        Some("the connections of a flow share their state")
+    } else if needs.reads_all_links {
+        Some("the balancer reads links anywhere in the network")
+    } else {
+        None
+    }
+}
+
+fn add_controller<'a>(engine: &mut Engine<'a>, scenario: &Scenario<'a>, plane: &'a mut (dyn ControlPlane + 'a)) {
+    let numbering = Arc::clone(&engine.fabric.numbering);
     let switches = &numbering.to_topology[numbering.host_count as usize..];
     let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
     engine.controlled = Some(Box::new(controlled));
@@ -116,7 +202,6 @@ pub(crate) fn controlled_engine<'a>(scenario: &Scenario<'a>, plane: &'a mut (dyn
     engine.switch_cpu =
         control.packets_per_s.map(|rate| Box::new(SwitchCpuQueue::new(switches.len(), rate, control.backlog_packets)));
     engine.network.admission.reserves_control_queue = scenario.config.control.reserves_control_queue;
-    engine
 }
 
 pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
@@ -258,65 +343,4 @@ fn events(scenario: &Scenario<'_>) -> EventQueue {
     let step = serialisation_ps(packet, fastest);
     let delay = links.iter().map(|link| link.delay.as_ps()).min().unwrap_or(0);
     EventQueue::new(links.len(), 4 * step + delay.min(16 * step))
-}
-
-pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
-    for slot in 0..engine.slots.slots.len() as u32 {
-        if engine.slots.get_mut(slot).id == NIL {
-            continue;
-        }
-        if engine.requests.is_some() { engine.add_direction_to_record(slot) } else { engine.write_record(slot) }
-    }
-    let now = engine.network.now;
-    let services = engine.close_requests();
-    let accounting = accounting(&engine);
-    accounting.check().map_err(SimError::Accounting)?;
-    let network = &engine.network;
-    let links = network.ports.iter().zip(&network.admission.tallies).map(|(port, tally)| LinkRecord {
-        bytes: port.carried_bytes,
-        packets: u64::from(port.carried_packets),
-        ..*tally
-    });
-    let queues = network.admission.seen.iter().filter(|seen| seen.count() > 0).map(|seen| QueueRecord {
-        tier: seen.tier,
-        up: seen.up,
-        count: seen.count(),
-        p50_bytes: seen.quantile(0.5),
-        p99_bytes: seen.quantile(0.99),
-        max_bytes: seen.max,
-        marked: seen.above_mark,
-    });
-    let carried = |link: u32| network.ports[link as usize].carried_bytes;
-    Ok(Outcome {
-        end: Time::from_ps(now),
-        accounting,
-        links: links.collect(),
-        queues: queues.collect(),
-        series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
-        resequencing: engine.resequencing,
-        control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
-        plane: engine.controlled.as_ref().map(|controlled| controlled.record(now)),
-        services,
-        max_window_packets: engine.params.tcp.max_window,
-        engine: EngineRecord {
-            events: engine.events,
-            packet_hops: engine.hops,
-            peak_packets: engine.network.arena.peak,
-            peak_flows: engine.slots.peak,
-        },
-        flows: engine.records,
-    })
-}
-
-fn accounting(engine: &Engine<'_>) -> Accounting {
-    Accounting {
-        packets_sent: engine.sent,
-        packets_delivered: engine.delivered,
-        packets_to_controller: engine.controlled.as_ref().map_or(0, |controlled| controlled.packets_taken),
-        packets_trimmed: engine.network.admission.tallies.iter().map(|tally| tally.trims).sum(),
-        dropped: engine.network.dropped,
-        // Packets in resequencing buffers count as delivered but are still in the arena.
-        packets_in_flight: engine.network.arena.alive - engine.held_now,
-        ..Accounting::of_flows(&engine.records)
-    }
 }

@@ -15,7 +15,9 @@ use anabranch_sim::{
 use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
-use common::{fault, flow, is_refused, list, other_transports, simulate, some_flows, topology, try_simulate, with};
+use common::{
+    fault, flow, is_refused, list, other_transports, simulate, simulate_on, some_flows, topology, try_simulate, with,
+};
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
 use traffic::FlowList;
@@ -135,7 +137,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// `simulate` fails on an accounting mismatch. There must be none under any combination of
-    /// settings and faults, also when the run is cut short, and a second run must be identical.
+    /// settings and faults, also when the run is cut short, and runs on any number of threads must be
+    /// identical.
     #[test]
     fn accounting_consistent_under_any_settings_and_faults(
         transport in transports(),
@@ -183,7 +186,11 @@ proptest! {
         let delivered: u64 = o.flows.iter().map(|f| f.delivered_bytes.div_ceil(1460)).sum();
         let is_whole = entry.is_bound() || sent >= delivered + o.accounting.packets_trimmed;
         prop_assert!(is_whole, "a trimmed packet delivers nothing: {:?}", o.accounting);
-        prop_assert_eq!(&o, &simulate(&t, &flows, balancer, seed, &config));
+        for threads in [1, 2, 3, 8] {
+            let again = simulate_on(threads, &t, &flows, balancer, seed, &config);
+            let differing = o.flows.iter().zip(&again.flows).position(|(one, many)| one != many);
+            prop_assert!(o == again, "on {threads} threads with {balancer}, flow {differing:?} and others");
+        }
     }
 }
 

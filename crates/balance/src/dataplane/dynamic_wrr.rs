@@ -37,7 +37,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("dynamic-wrr", "Dynamic weighted
         ALPHA,
         START,
     ])
-    .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
+    .needs(|scale, params| Needs {
+        sensing: Some(sensing(scale, params, 8)),
+        reads_all_links: true,
+        ..Needs::default()
+    })
     .edge(|env, params| {
         let index = PathIndex::outward(env);
         Box::new(DynamicWrr {

@@ -20,7 +20,7 @@ pub struct HostEnv {
 /// A data packet about to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct HostPacket {
-    /// Dense number of the flow (or subflow); reused after the flow has ended.
+    /// Number of the flow (or subflow); a later flow may get the same one.
     pub flow: u32,
     /// Sequence number of the packet in its flow, from 0.
     pub seq: u32,
@@ -60,8 +60,8 @@ pub enum HostLoss {
     Trimmed(u16),
 }
 
-/// A mechanism of end hosts. One instance serves all connections of a run and keeps its state per
-/// flow; it must not share knowledge between flows of different hosts.
+/// A mechanism of end hosts. One instance serves many hosts and keeps its state per flow. It must
+/// not share knowledge between flows of different hosts.
 pub trait HostBalancer: Send {
     /// Returns the entropy value of a data packet, below 65535.
     fn entropy(&mut self, cx: &mut Cx<'_>, packet: &HostPacket) -> u16;

@@ -22,7 +22,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("least-congestion", "Least conge
     .source("P28 least congestion; F0 section 3.2")
     .senses("utilisation of every link of a path")
     .params(&[T_DRE, ALPHA])
-    .needs(|scale, params| Needs { sensing: Some(sensing(scale, params, 8)), ..Needs::default() })
+    .needs(|scale, params| Needs {
+        sensing: Some(sensing(scale, params, 8)),
+        reads_all_links: true,
+        ..Needs::default()
+    })
     .edge(|env, _| {
         let links = PathLinks::new(env);
         at_start(EdgeHooks::default(), move |cx, packet, paths| {

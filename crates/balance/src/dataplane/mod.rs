@@ -70,7 +70,7 @@ pub struct Scale {
 /// The properties of a packet that a balancer can read.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketView {
-    /// Dense number of the flow among those now active; reused after the flow has ended.
+    /// Number of the flow (or subflow); a later flow may get the same one, with another hash.
     pub flow: u32,
     /// Hash of the five-tuple in the direction of travel; see [`crate::hash::flow_key`].
     pub hash: u64,

@@ -13,6 +13,9 @@ pub struct Needs {
     pub lossless: Option<Lossless>,
     /// Order in which receivers deliver packets.
     pub receiving: Receiving,
+    /// Whether it reads links anywhere in the network at once, which no real switch can: a run with
+    /// such a mechanism uses one thread.
+    pub reads_all_links: bool,
 }
 
 /// A discounting rate estimator on every fabric link (mechanisms.md §1.3): on transmission X grows

@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use clap::{Args as ClapArgs, Subcommand};
 use comfy_table::Table;
@@ -41,6 +42,9 @@ struct SimArgs {
     /// Program of `benches/peers/ns3` to run next to the simulator, once per scenario
     #[arg(long, value_name = "PROGRAM")]
     reference: Option<PathBuf>,
+    /// Threads of a run; with several the table also has the wall time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
     /// Balancers instead of those of the scenarios, each compared with the first one; they take
     /// turns, run by run
     #[arg(long, value_name = "SPECS", conflicts_with = "reference")]
@@ -58,6 +62,7 @@ struct SimArgs {
 struct Figures {
     packet_hops: u64,
     cpu_s: f64,
+    wall_s: f64,
     peak_rss_bytes: u64,
 }
 
@@ -74,7 +79,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         Target::Controller(args) => return bench_controller::execute(args),
     };
     match &args.one {
-        Some(id) => run_one(id, args.balancers.as_deref()),
+        Some(id) => run_one(id, args.balancers.as_deref(), args.threads),
         None if args.balancers.is_some() => run_balancers(args),
         None => run_all(args),
     }
@@ -89,21 +94,23 @@ fn scenario(id: &str) -> Result<BenchmarkScenario, CliError> {
 
 /// Runs a scenario in this process, which has no other work, so that its CPU time and memory are
 /// those of the scenario.
-fn run_one(id: &str, balancer: Option<&str>) -> Result<(), CliError> {
+fn run_one(id: &str, balancer: Option<&str>, threads: u16) -> Result<(), CliError> {
     let mut s = scenario(id)?;
     if let Some(text) = balancer {
         s.balancer = balance::Spec::parse(text).map_err(|error| CliError::of(&error))?;
     }
     let scenario =
         sim::Scenario { topology: &s.topology, flows: &s.flows, balancer: &s.balancer, seed: 1, config: &s.config };
-    let (outcome, _) =
-        experiment::run::controller::run(&scenario, &mut |_| true).map_err(|error| CliError::of(&error))?;
+    let began = Instant::now();
+    let (outcome, _) = experiment::run::controller::run(&scenario, usize::from(threads), &mut |_| true)
+        .map_err(|error| CliError::of(&error))?;
     let figures = json!({
         "packet_hops": outcome.engine.packet_hops,
         "events": outcome.engine.events,
         "flows_completed": outcome.accounting.flows_completed,
         "flows_started": outcome.accounting.flows_started,
         "cpu_s": cpu_seconds()?,
+        "wall_s": began.elapsed().as_secs_f64(),
         "peak_rss_bytes": experiment::peak_rss_bytes(),
     });
     Ok(writeln!(std::io::stdout(), "{figures}")?)
@@ -114,8 +121,8 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
     for id in &args.scenarios {
         let id = id.trim();
         let title = scenario(id)?.title;
-        let mut runs = (0..args.repeat).map(|_| measure(id, None)).collect::<Result<Vec<_>, _>>()?;
-        let own = median(&mut runs, |run| run.cpu_s);
+        let mut runs = (0..args.repeat).map(|_| measure(id, None, args.threads)).collect::<Result<Vec<_>, _>>()?;
+        let own = median(&mut runs, |run| run.wall_s);
         let reference = args.reference.as_deref().map(|program| measure_reference(program, id)).transpose()?.flatten();
         rows.push((id.to_owned(), title, own, reference));
     }
@@ -130,6 +137,9 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
     }
     let mut table = Table::new();
     let mut header = vec!["scenario", "packet-hops", "CPU s", "M hops / CPU s", "peak memory"];
+    if args.threads > 1 {
+        header.push("wall s");
+    }
     if args.reference.is_some() {
         header.extend(["reference CPU s", "reference M hops / CPU s", "reference memory", "ratio"]);
     }
@@ -137,6 +147,9 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
     for (id, _, own, reference) in &rows {
         let mut row = vec![id.clone()];
         row.extend(cells(own));
+        if args.threads > 1 {
+            row.push(format!("{:.2}", own.wall_s));
+        }
         if args.reference.is_some() {
             let none = || vec!["—".to_owned(); 4];
             row.extend(reference.as_ref().map_or_else(none, |other| {
@@ -168,7 +181,7 @@ fn run_balancers(args: &SimArgs) -> Result<(), CliError> {
         let mut runs = vec![Vec::new(); specs.len()];
         for _ in 0..args.repeat {
             for (spec, runs) in specs.iter().zip(&mut runs) {
-                runs.push(measure(id, Some(&spec.label()))?);
+                runs.push(measure(id, Some(&spec.label()), args.threads)?);
             }
         }
         let medians: Vec<Figures> = runs.iter_mut().map(|runs| median(runs, Figures::rate)).collect();
@@ -207,14 +220,15 @@ fn cells(figures: &Figures) -> [String; 4] {
 }
 
 fn as_json(figures: &Figures) -> Value {
-    json!({"packet_hops": figures.packet_hops, "cpu_s": figures.cpu_s, "hops_per_cpu_s": figures.rate(),
+    json!({"packet_hops": figures.packet_hops, "cpu_s": figures.cpu_s, "hops_per_cpu_s": figures.rate(), "wall_s": figures.wall_s,
            "peak_rss_bytes": figures.peak_rss_bytes})
 }
 
-fn measure(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
+fn measure(id: &str, balancer: Option<&str>, threads: u16) -> Result<Figures, CliError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(["bench", "sim", "--one", id]);
+    command.args(["--threads", &threads.to_string()]);
     command.args(balancer.into_iter().flat_map(|spec| ["--balancers", spec]));
     let text = output(&mut command)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| CliError::of(&error))?;
@@ -222,6 +236,7 @@ fn measure(id: &str, balancer: Option<&str>) -> Result<Figures, CliError> {
     Ok(Figures {
         packet_hops: number("packet_hops") as u64,
         cpu_s: number("cpu_s").max(0.01),
+        wall_s: number("wall_s"),
         peak_rss_bytes: number("peak_rss_bytes") as u64,
     })
 }
@@ -248,6 +263,7 @@ fn measure_reference(program: &Path, id: &str) -> Result<Option<Figures>, CliErr
     Ok(Some(Figures {
         packet_hops: field("packet_hops")? as u64,
         cpu_s: field("cpu_s")?,
+        wall_s: field("cpu_s")?,
         peak_rss_bytes: (field("peak_rss_mb")? * 1_048_576.0) as u64,
     }))
 }

@@ -64,7 +64,14 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         let runs: usize = experiments.iter().map(Experiment::run_count).sum();
         eprintln!("{name}: {} experiments, {runs} runs into {}", experiments.len(), out.display());
     }
-    let run = RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: !args.flows, write_flow_lists: false };
+    let run = RunArgs {
+        out: None,
+        jobs: args.jobs,
+        threads: None,
+        quiet: args.quiet,
+        no_flows: !args.flows,
+        write_flow_lists: false,
+    };
     let mut parts = Vec::with_capacity(experiments.len());
     for experiment in &experiments {
         let summary = results::execute_in(&Simulator, experiment, &out.join(&experiment.name), &run)?;

@@ -152,7 +152,7 @@ fn described(run: &reproduction::Run) -> String {
 }
 
 fn run_args(args: &Args) -> RunArgs {
-    RunArgs { out: None, jobs: args.jobs, quiet: args.quiet, no_flows: true, write_flow_lists: false }
+    RunArgs { out: None, jobs: args.jobs, threads: None, quiet: args.quiet, no_flows: true, write_flow_lists: false }
 }
 
 fn folder(args: &Args, index: &Index, name: &str) -> PathBuf {

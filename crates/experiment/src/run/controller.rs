@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::threads::Threads;
 use balance::central::{AgentReport, CentralBalancer, CentralEnv};
 use balance::server::ServerStats;
 use balance::{Build, Spec};
@@ -17,9 +18,14 @@ use sim::{
 
 /// Runs a scenario, with a controller if its balancer is central. Also returns the mean wall time
 /// of a decision, microseconds, 0 without a controller.
-pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(Outcome, f64), SimError> {
+/// A simulation without a controller uses up to `threads` threads.
+pub fn run(
+    scenario: &Scenario<'_>,
+    threads: usize,
+    progress: &mut (dyn FnMut(&Progress) -> bool + Send),
+) -> Result<(Outcome, f64), SimError> {
     match Stopwatch::of(scenario)? {
-        None => Ok((sim::run(scenario, progress)?, 0.0)),
+        None => Ok((sim::run_on(&Threads(threads), scenario, progress)?, 0.0)),
         Some(mut controller) => {
             let outcome = sim::run_controlled(scenario, &mut controller, progress)?;
             Ok((outcome, controller.decision_us()))

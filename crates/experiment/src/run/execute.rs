@@ -23,8 +23,10 @@ use crate::summary::RunRecord;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub out: PathBuf,
-    /// Number of threads; 0 for one per core.
+    /// Number of runs at a time; 0 for one per core.
     pub jobs: usize,
+    /// Number of threads of a run; 0 for the cores that the runs at a time leave.
+    pub threads: usize,
     pub flows: bool,
     /// Whether to write every flow list (`flow-lists/`), for `traffic.flow_list` or for other
     /// programs.
@@ -67,11 +69,12 @@ pub(crate) fn execute(
     control: Control<'_>,
 ) -> Result<Vec<RunRecord>, Error> {
     let pending: Vec<&PlannedRun> = runs.iter().filter(|run| !known.contains_key(&run.fingerprint)).collect();
-    let shared = Shared {
+    let mut shared = Shared {
         experiment,
         pending: &pending,
         store,
         keep_flows: options.flows,
+        threads: 1,
         control,
         next: AtomicUsize::new(0),
         abandon: AtomicBool::new(false),
@@ -82,6 +85,7 @@ pub(crate) fn execute(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = if options.jobs == 0 { cores } else { options.jobs };
     let jobs = jobs.min(shared.control.platform.jobs_max()).clamp(1, pending.len().max(1));
+    shared.threads = if options.threads == 0 { (cores / jobs).max(1) } else { options.threads };
     std::thread::scope(|scope| {
         let start = || std::thread::Builder::new().spawn_scoped(scope, || shared.work()).is_ok();
         // Without memory for more threads, those that run share the work. Without any, this one
@@ -116,6 +120,7 @@ struct Shared<'a> {
     pending: &'a [&'a PlannedRun],
     store: &'a Store,
     keep_flows: bool,
+    threads: usize,
     control: Control<'a>,
     next: AtomicUsize,
     abandon: AtomicBool,
@@ -158,11 +163,12 @@ impl Shared<'_> {
             Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
         let name = self.name(run);
-        let ended = self.control.platform.run(&RunJob { scenario, variant, name: &name }, &mut |at| {
-            self.tally.advance(&mut seen, at.flows_done, at.events);
-            self.control.observer.progress(&self.tally.progress());
-            !self.must_stop()
-        });
+        let ended =
+            self.control.platform.run(&RunJob { scenario, variant, name: &name, threads: self.threads }, &mut |at| {
+                self.tally.advance(&mut seen, at.flows_done, at.events);
+                self.control.observer.progress(&self.tally.progress());
+                !self.must_stop()
+            });
         let RunOutput { outcome, decision_us, testbed } = match ended {
             Ok(ended) => ended,
             Err(RunError::Interrupted) => return Ok(None),

@@ -7,6 +7,7 @@ pub mod plan;
 pub mod records;
 pub mod runner;
 pub mod store;
+mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

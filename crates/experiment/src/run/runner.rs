@@ -21,6 +21,8 @@ pub struct RunJob<'a> {
     pub scenario: Scenario<'a>,
     pub variant: &'a Variant,
     pub name: &'a str,
+    /// Threads that the run may use.
+    pub threads: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +61,11 @@ pub trait Runner: Sync {
 
     /// Executes one run and calls `progress` periodically; if it returns `false`, the run is
     /// abandoned.
-    fn run(&self, job: &RunJob<'_>, progress: &mut dyn FnMut(&RunProgress) -> bool) -> Result<RunOutput, RunError>;
+    fn run(
+        &self,
+        job: &RunJob<'_>,
+        progress: &mut (dyn FnMut(&RunProgress) -> bool + Send),
+    ) -> Result<RunOutput, RunError>;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +76,12 @@ impl Runner for Simulator {
         "sim"
     }
 
-    fn run(&self, job: &RunJob<'_>, progress: &mut dyn FnMut(&RunProgress) -> bool) -> Result<RunOutput, RunError> {
-        match controller::run(&job.scenario, progress) {
+    fn run(
+        &self,
+        job: &RunJob<'_>,
+        progress: &mut (dyn FnMut(&RunProgress) -> bool + Send),
+    ) -> Result<RunOutput, RunError> {
+        match controller::run(&job.scenario, job.threads, progress) {
             Ok((outcome, decision_us)) => Ok(RunOutput { outcome, decision_us, testbed: None }),
             Err(SimError::Interrupted) => Err(RunError::Interrupted),
             Err(cause) => Err(RunError::Sim(cause)),

@@ -29,7 +29,7 @@ fn config(rate: Bandwidth, until_s: u64) -> SimConfig {
 fn run(topology: &Topology, flows: &FlowList, config: &SimConfig, seed: u64) -> Outcome {
     let spec = Spec::parse("random-moves").expect("it is registered");
     let scenario = Scenario { topology, flows, balancer: &spec, seed, config };
-    let (outcome, _) = controller::run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
+    let (outcome, _) = controller::run(&scenario, 1, &mut |_| true).unwrap_or_else(|error| panic!("{error}"));
     outcome.accounting.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     outcome
 }

@@ -74,7 +74,7 @@ fn request_list(requests: &[(u32, Time, u32)], config: &ServicesConfig) -> FlowL
 fn run_flows(topology: &Topology, balancer: &str, config: &SimConfig, flows: &FlowList) -> Outcome {
     let balancer = Spec::parse(balancer).expect("a balancer");
     let scenario = Scenario { topology, flows, balancer: &balancer, seed: 1, config };
-    run(&scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).0
+    run(&scenario, 1, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).0
 }
 
 fn served(topology: &Topology, balancer: &str, config: &SimConfig, requests: &[(u32, Time, u32)]) -> Outcome {

@@ -21,12 +21,12 @@ pub mod optimum;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::{Routes, Time};
 
-use crate::engine::Starts;
 use crate::flows::NEVER;
+use crate::hosts::starts::Starts;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
 use crate::outcome::{Accounting, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Series};
@@ -65,13 +65,13 @@ pub(crate) struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    pub(crate) fn new(scenario: &'a Scenario<'a>, routes: Rc<Routes>) -> Ledger<'a> {
+    pub(crate) fn new(scenario: &'a Scenario<'a>, routes: Arc<Routes>) -> Ledger<'a> {
         let faults = Faults::new(scenario.topology, &scenario.config.failures);
         let mut changes = faults.change_times();
         changes.reverse();
         Ledger {
             scenario,
-            starts: Starts::new(scenario.flows),
+            starts: Starts::new(scenario.flows, |_| true),
             records: vec![FlowRecord::default(); scenario.flows.flows.len()],
             ideals: Ideals::new(scenario.topology, &scenario.config.transport, routes),
             ending: BinaryHeap::new(),
@@ -136,7 +136,8 @@ impl<'a> Ledger<'a> {
         let id = self.starts.take(self.scenario.flows, self.now)?;
         let flow = &self.scenario.flows.flows[id as usize];
         let ideal = self.ideals.fct(flow.src, flow.dst, flow.size_bytes);
-        self.records[id as usize].begin(self.now, ideal);
+        self.records[id as usize].begin(self.now);
+        self.records[id as usize].ideal = Time::from_ps(ideal);
         self.active += 1;
         self.peak = self.peak.max(self.active);
         Some(id)

@@ -11,7 +11,7 @@
 //! comes closer. If a single link is the bottleneck it is the minimum; elsewhere the greedy order
 //! is within a factor of two of it (pFabric, SIGCOMM 2013).
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::Routes;
 
@@ -80,7 +80,7 @@ pub(crate) fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -
     let intact: Vec<u64> = scenario.topology.links().iter().map(|link| link.rate.as_bps()).collect();
     let full = in_bytes(cuts.capacities(&intact));
     let mut run = Optimum {
-        ledger: Ledger::new(scenario, Rc::new(Routes::intact(scenario.topology))),
+        ledger: Ledger::new(scenario, Arc::new(Routes::intact(scenario.topology))),
         scenario,
         capacity: full.clone(),
         full,

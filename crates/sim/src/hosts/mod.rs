@@ -2,7 +2,9 @@
 
 pub(crate) mod connection;
 pub(crate) mod receiving;
+mod records;
 mod sending;
+pub(crate) mod starts;
 
 use balance::{Commands, Cx, HostBalancer};
 use net::{RandomStream, Time};
@@ -11,20 +13,33 @@ use crate::links::network::Network;
 
 pub(crate) struct Hosts {
     balancer: Box<dyn HostBalancer>,
-    rng: RandomStream,
+    seed: u64,
+    /// A random stream for each host that draws.
+    random: Vec<Option<RandomStream>>,
     /// Command list passed to the balancer; hosts issue no commands.
     no_commands: Commands,
 }
 
 impl Hosts {
     pub(crate) fn new(balancer: Box<dyn HostBalancer>, seed: u64) -> Hosts {
-        Hosts { balancer, rng: RandomStream::new(seed, "hosts"), no_commands: Commands::default() }
+        Hosts { balancer, seed, random: Vec::new(), no_commands: Commands::default() }
     }
 
+    /// Calls the balancer for a host.
     #[inline]
-    pub(crate) fn call<T>(&mut self, network: &Network, f: impl FnOnce(&mut dyn HostBalancer, &mut Cx<'_>) -> T) -> T {
+    pub(crate) fn call<T>(
+        &mut self,
+        network: &Network,
+        host: u32,
+        f: impl FnOnce(&mut dyn HostBalancer, &mut Cx<'_>) -> T,
+    ) -> T {
+        if self.random.len() <= host as usize {
+            self.random.resize(host as usize + 1, None);
+        }
+        let seed = self.seed;
+        let rng = self.random[host as usize].get_or_insert_with(|| RandomStream::new(seed, &format!("host {host}")));
         let commands = &mut self.no_commands;
-        let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut self.rng, ports: network, commands };
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: network, commands };
         f(self.balancer.as_mut(), &mut cx)
     }
 }

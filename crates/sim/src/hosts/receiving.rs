@@ -29,17 +29,21 @@ impl Resequencer {
 }
 
 impl Engine<'_> {
-    pub(crate) fn on_data(&mut self, ix: u32, packet: &Packet) {
-        let slot = self.slots.get_mut(packet.flow);
+    /// Handles data of the flow in slot `flow`.
+    pub(crate) fn on_data(&mut self, flow: u32, ix: u32, packet: &Packet) {
+        let slot = self.slots.get_mut(flow);
         if self.params.udp.is_some() {
             slot.tally.delivered_packets += 1;
-            slot.tally.fct = self.network.now - slot.started;
+            slot.completed_at = self.network.now;
             self.network.arena.remove(ix);
-            return self.close_if_over(packet.flow);
+            if self.slots.is_by_flow() {
+                return self.complete_udp(flow);
+            }
+            return self.close_if_over(flow);
         }
         if packet.flags & TRIMMED != 0 {
             let echo = Echo { flags: NACK, ..echo_of(packet) };
-            return self.acknowledge(packet.flow, Some(ix), &echo);
+            return self.acknowledge(flow, Some(ix), &echo);
         }
         if packet.flags & RETRANSMIT == 0 {
             if packet.seq >= slot.receiver.highest {
@@ -54,20 +58,33 @@ impl Engine<'_> {
             if packet.seq > receiver.next && !receiver.is_gap_shown {
                 if bounds.patience.is_some() && packet.tag == receiver.cell {
                     // Packets of one flowcell share a path, so the missing one is lost, not late.
-                    self.release_all(packet.flow);
-                    return self.receive(ix, packet);
+                    self.release_all(flow);
+                    return self.receive(flow, ix, packet);
                 }
-                return self.hold(ix, packet, bounds);
+                return self.hold(flow, ix, packet, bounds);
             }
             let before = receiver.next;
             if receiver.is_gap_shown && packet.seq == before && packet.flags & RETRANSMIT == 0 {
                 // The packet is only late, not lost: gaps of this flow last longer than estimated.
-                self.note_reordering(packet.flow);
+                self.note_reordering(flow);
             }
-            self.receive(ix, packet);
-            return self.release_contiguous(packet.flow, before);
+            self.receive(flow, ix, packet);
+            return self.release_contiguous(flow, before);
         }
-        self.receive(ix, packet);
+        self.receive(flow, ix, packet);
+    }
+
+    /// Completes a UDP flow if all its packets have arrived.
+    fn complete_udp(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        if slot.tally.delivered_packets < slot.segments {
+            return;
+        }
+        slot.end = FlowEnd::Completed;
+        let id = slot.id;
+        if let Some(at) = self.starts.trigger(self.list, id, self.network.now) {
+            self.network.events.push(at, START);
+        }
     }
 
     /// Updates the average duration of gaps after one was filled; the newest has weight 1/8.
@@ -80,13 +97,13 @@ impl Engine<'_> {
     }
 
     /// Delivers a packet to the transport. It becomes the acknowledgement or is freed.
-    fn receive(&mut self, ix: u32, packet: &Packet) {
+    fn receive(&mut self, flow: u32, ix: u32, packet: &Packet) {
         let now = self.network.now;
         let words = self.params.bitmap_words;
-        let (slot, pool) = self.slots.with_pool(packet.flow);
+        let (slot, pool) = self.slots.with_pool(flow);
         let receiver = &mut slot.receiver;
         if self.params.tcp.recovery == Recovery::GoBackN && packet.seq > receiver.next {
-            return self.reject_out_of_order(ix, packet);
+            return self.reject_out_of_order(flow, ix, packet);
         }
         let before = receiver.next;
         let is_duplicate = if packet.seq == receiver.next {
@@ -115,7 +132,7 @@ impl Engine<'_> {
         let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
         if is_complete {
             slot.end = FlowEnd::Completed;
-            slot.tally.fct = now - slot.started;
+            slot.completed_at = now;
         }
         let id = slot.id;
         let completes_flow = if slot.connection == NIL {
@@ -129,17 +146,17 @@ impl Engine<'_> {
             self.run_issued_commands();
         }
         let is_complete = is_complete || completes_flow;
-        let slot = self.slots.get_mut(packet.flow);
+        let slot = self.slots.get_mut(flow);
         if self.params.ack_every == 1 || !is_plain || is_complete {
             slot.receiver.unacked = 0;
             slot.receiver.timer.deadline = if slot.receiver.held > 0 { slot.receiver.timer.deadline } else { NEVER };
-            self.acknowledge(packet.flow, Some(ix), &echo);
+            self.acknowledge(flow, Some(ix), &echo);
         } else {
             self.network.arena.remove(ix);
-            self.delay_ack(packet.flow, echo);
+            self.delay_ack(flow, echo);
         }
         if completes_flow && self.requests.is_some() {
-            return self.on_data_complete(packet.flow);
+            return self.on_data_complete(flow);
         }
         if completes_flow && let Some(at) = self.starts.trigger(self.list, id, now) {
             self.network.events.push(at, START);
@@ -169,16 +186,16 @@ impl Engine<'_> {
     }
 
     /// Rejects an out-of-order packet of go-back-N. Reports the expected segment once per gap.
-    fn reject_out_of_order(&mut self, ix: u32, packet: &Packet) {
+    fn reject_out_of_order(&mut self, flow: u32, ix: u32, packet: &Packet) {
         let (now, interval) = (self.network.now, self.params.notify_interval);
-        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        let receiver = &mut self.slots.get_mut(flow).receiver;
         if std::mem::replace(&mut receiver.is_gap_reported, true) {
             self.network.arena.remove(ix);
-            return self.close_if_over(packet.flow);
+            return self.close_if_over(flow);
         }
         let mut echo = echo_of(packet);
         echo.flags = NACK | receiver.notification(echo.marked, now, interval);
-        self.acknowledge(packet.flow, Some(ix), &echo);
+        self.acknowledge(flow, Some(ix), &echo);
     }
 
     fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
@@ -189,7 +206,7 @@ impl Engine<'_> {
         let is_beyond = is_selective && echo.segment >= slot.receiver.next;
         let packet = Packet {
             hash: slot.ack_hash,
-            flow,
+            flow: slot.number,
             src: slot.dst,
             dst: slot.src,
             class: slot.ack_class as u16,
@@ -206,18 +223,19 @@ impl Engine<'_> {
         match reuse {
             Some(ix) => {
                 let src = packet.src;
+                self.note_injected(flow);
                 *self.network.arena.get_mut(ix) = packet;
-                self.inject_existing(ix, flow, src);
+                self.inject_existing(ix, src);
             }
-            None => self.inject(packet),
+            None => self.inject(flow, packet),
         }
     }
 
-    fn hold(&mut self, ix: u32, packet: &Packet, bounds: Resequencer) {
+    fn hold(&mut self, flow: u32, ix: u32, packet: &Packet, bounds: Resequencer) {
         let now = self.network.now;
         // While a packet is held, `departs` is the time at which it joined the buffer.
         self.network.arena.get_mut(ix).departs = now;
-        let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+        let receiver = &mut self.slots.get_mut(flow).receiver;
         let arena = &mut self.network.arena;
         arena.get_mut(ix).next = NIL;
         if receiver.held == 0 {
@@ -243,14 +261,14 @@ impl Engine<'_> {
         self.held_now += 1;
         self.resequencing.held += 1;
         self.resequencing.max_held = self.resequencing.max_held.max(held);
-        self.slots.get_mut(packet.flow).in_network += 1;
+        self.note_injected(flow);
         if held == 1 {
-            let receiver = &mut self.slots.get_mut(packet.flow).receiver;
+            let receiver = &mut self.slots.get_mut(flow).receiver;
             receiver.gap_since = now;
             let after = bounds.hold_time(receiver.reordering_time);
-            self.arm_receiver(packet.flow, after);
+            self.arm_receiver(flow, after);
         } else if held >= bounds.packets {
-            self.release_all(packet.flow);
+            self.release_all(flow);
         }
     }
 
@@ -261,8 +279,8 @@ impl Engine<'_> {
         let packet = *self.network.arena.get(ix);
         slot.receiver.held_first = packet.next;
         slot.receiver.held -= 1;
-        slot.in_network -= 1;
         self.held_now -= 1;
+        self.note_left(flow);
         let waited = net::Time::from_ps(now - packet.departs);
         self.resequencing.hold_time_total = self.resequencing.hold_time_total.saturating_add(waited);
         (ix, packet)
@@ -277,7 +295,7 @@ impl Engine<'_> {
                 break;
             }
             let (ix, packet) = self.take_held_packet(flow);
-            self.receive(ix, &packet);
+            self.receive(flow, ix, &packet);
             has_released = true;
         }
         if has_released {
@@ -305,7 +323,7 @@ impl Engine<'_> {
         self.slots.get_mut(flow).receiver.is_gap_shown = true;
         while self.slots.get_mut(flow).receiver.held > 0 {
             let (ix, packet) = self.take_held_packet(flow);
-            self.receive(ix, &packet);
+            self.receive(flow, ix, &packet);
         }
     }
 
@@ -329,11 +347,11 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn answer_syn(&mut self, packet: &Packet) {
-        let slot = self.slots.get_mut(packet.flow);
+    pub(crate) fn answer_syn(&mut self, flow: u32, packet: &Packet) {
+        let slot = self.slots.get_mut(flow);
         let answer = Packet {
             hash: slot.ack_hash,
-            flow: packet.flow,
+            flow: slot.number,
             src: slot.dst,
             dst: slot.src,
             class: slot.ack_class as u16,
@@ -343,7 +361,7 @@ impl Engine<'_> {
             flags: SYN | ACK | FRESH | slot.priority,
             ..Packet::BLANK
         };
-        self.inject(answer);
+        self.inject(flow, answer);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sending side of hosts: windows, turns at the interface, timers, UDP pacing.
 
-use balance::hash::combine;
+use balance::hash::{combine, mix};
 use balance::{HostFeedback, HostLoss, HostPacket, Loss};
 use net::Time;
 
@@ -16,9 +16,9 @@ use crate::transport::transport_params::Recovery;
 
 impl Engine<'_> {
     #[inline]
-    pub(crate) fn on_ack(&mut self, packet: &Packet) {
+    /// Handles an acknowledgement of the flow in slot `flow`.
+    pub(crate) fn on_ack(&mut self, flow: u32, packet: &Packet) {
         let now = self.network.now;
-        let flow = packet.flow;
         let slot = self.slots.get_mut(flow);
         if slot.is_sender_done {
             return self.close_if_over(flow);
@@ -48,19 +48,19 @@ impl Engine<'_> {
         };
         let is_trimmed = packet.is(NACK) && params.recovery == Recovery::Spray;
         if self.hosts.is_some() && !is_trimmed {
-            self.feed_back(packet, acked);
+            self.feed_back(flow, packet, acked);
         }
         if self.slots.get_mut(flow).connection != NIL && self.note_shared_ack(flow, una, reply) {
             return;
         }
-        self.on_reply(packet, una, reply);
+        self.on_reply(flow, packet, una, reply);
     }
 
     /// Notifies the balancer of hosts of the segments that a packet is the first to acknowledge.
     #[inline]
-    fn feed_back(&mut self, packet: &Packet, acked: u32) {
+    fn feed_back(&mut self, flow: u32, packet: &Packet, acked: u32) {
         let Some(hosts) = &mut self.hosts else { return };
-        let sender = &self.slots.get_mut(packet.flow).sender;
+        let sender = &self.slots.get_mut(flow).sender;
         let feedback = HostFeedback {
             flow: packet.flow,
             entropy: packet.echo_path,
@@ -70,13 +70,12 @@ impl Engine<'_> {
             next: sender.high,
             rtt: Time::from_ps(since(packet.sent, self.network.now)),
         };
-        hosts.call(&self.network, |hosts, cx| hosts.on_ack(cx, &feedback));
+        hosts.call(&self.network, packet.dst, |hosts, cx| hosts.on_ack(cx, &feedback));
     }
 
     /// Does what a sender replies to an acknowledgement; `una` was its lowest unacknowledged segment.
     #[inline]
-    fn on_reply(&mut self, packet: &Packet, una: u32, reply: Reply) {
-        let flow = packet.flow;
+    fn on_reply(&mut self, flow: u32, packet: &Packet, una: u32, reply: Reply) {
         let slot = self.slots.get_mut(flow);
         match reply {
             Reply::Finished => {
@@ -92,7 +91,7 @@ impl Engine<'_> {
             Reply::Trimmed => {
                 if let Some(hosts) = &mut self.hosts {
                     let loss = HostLoss::Trimmed(packet.echo_path);
-                    hosts.call(&self.network, |hosts, cx| hosts.on_loss(cx, flow, loss));
+                    hosts.call(&self.network, packet.dst, |hosts, cx| hosts.on_loss(cx, packet.flow, loss));
                 }
             }
             Reply::Retransmit(segment) => {
@@ -216,8 +215,9 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn timer_component(&self, flow: u32) -> u32 {
-        self.network.ports.len() as u32 + 2 * flow
+    /// Returns the component of the timer of a sender; that of its receiver follows.
+    pub(crate) fn timer_component(&mut self, flow: u32) -> u32 {
+        self.network.ports.len() as u32 + 2 * self.slots.get_mut(flow).number
     }
 
     #[inline]
@@ -233,17 +233,17 @@ impl Engine<'_> {
             self.params.mss
         };
         let flags = self.params.data_flags | if again { RETRANSMIT } else { 0 };
-        let mut packet = outgoing(slot, flow, segment, (payload + self.params.header) as u16, flags, self.network.now);
+        let mut packet = outgoing(slot, segment, (payload + self.params.header) as u16, flags, self.network.now);
         if let Some(hosts) = &mut self.hosts {
-            let is_first = slot.tally.packets == 1;
-            let sent = HostPacket { flow, seq: segment, is_first, is_retransmission: again };
-            let entropy = hosts.call(&self.network, |hosts, cx| hosts.entropy(cx, &sent));
+            let (number, is_first) = (slot.number, slot.tally.packets == 1);
+            let sent = HostPacket { flow: number, seq: segment, is_first, is_retransmission: again };
+            let entropy = hosts.call(&self.network, packet.src, |hosts, cx| hosts.entropy(cx, &sent));
             packet.path = entropy;
             packet.hash = combine(packet.hash, u64::from(entropy));
-            self.fabric.edges.note_path(flow, entropy);
+            self.fabric.edges.note_path(number, entropy);
         }
         let (src, bytes) = (packet.src, u64::from(packet.bytes));
-        self.inject(packet);
+        self.inject(flow, packet);
         if self.controlled.is_some() {
             self.note_sent(flow, if again { 0 } else { payload });
         }
@@ -261,14 +261,17 @@ impl Engine<'_> {
     pub(crate) fn send_syn(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         slot.is_connecting = true;
-        let packet = outgoing(slot, flow, 0, self.params.ack_bytes, SYN | FRESH, self.network.now);
+        let packet = outgoing(slot, 0, self.params.ack_bytes, SYN | FRESH, self.network.now);
         let rto = slot.sender.rto(&self.params.tcp);
-        self.inject(packet);
+        self.inject(flow, packet);
         self.arm_sender(flow, self.network.now + rto);
     }
 
     pub(crate) fn on_timer(&mut self, timer: u32) {
-        let (flow, now) = (timer / 2, self.network.now);
+        let (flow, now) = (self.slots.find(timer / 2), self.network.now);
+        if flow == NIL {
+            return;
+        }
         let slot = self.slots.get_mut(flow);
         let kept = if timer.is_multiple_of(2) { &mut slot.timer } else { &mut slot.receiver.timer };
         let (is_due, again) = kept.fired(now);
@@ -280,6 +283,7 @@ impl Engine<'_> {
         }
         if !timer.is_multiple_of(2) {
             self.on_receiver_timer(flow);
+            self.close_receiver_if_over(flow);
         } else if self.params.udp.is_some() {
             self.pace(flow);
         } else if self.params.notify_interval > 0 {
@@ -318,9 +322,12 @@ impl Engine<'_> {
         slot.is_sender_done = true;
         slot.timer.deadline = NEVER;
         if slot.end == FlowEnd::Running {
-            slot.end = FlowEnd::Failed;
-            slot.tally.fct = self.network.now - slot.started;
+            slot.failed_at = self.network.now;
+            if !self.slots.is_by_flow() {
+                self.slots.get_mut(flow).end = FlowEnd::Failed;
+            }
         }
+        let slot = self.slots.get_mut(flow);
         if slot.connection != NIL {
             self.abort_connection(flow);
         }
@@ -365,11 +372,12 @@ impl Engine<'_> {
                 Loss::Timeout => HostLoss::Timeout,
                 Loss::FastRetransmit => HostLoss::FastRetransmit,
             };
-            hosts.call(&self.network, |hosts, cx| hosts.on_loss(cx, flow, loss));
+            let (number, src) = (self.slots.get_mut(flow).number, self.slots.get_mut(flow).src);
+            hosts.call(&self.network, src, |hosts, cx| hosts.on_loss(cx, number, loss));
         }
         if self.fabric.edges.is_used() {
             let slot = self.slots.get_mut(flow);
-            self.fabric.note_loss(&self.network, flow, slot.src, slot.dst, loss);
+            self.fabric.note_loss(&self.network, slot.number, slot.src, slot.dst, loss);
             self.run_issued_commands();
         }
     }
@@ -388,6 +396,10 @@ impl Engine<'_> {
             self.slots.get_mut(flow).tally.packets += 1;
             self.sent += 1;
             self.network.dropped.host_queue += 1; // The packet never entered the network.
+            let id = self.slots.get_mut(flow).id;
+            if let Some(lost) = self.udp_lost.get_mut(id as usize) {
+                *lost += 1;
+            }
         } else {
             self.send_segment(flow, segment, false);
         }
@@ -397,7 +409,9 @@ impl Engine<'_> {
         let gap = match rate {
             UdpRate::Constant(rate) => rate.time_for(u64::from(payload + self.params.header)).as_ps(),
             UdpRate::UniformPackets { min_per_s, max_per_s } => {
-                let per_s = min_per_s + (max_per_s - min_per_s) * self.udp_rng.next_f64();
+                let id = self.slots.get_mut(flow).id;
+                let draw = unit(mix(self.udp_seed ^ mix(u64::from(id) << 32 | u64::from(segment))));
+                let per_s = min_per_s + (max_per_s - min_per_s) * draw;
                 (1e12 / per_s) as u64
             }
         };
@@ -405,6 +419,11 @@ impl Engine<'_> {
         let gap = gap.max(slowest.map_or(1, |rate| rate.time_for(u64::from(payload + self.params.header)).as_ps()));
         self.arm_sender(flow, self.network.now + gap);
     }
+}
+
+/// Returns a number in [0, 1) from random bits.
+fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn arrived(packet: &Packet, now: u64) -> AckInfo {
@@ -421,10 +440,10 @@ fn arrived(packet: &Packet, now: u64) -> AckInfo {
 }
 
 #[inline]
-fn outgoing(slot: &Slot, flow: u32, seq: u32, bytes: u16, flags: u16, now: u64) -> Packet {
+fn outgoing(slot: &Slot, seq: u32, bytes: u16, flags: u16, now: u64) -> Packet {
     Packet {
         hash: slot.data_hash,
-        flow,
+        flow: slot.number,
         src: slot.src,
         dst: slot.dst,
         class: slot.data_class as u16,

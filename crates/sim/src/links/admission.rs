@@ -29,17 +29,28 @@ pub(crate) struct Admission {
     loss_probability: Vec<(u32, f64)>,
     /// Maximum random gap after a packet of a host, picoseconds.
     jitter: u64,
-    rng: RandomStream,
+    random: LinkStreams,
+}
+
+/// A random stream for each link that draws: no link's draws depend on those of another.
+struct LinkStreams {
+    seed: u64,
+    streams: Vec<Option<RandomStream>>,
+}
+
+impl LinkStreams {
+    #[inline]
+    fn of(&mut self, link: u32) -> &mut RandomStream {
+        let ix = link as usize;
+        if self.streams.len() <= ix {
+            self.streams.resize(ix + 1, None);
+        }
+        self.streams[ix].get_or_insert_with(|| RandomStream::new(self.seed, &format!("link {link}")))
+    }
 }
 
 impl Admission {
-    pub(super) fn new(
-        queue: Rule,
-        seen: Vec<QueueHistogram>,
-        links: usize,
-        jitter: u64,
-        rng: RandomStream,
-    ) -> Admission {
+    pub(super) fn new(queue: Rule, seen: Vec<QueueHistogram>, links: usize, jitter: u64, seed: u64) -> Admission {
         Admission {
             rules: [Rule { limit: u64::MAX, limit_in_bytes: false, mark: Marking::Off }, queue],
             header_allowance: 0,
@@ -49,7 +60,7 @@ impl Admission {
             sensors: None,
             loss_probability: Vec::new(),
             jitter,
-            rng,
+            random: LinkStreams { seed, streams: Vec::new() },
         }
     }
 
@@ -93,7 +104,7 @@ impl Admission {
         if port.rule != 0 {
             let seen = &mut self.seen[port.kind as usize];
             seen.record(port.queued_bytes);
-            if self.rules[1].is_marking(port, &mut self.rng) {
+            if self.rules[1].is_marking(port, || self.random.of(link).next_f64()) {
                 seen.above_mark += 1;
                 if packet.flags & ECT != 0 {
                     packet.flags |= CE;
@@ -106,9 +117,13 @@ impl Admission {
 
     /// Returns when the transmission of a packet that joins a FIFO queue begins.
     #[inline(always)]
-    pub(super) fn transmission_start(&mut self, now: u64, port: &Port) -> u64 {
+    pub(super) fn transmission_start(&mut self, now: u64, link: u32, port: &Port) -> u64 {
         let free_at = now.max(port.busy_until);
-        if self.jitter > 0 && port.rule == 0 { free_at + self.rng.next_below(self.jitter + 1) } else { free_at }
+        if self.jitter > 0 && port.rule == 0 {
+            free_at + self.random.of(link).next_below(self.jitter + 1)
+        } else {
+            free_at
+        }
     }
 
     /// Returns whether a packet may join a full queue: cut, small, or with reserved space.
@@ -141,7 +156,7 @@ impl Admission {
         // A lossy switch has many lossy links, so the lookup is a binary search.
         let position = self.loss_probability.binary_search_by_key(&link, |(lossy, _)| *lossy);
         let probability = position.map_or(0.0, |position| self.loss_probability[position].1);
-        if self.rng.next_f64() < probability {
+        if self.random.of(link).next_f64() < probability {
             self.tallies[link as usize].drops += 1;
             return Err(Loss::Random);
         }

@@ -58,8 +58,9 @@ impl Faults {
         Faults { failures, timetable, cursor: 0 }
     }
 
-    pub(crate) fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        self.timetable.iter().map(|(at, _, _)| *at)
+    /// Returns the time of the next action.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.timetable.get(self.cursor).map(|(at, _, _)| *at)
     }
 
     pub(crate) fn due(&mut self, topology: &Topology, numbering: &Numbering, now: u64) -> Vec<Action> {

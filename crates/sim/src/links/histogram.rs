@@ -23,6 +23,13 @@ impl QueueHistogram {
         self.max = self.max.max(u64::from(bytes));
     }
 
+    /// Adds what another partition has counted.
+    pub(crate) fn add(&mut self, other: &QueueHistogram) {
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+        self.max = self.max.max(other.max);
+        self.above_mark += other.above_mark;
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

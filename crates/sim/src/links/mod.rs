@@ -1,8 +1,9 @@
 //! Links: ports with their queues, priority flow control, load sensors, and faults.
 
 mod admission;
+pub(crate) mod border;
 pub(crate) mod faults;
-mod histogram;
+pub(crate) mod histogram;
 pub(crate) mod network;
 pub(crate) mod pfc;
 pub(crate) mod port;

@@ -5,9 +5,10 @@
 //! is computed on demand. Only a rate change or a cut rewrites departure times.
 
 use balance::Lossless;
-use net::{LinkIx, NodeKind, RandomStream};
+use net::{LinkIx, NodeKind};
 
 use super::admission::Admission;
+use super::border::Border;
 use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
 use super::port::{DOWN, Port, RATE_BITS, ps_per_byte, serialisation_of};
@@ -38,6 +39,8 @@ pub(crate) struct Network {
     pub(crate) dropped: Drops,
     /// Traffic classes with flow control. With them no queue of the run is plain FIFO.
     pub(crate) classes: Option<PfcPorts>,
+    /// Packets for and from other partitions.
+    pub(crate) border: Border,
 }
 
 impl Network {
@@ -70,6 +73,7 @@ impl Network {
                 rule: u8::from(!is_host),
                 kind: kind as u8,
                 faults: 0,
+                remote: 0,
             });
         }
         Network {
@@ -81,11 +85,12 @@ impl Network {
                 seen,
                 ports.len(),
                 config.host.jitter.as_ps(),
-                RandomStream::new(scenario.seed, "network"),
+                scenario.seed,
             ),
             ports,
             dropped: Drops::default(),
             classes: lossless.map(|rules| PfcPorts::new(rules, topology.links().len())),
+            border: Border::default(),
         }
     }
 
@@ -95,13 +100,13 @@ impl Network {
         if self.classes.is_some() {
             return self.enqueue_by_class(link, packet);
         }
-        let Network { now, events, arena, ports, admission, .. } = self;
+        let Network { now, events, arena, ports, admission, border, .. } = self;
         let port = &mut ports[link as usize];
         admission.settle(*now, link, port, arena);
         let entry = arena.get_mut(packet);
         admission.admit(*now, link, port, entry)?;
         let bytes = entry.bytes;
-        let departs = admission.transmission_start(*now, port) + serialisation_of(port, bytes);
+        let departs = admission.transmission_start(*now, link, port) + serialisation_of(port, bytes);
         entry.departs = departs;
         entry.next = NIL;
         port.queued_bytes += u32::from(bytes);
@@ -113,7 +118,11 @@ impl Network {
         match std::mem::replace(&mut port.tail, packet) {
             NIL => {
                 port.head = packet;
-                events.push_link(departs + port.delay, link);
+                if port.remote == 0 {
+                    events.push_link(departs + port.delay, link);
+                } else {
+                    border.note_queued(link);
+                }
             }
             tail => arena.get_mut(tail).next = packet,
         }
@@ -139,8 +148,12 @@ impl Network {
         let tail = std::mem::replace(&mut port.tail, packet);
         if tail == NIL {
             port.head = packet;
-            let arrives = self.arena.get(packet).departs + port.delay;
-            self.events.push_link(arrives, link);
+            if port.remote == 0 {
+                let arrives = self.arena.get(packet).departs + port.delay;
+                self.events.push_link(arrives, link);
+            } else {
+                self.border.note_queued(link);
+            }
         } else {
             self.arena.get_mut(tail).next = packet;
         }
@@ -260,7 +273,7 @@ impl Network {
             departs += (u64::from(self.arena.get(at).bytes) * new) >> RATE_BITS;
         }
         port.busy_until = departs;
-        if port.head == port.waiting {
+        if port.head == port.waiting && port.remote == 0 {
             let arrives = self.arena.get(port.head).departs + port.delay;
             self.events.cancel_link(link);
             self.events.push_link(arrives, link);

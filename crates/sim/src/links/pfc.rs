@@ -59,8 +59,17 @@ enum PauseEvent {
     Watchdog,
 }
 
-/// Time, a serial number for a total order, link, class, event.
-type Timed = Reverse<(u64, u64, u32, u8, PauseEvent)>;
+/// Time, link, its serial number for this link, class, event.
+type Timed = Reverse<(u64, u32, u32, u8, PauseEvent)>;
+
+/// A pause or its end on the way to the sender of a link in another partition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PauseFrame {
+    pub(crate) link: u32,
+    at: u64,
+    class: u8,
+    is_pause: bool,
+}
 
 pub(crate) struct PfcPorts {
     rules: Lossless,
@@ -69,7 +78,10 @@ pub(crate) struct PfcPorts {
     /// Input link of each packet of the arena, or [`NIL`].
     came_over: Vec<u32>,
     frames: BinaryHeap<Timed>,
-    serial: u64,
+    /// Number of the next event of each link.
+    serials: Vec<u32>,
+    /// Frames for other partitions, since the last crossing.
+    crossing: Vec<PauseFrame>,
     pub(crate) pauses_sent: u64,
 }
 
@@ -90,7 +102,8 @@ impl PfcPorts {
             arrivals: vec![Arrivals::default(); links],
             came_over: Vec::new(),
             frames: BinaryHeap::new(),
-            serial: 0,
+            serials: vec![0; links],
+            crossing: Vec::new(),
             pauses_sent: 0,
         }
     }
@@ -116,8 +129,9 @@ impl PfcPorts {
     }
 
     fn schedule(&mut self, at: u64, link: u32, class: u8, frame: PauseEvent) {
-        self.serial += 1;
-        self.frames.push(Reverse((at, self.serial, link, class, frame)));
+        let serial = &mut self.serials[link as usize];
+        *serial = serial.wrapping_add(1);
+        self.frames.push(Reverse((at, link, *serial, class, frame)));
     }
 
     pub(crate) fn is_paused(&self, link: u32) -> bool {
@@ -147,6 +161,14 @@ impl Network {
         self.buffer(origin, class, i64::from(bytes));
         self.transmit(link);
         Ok(())
+    }
+
+    /// Notes that a packet begins its way here: its place may have been that of one that arrived.
+    #[inline]
+    pub(crate) fn note_origin(&mut self, packet: u32) {
+        if let Some(classes) = &mut self.classes {
+            classes.note_arrival(packet, NIL);
+        }
     }
 
     /// Returns the input link of a packet at a forwarding node before `link`; else [`NIL`].
@@ -229,27 +251,46 @@ impl Network {
     fn send_pause(&mut self, link: u32, class: u8, is_pause: bool) {
         let back = &self.ports[(link ^ 1) as usize];
         let at = self.now + serialisation_of(back, PAUSE_BYTES) + back.delay;
+        let frame = PauseFrame { link, at, class, is_pause };
+        let is_remote = back.remote != 0;
+        match &mut self.classes {
+            Some(classes) if is_remote => classes.crossing.push(frame),
+            _ => self.take_frame(frame),
+        }
+    }
+
+    /// Schedules what a pause frame does to the sender of a link, which is in this partition.
+    pub(crate) fn take_frame(&mut self, frame: PauseFrame) {
         let Some(classes) = &mut self.classes else { return };
-        classes.schedule(at, link, class, if is_pause { PauseEvent::Pause } else { PauseEvent::Resume });
-        self.events.push(at, PAUSE);
+        let event = if frame.is_pause { PauseEvent::Pause } else { PauseEvent::Resume };
+        classes.schedule(frame.at, frame.link, frame.class, event);
+        self.events.push(frame.at, PAUSE);
+    }
+
+    /// Returns the pause frames for other partitions, each with its partition, and forgets them.
+    pub(crate) fn crossing_frames(&mut self) -> impl Iterator<Item = (usize, PauseFrame)> {
+        let Network { classes, ports, border, .. } = self;
+        let frames = classes.iter_mut().flat_map(|classes| classes.crossing.drain(..));
+        frames.map(|frame| {
+            border.note_event(frame.at);
+            (usize::from(ports[(frame.link ^ 1) as usize].remote) - 1, frame)
+        })
     }
 
     /// Applies the next pause that begins or ends; drops packets into `lost`. Returns its link.
     pub(crate) fn take_pause(&mut self, lost: &mut Vec<u32>) -> Option<u32> {
         let now = self.now;
         let classes = self.classes.as_mut()?;
-        let Reverse((at, _, link, class, frame)) = classes.frames.peek().copied()?;
+        let Reverse((at, link, _, class, frame)) = classes.frames.peek().copied()?;
         if at > now {
             return None;
         }
         classes.frames.pop();
         let bit = 1 << class;
-        let is_meant = classes.arrivals[link as usize].pausing & bit != 0;
         let queue = &mut classes.transmitters[link as usize];
         let since = &mut queue.paused_since[usize::from(class)];
         match frame {
-            // A cut in between has cancelled the frame.
-            PauseEvent::Pause if is_meant && queue.paused & bit == 0 => {
+            PauseEvent::Pause if queue.paused & bit == 0 => {
                 queue.paused |= bit;
                 *since = now;
                 classes.schedule(now + WATCHDOG, link, class, PauseEvent::Watchdog);
@@ -294,6 +335,8 @@ impl Network {
         let (bytes, class, origin) = queue.sending;
         queue.paused = 0;
         classes.arrivals[link as usize].pausing = 0;
+        // Frames on their way back are lost with the link.
+        classes.frames.retain(|Reverse((_, framed, ..))| *framed != link);
         if was_sending {
             self.ports[link as usize].dequeue(bytes);
             self.buffer(origin, class, -i64::from(bytes));

@@ -29,6 +29,8 @@ pub(crate) struct Port {
     pub(super) kind: u8,
     /// A combination of [`DOWN`] and [`LOSSY`].
     pub(super) faults: u8,
+    /// Partition of the far end plus 1, or 0 for the own one.
+    pub(super) remote: u8,
 }
 
 const _: () = assert!(size_of::<Port>() == 64, "a port is one cache line");

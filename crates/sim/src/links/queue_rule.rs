@@ -1,7 +1,5 @@
 //! Queue discipline of a port: the limit of its queue and ECN marking.
 
-use net::RandomStream;
-
 use super::port::Port;
 use crate::scenario::{Marking, QueueConfig, QueueLimit};
 
@@ -23,8 +21,9 @@ impl Rule {
         Rule { limit, limit_in_bytes, mark: config.marking }
     }
 
+    /// Returns whether a packet that joins the queue is marked; `draw` returns a uniform number below 1.
     #[inline]
-    pub(super) fn is_marking(&self, port: &Port, rng: &mut RandomStream) -> bool {
+    pub(super) fn is_marking(&self, port: &Port, draw: impl FnOnce() -> f64) -> bool {
         match self.mark {
             Marking::Off => false,
             Marking::Step(QueueLimit::Packets(threshold)) => port.queued_packets >= threshold,
@@ -32,7 +31,7 @@ impl Rule {
             Marking::Ramp { min_bytes: min, max_bytes: max, max_probability } => {
                 let queued = u64::from(port.queued_bytes);
                 let chance = || max_probability * (queued - min) as f64 / (max - min) as f64;
-                queued >= max || (queued >= min && rng.next_f64() < chance())
+                queued >= max || (queued >= min && draw() < chance())
             }
         }
     }

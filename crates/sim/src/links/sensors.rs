@@ -56,29 +56,38 @@ impl Sensors {
     /// Adds `bytes` that left the link at `at`. Times must not decrease for one link.
     #[inline]
     pub(crate) fn add(&mut self, link: u32, bytes: u16, at: u64) {
-        let mut estimate = self.decayed(link, at);
-        estimate.bytes += f64::from(bytes);
-        self.estimates[link as usize] = estimate;
+        self.estimates[link as usize] = self.grown(self.estimates[link as usize], bytes, at);
     }
 
     #[inline]
-    fn decayed(&self, link: u32, at: u64) -> Estimate {
-        let estimate = self.estimates[link as usize];
+    fn grown(&self, estimate: Estimate, bytes: u16, at: u64) -> Estimate {
+        let estimate = self.decayed(estimate, at);
+        Estimate { bytes: estimate.bytes + f64::from(bytes), ..estimate }
+    }
+
+    #[inline]
+    fn decayed(&self, estimate: Estimate, at: u64) -> Estimate {
         let intervals = at.saturating_sub(estimate.updated) / self.interval;
         let kept = self.powers.get(intervals as usize).copied().unwrap_or(0.0);
         Estimate { bytes: estimate.bytes * kept, updated: estimate.updated + intervals * self.interval }
     }
 
-    /// Returns the utilisation, with `unsettled` bytes that left since the last [`Sensors::add`].
+    /// Returns the utilisation at `now`. `departed` are the sizes and times of packets that left since
+    /// the last [`Sensors::add`]: the result does not depend on when they are added.
     #[inline]
-    pub(crate) fn utilisation(&self, link: u32, now: u64, unsettled: u64) -> f64 {
+    pub(crate) fn utilisation(&self, link: u32, now: u64, departed: impl Iterator<Item = (u16, u64)>) -> f64 {
         let full = self.full[link as usize];
-        if full == 0.0 { 0.0 } else { (self.decayed(link, now).bytes + unsettled as f64) / full }
+        if full == 0.0 {
+            return 0.0;
+        }
+        let settled = self.estimates[link as usize];
+        let estimate = departed.fold(settled, |estimate, (bytes, at)| self.grown(estimate, bytes, at));
+        self.decayed(estimate, now).bytes / full
     }
 
     #[inline]
     pub(crate) fn reading(&self, link: u32, now: u64) -> u8 {
-        self.sensing.quantise(self.utilisation(link, now, 0))
+        self.sensing.quantise(self.utilisation(link, now, std::iter::empty()))
     }
 }
 
@@ -86,6 +95,10 @@ impl Sensors {
 mod tests {
     use super::*;
     use net::Time;
+
+    fn utilisation(sensors: &Sensors, link: u32, now: u64) -> f64 {
+        sensors.utilisation(link, now, std::iter::empty())
+    }
 
     /// Returns the readings of a link of 10 Gb/s at `share` of its rate, once converged.
     fn settle(share: f64) -> Vec<(f64, u8)> {
@@ -97,7 +110,7 @@ mod tests {
             at += gap;
             sensors.add(0, 1500, at);
             if at > 2_000_000_000 {
-                readings.push((sensors.utilisation(0, at, 0), sensors.reading(0, at)));
+                readings.push((utilisation(&sensors, 0, at), sensors.reading(0, at)));
             }
         }
         readings
@@ -124,9 +137,9 @@ mod tests {
         let sensing = Sensing { interval: Time::from_us(30), decay: 0.2, bits: 3 };
         let mut sensors = Sensors::new(sensing, &[10_000_000_000, 0]);
         (0..200).for_each(|i| sensors.add(0, 1500, i * 1_200_000));
-        assert!(sensors.utilisation(0, 240_000_000, 0) > 0.5);
-        assert!(sensors.utilisation(0, 1_500_000_000, 0) < 0.01);
-        assert_eq!(sensors.utilisation(0, 1_000_000_000_000, 0), 0.0);
-        assert!(!sensors.is_sensed(1) && sensors.utilisation(1, 5, 100) == 0.0);
+        assert!(utilisation(&sensors, 0, 240_000_000) > 0.5);
+        assert!(utilisation(&sensors, 0, 1_500_000_000) < 0.01);
+        assert_eq!(utilisation(&sensors, 0, 1_000_000_000_000), 0.0);
+        assert!(!sensors.is_sensed(1) && sensors.utilisation(1, 5, [(100, 4)].into_iter()) == 0.0);
     }
 }

@@ -5,24 +5,24 @@ use net::LinkIx;
 
 use super::network::Network;
 use super::port::Port;
-use crate::queue::NIL;
 
 impl Network {
+    /// Returns size and departure time of the packets that have left but are still counted as queued.
     #[inline]
-    fn unsettled(&self, port: &Port) -> u64 {
-        let (mut bytes, mut at) = (0, port.waiting);
-        while at != NIL && self.arena.get(at).departs <= self.now {
-            bytes += u64::from(self.arena.get(at).bytes);
-            at = self.arena.get(at).next;
-        }
-        bytes
+    fn departed(&self, port: &Port) -> impl Iterator<Item = (u16, u64)> {
+        let mut at = port.waiting;
+        std::iter::from_fn(move || {
+            let packet = self.arena.find(at).filter(|packet| packet.departs <= self.now)?;
+            at = packet.next;
+            Some((packet.bytes, packet.departs))
+        })
     }
 }
 
 impl PortTelemetry for Network {
     fn queued_bytes(&self, link: LinkIx) -> u64 {
         let port = &self.ports[link.ix()];
-        u64::from(port.queued_bytes) - self.unsettled(port)
+        u64::from(port.queued_bytes) - self.departed(port).map(|(bytes, _)| u64::from(bytes)).sum::<u64>()
     }
 
     fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
@@ -31,7 +31,7 @@ impl PortTelemetry for Network {
     }
 
     fn utilisation(&self, link: LinkIx) -> f64 {
-        let unsettled = || self.unsettled(&self.ports[link.ix()]);
-        self.admission.sensors.as_ref().map_or(0.0, |sensors| sensors.utilisation(link.0, self.now, unsettled()))
+        let Some(sensors) = &self.admission.sensors else { return 0.0 };
+        sensors.utilisation(link.0, self.now, self.departed(&self.ports[link.ix()]))
     }
 }

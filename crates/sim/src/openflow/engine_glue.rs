@@ -4,6 +4,7 @@ use super::event_queue::{ControlEvent, MAX_EVENTS_AT_ONCE};
 use super::frames::OnLink;
 use super::{Controlled, Forwarding, HOP_LIMIT, time};
 use crate::engine::{CONTROL_PLANE, Engine};
+use crate::links::faults::Faults;
 use crate::links::network::Loss;
 use crate::packet::CONTROL;
 use crate::switching::plane::PlaneOutput;
@@ -118,7 +119,7 @@ impl Engine<'_> {
             Forwarding::ToController => {
                 let flow = self.network.arena.get(ix).flow;
                 self.network.arena.remove(ix);
-                self.slots.get_mut(flow).in_network -= 1;
+                self.note_left(flow);
                 self.close_if_over(flow);
             }
         }
@@ -151,7 +152,7 @@ impl Engine<'_> {
         if let Some(at) = controlled.events.awaited.set(0, controlled.events.next()) {
             self.network.events.push(at.saturating_sub(controlled.boot_time).max(self.network.now), CONTROL_PLANE);
         }
-        self.is_over |= controlled.fault.is_some();
+        self.is_broken |= controlled.fault.is_some();
     }
 
     #[cold]
@@ -163,7 +164,7 @@ impl Engine<'_> {
             self.sent += 1;
             let packet = match controlled.on_link(self.network.now, out) {
                 OnLink::Flow(packet) => {
-                    self.slots.get_mut(packet.flow).in_network += 1;
+                    self.note_injected(packet.flow);
                     packet
                 }
                 OnLink::Frame(packet) => {
@@ -193,18 +194,18 @@ impl Engine<'_> {
         self.follow_up();
     }
 
-    pub(crate) fn notify_switches(&mut self) {
-        let (_, alive) = self.faults.known(self.topology, self.network.now);
+    pub(crate) fn notify_switches(&mut self, faults: &Faults) {
+        let (_, alive) = faults.known(self.topology, self.network.now);
         let Some(controlled) = &mut self.controlled else { return };
         controlled.set_alive(self.network.now, &alive);
         self.follow_up();
     }
 
-    pub(crate) fn notify_control_plane(&mut self) {
+    pub(crate) fn notify_control_plane(&mut self, faults: &Faults) {
         let Some(controlled) = &mut self.controlled else { return };
         let switches = &self.fabric.numbering.to_topology[controlled.host_count as usize..];
-        let faults = self.faults.control(switches, self.network.now);
-        let is_down = self.faults.is_controller_down(self.network.now);
+        let is_down = faults.is_controller_down(self.network.now);
+        let faults = faults.control(switches, self.network.now);
         controlled.apply_faults(self.network.now, &faults, is_down);
         self.follow_up();
     }

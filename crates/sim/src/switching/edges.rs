@@ -138,11 +138,16 @@ impl Edges {
 
 impl Fabric {
     /// Creates the edges if the balancer decides there.
-    pub(crate) fn install_edges(&mut self, scenario: &Scenario<'_>, scale: Scale) {
+    pub(crate) fn install_edges(
+        &mut self,
+        scenario: &Scenario<'_>,
+        scale: Scale,
+        shared: &Shared,
+        is_local: impl Fn(u32) -> bool,
+    ) {
         let Scenario { topology, seed, config, balancer: spec, .. } = *scenario;
         let Build::Edge(build) = spec.entry.build else { return };
         let routes = self.intact_routes.clone();
-        let shared = Shared::default();
         let classes = || (0..routes.class_count() as u32).map(ClassIx);
         self.edges.list = (0..self.numbering.to_topology.len()).map(|_| None).collect();
         for class in classes() {
@@ -160,8 +165,14 @@ impl Fabric {
                 topology,
                 routes: &routes,
                 scale,
-                shared: &shared,
+                shared,
             };
+            let number = self.numbering.of(node);
+            let host = self.host_class.iter().position(|c| *c == class.0).unwrap_or(0) as u32;
+            self.edges.nodes.push((number, host));
+            if !is_local(number) {
+                continue;
+            }
             let balancer = build(&env, &spec.params);
             self.edges.duties = balancer.hooks();
             let most = self.edges.all_paths.len().max(counts.iter().copied().max().map_or(0, usize::from));
@@ -172,9 +183,6 @@ impl Fabric {
             if self.edges.duties.weights {
                 edge.weights = classes().map(|to| edge.path_weights(topology, &routes, to)).collect();
             }
-            let number = self.numbering.of(node);
-            let host = self.host_class.iter().position(|c| *c == class.0).unwrap_or(0) as u32;
-            self.edges.nodes.push((number, host));
             self.edges.list[number as usize] = Some(edge);
         }
     }
@@ -230,8 +238,10 @@ impl Fabric {
             return;
         }
         let is_data = packet.is(DATA);
+        // The first packet of a handshake begins the path of its data.
+        let is_forward = !packet.is(ACK);
         let flow = &mut current[packet.flow as usize];
-        let now_on = if is_data { flow.data } else { flow.ack };
+        let now_on = if is_forward { flow.data } else { flow.ack };
         let is_intact = edge.live[class].is_none();
         let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
         let weights = edge.weights.get(class).map_or(&[][..], |weights| weights);
@@ -245,7 +255,7 @@ impl Fabric {
             tag = edge.balancer.encapsulate(&mut cx, &seen, path);
             tag &= if *are_links_sensed { TAG_WITHOUT_UTILISATION } else { u32::MAX };
         }
-        if is_data {
+        if is_forward {
             flow.take(path);
         } else {
             flow.ack = path;

@@ -1,8 +1,8 @@
 //! Forwarding: compiled routing tables, and the balancers that pick among equal-cost next hops.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
-use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Spec, SwitchBalancer, SwitchEnv};
+use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Shared, Spec, SwitchBalancer, SwitchEnv};
 use net::routes::ClassIx;
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 use prefetch_index::prefetch_index;
@@ -78,29 +78,35 @@ struct Decider {
     rng: RandomStream,
 }
 
+/// Next hops of all nodes to all classes, as routing knows them. All partitions share them.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    entries: Vec<Entry>,
+    groups: Vec<Group>,
+}
+
 pub(crate) struct Fabric {
-    pub(crate) numbering: Numbering,
+    pub(crate) numbering: Arc<Numbering>,
     class_count: usize,
     /// First node with a table row: hosts with one link never forward.
     first_row: u32,
-    table: Vec<Entry>,
-    groups: Vec<Group>,
+    tables: Arc<Tables>,
     /// Tables of the intact network for ranked paths, once they differ; with edge balancers.
-    intact: Option<(Vec<Entry>, Vec<Group>)>,
-    pub(crate) intact_routes: Rc<Routes>,
-    link_ends: Vec<NodeIx>,
+    intact: Option<Arc<Tables>>,
+    pub(crate) intact_routes: Arc<Routes>,
+    link_ends: Arc<[NodeIx]>,
     /// Link from the class node down to each host, or [`NIL`].
-    last_link: Vec<u32>,
-    pub(crate) host_class: Vec<u32>,
+    last_link: Arc<[u32]>,
+    pub(crate) host_class: Arc<[u32]>,
     /// The only link of each single-homed host, or [`NIL`].
-    pub(crate) uplink: Vec<u32>,
+    pub(crate) uplink: Arc<[u32]>,
     deciders: Vec<Decider>,
     /// Command list passed to switch balancers, which issue none.
     no_commands: Commands,
     pub(crate) edges: Edges,
-    wants_weights: bool,
+    pub(crate) wants_weights: bool,
     blackholes: Vec<Blackhole>,
-    host_rack: Vec<Option<u32>>,
+    host_rack: Arc<[Option<u32>]>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,20 +118,20 @@ pub(crate) enum Hop {
 }
 
 impl Fabric {
-    pub(crate) fn new(scenario: &Scenario<'_>, routes: Rc<Routes>, scale: Scale) -> Fabric {
+    /// Makes a fabric without balancers and tables.
+    pub(crate) fn new(scenario: &Scenario<'_>, routes: Arc<Routes>) -> Fabric {
         let topology = scenario.topology;
-        let numbering = Numbering::new(topology);
+        let numbering = Arc::new(Numbering::new(topology));
         let hosts = numbering.host_count as usize;
         let host_ix = |host: usize| HostIx(host as u32);
-        let host_class: Vec<u32> = (0..hosts).map(|h| routes.class_of(host_ix(h)).0).collect();
-        let last_link: Vec<u32> = (0..hosts).map(|h| routes.last_link(host_ix(h)).map_or(NIL, |l| l.0)).collect();
-        let uplink: Vec<u32> = last_link.iter().map(|l| if *l == NIL { NIL } else { *l ^ 1 }).collect();
+        let host_class: Arc<[u32]> = (0..hosts).map(|h| routes.class_of(host_ix(h)).0).collect();
+        let last_link: Arc<[u32]> = (0..hosts).map(|h| routes.last_link(host_ix(h)).map_or(NIL, |l| l.0)).collect();
+        let uplink: Arc<[u32]> = last_link.iter().map(|l| if *l == NIL { NIL } else { *l ^ 1 }).collect();
         let first_row = if uplink.contains(&NIL) { 0 } else { hosts as u32 };
-        let mut fabric = Fabric {
+        Fabric {
             class_count: routes.class_count(),
             first_row,
-            table: Vec::new(),
-            groups: Vec::new(),
+            tables: Arc::default(),
             intact: None,
             link_ends: topology.links().iter().map(|link| link.to).collect(),
             last_link,
@@ -139,17 +145,41 @@ impl Fabric {
             host_rack: topology.hosts().iter().map(|host| topology.node(*host).rack).collect(),
             numbering,
             intact_routes: routes,
-        };
-        if let Build::Central(_) | Build::Server(_) = scenario.balancer.entry.build {
-            // Switches forward by rules; only the numbering of the fabric is used.
-            return fabric;
         }
-        fabric.install(scenario, scale);
-        (fabric.table, fabric.groups) = fabric.compile(topology, &fabric.intact_routes);
-        fabric
     }
 
-    fn install(&mut self, scenario: &Scenario<'_>, scale: Scale) {
+    /// Returns a fabric for another partition, without balancers and tables.
+    pub(crate) fn share(&self) -> Fabric {
+        Fabric {
+            numbering: Arc::clone(&self.numbering),
+            tables: Arc::default(),
+            intact: None,
+            intact_routes: Arc::clone(&self.intact_routes),
+            link_ends: Arc::clone(&self.link_ends),
+            last_link: Arc::clone(&self.last_link),
+            host_class: Arc::clone(&self.host_class),
+            uplink: Arc::clone(&self.uplink),
+            deciders: Vec::new(),
+            no_commands: Commands::default(),
+            edges: Edges::default(),
+            blackholes: Vec::new(),
+            host_rack: Arc::clone(&self.host_rack),
+            ..*self
+        }
+    }
+
+    /// Installs the balancers of the nodes that `is_local`. Edges of all partitions share `shared`.
+    /// With a controller switches forward by rules, and only the numbering of the fabric is used.
+    pub(crate) fn install(
+        &mut self,
+        scenario: &Scenario<'_>,
+        scale: Scale,
+        shared: &Shared,
+        is_local: impl Fn(u32) -> bool,
+    ) {
+        if let Build::Central(_) | Build::Server(_) = scenario.balancer.entry.build {
+            return;
+        }
         let Scenario { topology, balancer: spec, seed, .. } = *scenario;
         // Plain ECMP replaces dead paths of edges, and serves host balancers.
         let fallback = Spec::parse("ecmp").expect("ecmp is registered");
@@ -163,7 +193,7 @@ impl Fabric {
             let node = self.numbering.to_topology[number as usize];
             let info = topology.node(node);
             let rng = RandomStream::new(seed, &format!("switch {}", info.name));
-            let balancer = (number >= self.first_row).then(|| {
+            let balancer = (number >= self.first_row && is_local(number)).then(|| {
                 let class_count = self.class_count;
                 let env = SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count, scale };
                 switch_build(&env, switch_params)
@@ -171,10 +201,10 @@ impl Fabric {
             self.wants_weights |= balancer.as_ref().is_some_and(|b| b.needs_weights());
             self.deciders.push(Decider { balancer, rng });
         }
-        self.install_edges(scenario, scale);
+        self.install_edges(scenario, scale, shared, is_local);
     }
 
-    fn compile(&self, topology: &Topology, routes: &Routes) -> (Vec<Entry>, Vec<Group>) {
+    fn compile(&self, topology: &Topology, routes: &Routes) -> Tables {
         let rows = self.numbering.to_topology.len() - self.first_row as usize;
         let mut table = vec![Entry { target: NOTHING, each: 0 }; rows * self.class_count];
         let mut groups: Vec<Group> = Vec::new();
@@ -207,13 +237,26 @@ impl Fabric {
                 table[row * self.class_count + class] = Entry { target, each };
             }
         }
-        (table, groups)
+        Tables { entries: table, groups }
     }
 
-    pub(crate) fn reroute(&mut self, topology: &Topology, alive: &[bool]) {
-        let routes = Routes::new(topology, alive);
-        let (table, groups) = self.compile(topology, &routes);
-        let old = (std::mem::replace(&mut self.table, table), std::mem::replace(&mut self.groups, groups));
+    /// Compiles the tables of the intact network, after the balancers have been installed.
+    pub(crate) fn compile_intact(&self, topology: &Topology) -> Arc<Tables> {
+        let has_tables = !self.deciders.is_empty();
+        Arc::new(if has_tables { self.compile(topology, &self.intact_routes) } else { Tables::default() })
+    }
+
+    /// Compiles the tables for a network whose links are `alive` or not.
+    pub(crate) fn compile_for(&self, topology: &Topology, alive: &[bool]) -> Arc<Tables> {
+        Arc::new(self.compile(topology, &Routes::new(topology, alive)))
+    }
+
+    pub(crate) fn use_tables(&mut self, tables: &Arc<Tables>) {
+        self.tables = Arc::clone(tables);
+    }
+
+    pub(crate) fn reroute(&mut self, tables: &Arc<Tables>, topology: &Topology, alive: &[bool]) {
+        let old = std::mem::replace(&mut self.tables, Arc::clone(tables));
         if !self.edges.is_used() {
             return;
         }
@@ -244,8 +287,8 @@ impl Fabric {
         let class = u32::from(packet.class);
         let at = (node - self.first_row) as usize * self.class_count + class as usize;
         if self.edges.is_used() && packet.path != NO_PATH {
-            let (table, groups) = self.intact.as_ref().map_or((&self.table, &self.groups), |(t, g)| (t, g));
-            let entry = table[at];
+            let Tables { entries, groups } = &**self.intact.as_ref().unwrap_or(&self.tables);
+            let entry = entries[at];
             match entry.target & KIND {
                 LINK => return Hop::Link(entry.target),
                 GROUP => {
@@ -255,7 +298,7 @@ impl Fabric {
                 _ => {}
             }
         }
-        let entry = self.table[at];
+        let entry = self.tables.entries[at];
         match entry.target & KIND {
             LINK => Hop::Link(entry.target),
             GROUP => {
@@ -283,17 +326,17 @@ impl Fabric {
     /// Loads a route into the caches.
     #[inline]
     pub(crate) fn prefetch(&self, node: u32, class: u16) {
-        prefetch_index(&self.table, self.place(node, class));
+        prefetch_index(&self.tables.entries, self.place(node, class));
     }
 
     /// Returns the next hop that a packet which is about to arrive will probably take.
     #[inline]
     pub(crate) fn foresee(&self, node: u32, packet: &Packet) -> Option<u32> {
-        let target = self.table.get(self.place(node, packet.class))?.target;
+        let target = self.tables.entries.get(self.place(node, packet.class))?.target;
         match target & KIND {
             LINK => Some(target),
             GROUP => {
-                let group = &self.groups[(target & !KIND) as usize];
+                let group = &self.tables.groups[(target & !KIND) as usize];
                 let members = NextHops { links: &group.links, weights: &group.weights };
                 let choice = self.deciders[node as usize].balancer.as_ref()?.foresee(&view(packet), members)?;
                 group.links.get(choice).map(|link| link.0)
@@ -306,14 +349,14 @@ impl Fabric {
     #[inline]
     pub(crate) fn has_route(&self, node: u32, class: ClassIx) -> bool {
         let at = (node - self.first_row) as usize * self.class_count + class.0 as usize;
-        self.table[at].target & KIND != NOTHING
+        self.tables.entries[at].target & KIND != NOTHING
     }
 
     /// Lets the balancer of a switch choose a link of a group; `None` for a node without a balancer.
     #[inline]
     fn choose(&mut self, network: &Network, node: u32, packet: &PacketView, group: u32) -> Option<u32> {
         let Decider { balancer, rng } = &mut self.deciders[node as usize];
-        let group = &self.groups[group as usize];
+        let group = &self.tables.groups[group as usize];
         let commands = &mut self.no_commands;
         let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: network, commands };
         let members = NextHops { links: &group.links, weights: &group.weights };
@@ -331,7 +374,7 @@ impl Fabric {
         hash: u64,
     ) -> Option<u32> {
         let to = ClassIx(self.host_class[dst.ix()]);
-        let entry = self.table[(node - self.first_row) as usize * self.class_count + to.0 as usize];
+        let entry = self.tables.entries[(node - self.first_row) as usize * self.class_count + to.0 as usize];
         if entry.target & KIND != GROUP {
             return None;
         }

@@ -7,7 +7,7 @@ use net::Time;
 use openflow::{FromController, ToController};
 
 /// A controller. The simulator delays messages between it and the switches, and drives it.
-pub trait ControlPlane {
+pub trait ControlPlane: Send {
     fn handle(&mut self, now: Time, input: ToController);
     fn report(&mut self, now: Time, report: AgentReport);
     fn member_reported(&mut self, _now: Time, _address: Ipv4Addr, _facts: ServerStats) {}

@@ -5,7 +5,7 @@ pub mod static_plane;
 
 use anabranch_sim::{
     Failure, FailureKind, FlowRecord, Outcome, RdmaRecovery, Scenario, SimConfig, SimError, TransportConfig,
-    TransportKind, run,
+    TransportKind, Workers, run, run_on,
 };
 use balance::{Connection, Entry, Scale, Spec};
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time, Topology};
@@ -25,6 +25,40 @@ pub fn list(flows: Vec<Flow>) -> FlowList {
 
 pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {
     try_simulate(topology, flows, balancer, seed, config).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Threads that share the cores of the machine.
+struct Threads(usize);
+
+impl Workers for Threads {
+    fn count(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|thread| drop(scope.spawn(move || work(thread))));
+            work(0);
+        });
+    }
+
+    fn have_own_cores(&self, _: usize) -> bool {
+        false
+    }
+}
+
+/// Simulates on several threads, more than the machine may have cores.
+pub fn simulate_on(
+    threads: usize,
+    topology: &Topology,
+    flows: &FlowList,
+    balancer: &str,
+    seed: u64,
+    config: &SimConfig,
+) -> Outcome {
+    let balancer = Spec::parse(balancer).unwrap();
+    let scenario = Scenario { topology, flows, balancer: &balancer, seed, config };
+    run_on(&Threads(threads), &scenario, &mut |_| true).unwrap_or_else(|error| panic!("{error}"))
 }
 
 pub fn try_simulate(

@@ -143,7 +143,8 @@ fn dctcp_without_loss_agrees() {
 }
 
 /// A queue that overflows makes runs chaotic: a packet earlier or later is a 5 ms time-out more or
-/// less. So means of ten runs that differ by at most 2 ns per packet are compared.
+/// less. So means of runs that differ by at most 2 ns per packet are compared: of fifty, since the drops
+/// of ten still vary by 3 % with their seeds.
 #[test]
 fn with_loss_means_and_drops_agree_within_a_tenth() {
     let cases = [
@@ -169,7 +170,7 @@ fn with_loss_means_and_drops_agree_within_a_tenth() {
         ),
     ];
     for (name, reference) in &cases {
-        let runs: Vec<Outcome> = (0..10).map(|seed| simulated(reference, Time::from_ns(2), seed)).collect();
+        let runs: Vec<Outcome> = (0..50).map(|seed| simulated(reference, Time::from_ns(2), seed)).collect();
         let mean = |f: &dyn Fn(&Outcome) -> f64| runs.iter().map(f).sum::<f64>() / runs.len() as f64;
         let fct = mean(&|o| ratio_of_means(o, reference));
         let drops = mean(&|o| o.accounting.dropped.total() as f64) / reference.drops as f64;

@@ -316,7 +316,11 @@ impl Runner for Testbed {
         Ok(Testbed::check(self, experiment)?)
     }
 
-    fn run(&self, job: &RunJob<'_>, progress: &mut dyn FnMut(&RunProgress) -> bool) -> Result<RunOutput, RunError> {
+    fn run(
+        &self,
+        job: &RunJob<'_>,
+        progress: &mut (dyn FnMut(&RunProgress) -> bool + Send),
+    ) -> Result<RunOutput, RunError> {
         let flows_listed = job.scenario.flows.flows.len() as u64;
         let began = now_ns();
         let mut should_continue = || {

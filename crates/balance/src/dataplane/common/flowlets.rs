@@ -13,8 +13,8 @@
 use net::Time;
 use net::routes::ClassIx;
 
-use super::Utilisations;
 use super::paths::is_live;
+use super::{FlowTable, Utilisations};
 use crate::dataplane::{Arrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths, Scale};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
@@ -41,7 +41,8 @@ pub enum Flowlet<T> {
 /// An entry found by [`Flowlets::slot`]; valid until the next call of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
-    index: usize,
+    /// Flow number and direction, or position in the hashed table.
+    index: u32,
     hash: u64,
 }
 
@@ -55,7 +56,7 @@ pub struct Flowlets<T> {
 #[derive(Clone, Debug)]
 enum Form<T> {
     /// By twice the flow number, plus one without data: a switch forwards both directions.
-    Exact(Vec<Exact<T>>),
+    Exact(FlowTable<Exact<T>>),
     AgeBit(AgeBit<T>),
 }
 
@@ -70,6 +71,12 @@ struct Exact<T> {
 
 const NEVER: u64 = u64::MAX;
 
+impl<T: Default> Default for Exact<T> {
+    fn default() -> Exact<T> {
+        Exact { hash: 0, last_ps: NEVER, value: T::default() }
+    }
+}
+
 /// Two arrays of numbers: a table of zeroes uses memory only for entries in use.
 #[derive(Clone, Debug)]
 struct AgeBit<T> {
@@ -81,7 +88,7 @@ struct AgeBit<T> {
 impl<T: Copy + Default> Flowlets<T> {
     /// Makes a table of exact entries, one per flow.
     pub fn exact(gap: Time) -> Flowlets<T> {
-        Flowlets { gap_ps: gap.as_ps(), form: Form::Exact(Vec::new()) }
+        Flowlets { gap_ps: gap.as_ps(), form: Form::Exact(FlowTable::new()) }
     }
 
     /// Makes a table of `entries` hashed entries with an age bit; at least one.
@@ -100,28 +107,22 @@ impl<T: Copy + Default> Flowlets<T> {
         }
     }
 
-    /// Returns the entry of a packet's flowlet. Exact tables grow for new flows.
+    /// Returns the entry of a packet's flowlet.
     #[inline]
     pub fn slot(&mut self, packet: &PacketView) -> Slot {
-        let index = match &mut self.form {
-            Form::Exact(entries) => {
-                let index = 2 * packet.flow as usize + usize::from(!packet.is_data);
-                if index >= entries.len() {
-                    entries.resize(index + 1, Exact { hash: 0, last_ps: NEVER, value: T::default() });
-                }
-                index
-            }
+        let index = match &self.form {
+            Form::Exact(_) => 2 * packet.flow + u32::from(!packet.is_data),
             // Mixed once more: switches on the path may have spread packets by the same hash.
-            Form::AgeBit(table) => reduce(mix(packet.hash ^ 0x666c_6f77_6c65_7473), table.epochs.len()),
+            Form::AgeBit(table) => reduce(mix(packet.hash ^ 0x666c_6f77_6c65_7473), table.epochs.len()) as u32,
         };
         Slot { index, hash: packet.hash }
     }
 
     #[inline]
-    pub fn look_up(&self, slot: Slot, now: Time) -> Flowlet<T> {
-        match &self.form {
+    pub fn look_up(&mut self, slot: Slot, now: Time) -> Flowlet<T> {
+        match &mut self.form {
             Form::Exact(entries) => {
-                let entry = entries[slot.index];
+                let entry = *entries.slot(slot.index);
                 if entry.last_ps == NEVER || entry.hash != slot.hash {
                     Flowlet::New
                 } else if now.as_ps().saturating_sub(entry.last_ps) > self.gap_ps {
@@ -131,7 +132,8 @@ impl<T: Copy + Default> Flowlets<T> {
                 }
             }
             Form::AgeBit(table) => {
-                let (stored, value) = (table.epochs[slot.index], table.values[slot.index]);
+                let index = slot.index as usize;
+                let (stored, value) = (table.epochs[index], table.values[index]);
                 if stored == 0 {
                     return Flowlet::New;
                 }
@@ -147,10 +149,12 @@ impl<T: Copy + Default> Flowlets<T> {
     #[inline]
     pub fn record(&mut self, slot: Slot, now: Time, value: T) {
         match &mut self.form {
-            Form::Exact(entries) => entries[slot.index] = Exact { hash: slot.hash, last_ps: now.as_ps(), value },
+            Form::Exact(entries) => {
+                *entries.slot(slot.index) = Exact { hash: slot.hash, last_ps: now.as_ps(), value };
+            }
             Form::AgeBit(table) => {
-                table.epochs[slot.index] = epoch(now, self.gap_ps);
-                table.values[slot.index] = value;
+                table.epochs[slot.index as usize] = epoch(now, self.gap_ps);
+                table.values[slot.index as usize] = value;
             }
         }
     }

@@ -20,7 +20,7 @@ pub fn experiment(text: &str, overrides: &[(&str, &str)]) -> Result<Experiment, 
 }
 
 pub fn options(out: &Path, jobs: usize) -> Options {
-    Options { out: out.to_owned(), jobs, flows: true, flow_lists: false }
+    Options { out: out.to_owned(), jobs, threads: 0, flows: true, flow_lists: false }
 }
 
 pub struct Recipe {

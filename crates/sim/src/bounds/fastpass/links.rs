@@ -1,6 +1,6 @@
 //! Paths found link by link, for networks and failures that no colouring fits.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
@@ -12,7 +12,7 @@ use crate::flows::NEVER;
 /// Time at which every link is free again. A packet may join a link that can begin to send it
 /// within the slot: fast links take several packets a slot, slow ones one every few slots.
 pub(crate) struct LinkSlots {
-    routes: Rc<Routes>,
+    routes: Arc<Routes>,
     far_end: Vec<NodeIx>,
     /// Time of a full packet; [`NEVER`] for a link that is down.
     packet_ps: Vec<u64>,
@@ -28,9 +28,9 @@ pub(crate) struct LinkSlots {
 }
 
 impl LinkSlots {
-    pub(crate) fn new(topology: &Topology, routes: &Rc<Routes>, packet_ps: Vec<u64>, slot: u64) -> LinkSlots {
+    pub(crate) fn new(topology: &Topology, routes: &Arc<Routes>, packet_ps: Vec<u64>, slot: u64) -> LinkSlots {
         LinkSlots {
-            routes: Rc::clone(routes),
+            routes: Arc::clone(routes),
             far_end: topology.links().iter().map(|link| link.to).collect(),
             free_at: vec![0; packet_ps.len()],
             packet_ps,

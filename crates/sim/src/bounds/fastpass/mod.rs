@@ -21,7 +21,7 @@ mod paths;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::{LinkIx, NodeKind, Routes, Time};
 
@@ -59,12 +59,12 @@ pub(crate) fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -
     let topology = scenario.topology;
     let params = &scenario.balancer.params;
     let order = if params.text("order") == "srpt" { Order::Srpt } else { Order::MaxMin };
-    let routes = Rc::new(Routes::intact(topology));
+    let routes = Arc::new(Routes::intact(topology));
     let rates: Vec<u64> = topology.links().iter().map(|link| link.rate.as_bps()).collect();
     let slot = slot_ps(scenario);
     let probes = &scenario.config.probes;
     let mut run = Fastpass {
-        ledger: Ledger::new(scenario, Rc::clone(&routes)),
+        ledger: Ledger::new(scenario, Arc::clone(&routes)),
         scenario,
         assigner: Assigner::new(topology, &routes, &rates, packet_bytes(scenario), slot),
         demands: Demands::new(order, scenario.flows.flows.len()),
@@ -146,7 +146,7 @@ impl Fastpass<'_> {
     fn change_rates(&mut self, rates: Vec<u64>) {
         let topology = self.scenario.topology;
         let alive: Vec<bool> = rates.iter().map(|rate| *rate > 0).collect();
-        let routes = Rc::new(Routes::new(topology, &alive));
+        let routes = Arc::new(Routes::new(topology, &alive));
         self.assigner = Assigner::new(topology, &routes, &rates, packet_bytes(self.scenario), self.slot);
         self.rates = rates;
         self.time_hops();

@@ -1,6 +1,6 @@
 //! Assignment of paths to granted packets.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::{HostIx, Routes, Topology};
 
@@ -35,7 +35,7 @@ pub(crate) enum Assigner {
 
 impl Assigner {
     /// `rates` are in bits per second, 0 for a link that is down.
-    pub(crate) fn new(topology: &Topology, routes: &Rc<Routes>, rates: &[u64], packet: u64, slot: u64) -> Assigner {
+    pub(crate) fn new(topology: &Topology, routes: &Arc<Routes>, rates: &[u64], packet: u64, slot: u64) -> Assigner {
         let packet_ps = |rate: &u64| if *rate == 0 { NEVER } else { serialisation_ps(packet, *rate) };
         let packet_ps: Vec<u64> = rates.iter().map(packet_ps).collect();
         match Clos::new(topology, routes, rates, &packet_ps, slot) {

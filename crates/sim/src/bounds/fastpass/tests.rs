@@ -1,6 +1,6 @@
 //! No link carries more than its share of a slot, on any network; matchings are maximal.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use net::{HostIx, LinkIx, RandomStream, Routes, Topology};
 
@@ -19,7 +19,7 @@ fn rates(topology: &Topology) -> Vec<u64> {
 
 fn assigner(topology: &Topology, rates: &[u64], slot: u64) -> Assigner {
     let alive: Vec<bool> = rates.iter().map(|rate| *rate > 0).collect();
-    Assigner::new(topology, &Rc::new(Routes::new(topology, &alive)), rates, PACKET, slot)
+    Assigner::new(topology, &Arc::new(Routes::new(topology, &alive)), rates, PACKET, slot)
 }
 
 /// Offers random pairs for many slots, checks paths and links. Returns grants per slot.

@@ -7,7 +7,7 @@ use openflow::headers::protocol;
 
 use crate::engine::Engine;
 use crate::flows::{OPEN_ENDED, Slot};
-use crate::packet::PRIORITY_SHIFT;
+use crate::packet::{ACK, CE, FRESH, PRIORITY_SHIFT, Packet, RETRANSMIT, TRIMMED};
 use crate::queue::NIL;
 use crate::transport::transport_params::CongestionParams;
 
@@ -19,14 +19,12 @@ impl Engine<'_> {
         if self.requests.is_some() {
             return self.start_request(id);
         }
-        let flow = &self.list.flows[id as usize];
-        let size = flow.size_bytes;
-        let ideal = self.ideals.fct(flow.src, flow.dst, size);
-        self.records[id as usize].begin(self.network.now, ideal);
-        if self.connections.uses_several(size) {
+        self.records[id as usize].begin(self.network.now);
+        if self.connections.uses_several(self.list.flows[id as usize].size_bytes) {
             return self.start_several(id);
         }
         let slot = self.open_slot(id, NIL, 0, self.source_port(id, 0));
+        self.senders += 1;
         self.begin(slot, self.params.handshake);
     }
 
@@ -89,14 +87,38 @@ impl Engine<'_> {
     }
 
     fn open_slot(&mut self, id: u32, connection: u32, ordinal: u8, source_port: u16) -> u32 {
+        let is_subflow = connection != NIL && self.connections.subflows().is_some();
+        let flow = &self.list.flows[id as usize];
+        let is_receiving = self.is_local(flow.dst.0);
+        let slot = Slot { connection, ordinal, is_sending: true, is_receiving, ..self.slot_of(id, source_port) };
+        let slot = Slot { segments: if is_subflow { OPEN_ENDED } else { slot.segments }, ..slot };
+        let opened = self.slots.open(slot, &self.params.tcp, self.params.bitmap_words);
+        if let CongestionParams::Rate(_) = self.params.tcp.congestion {
+            let links = self.topology.out_links(net::NodeIx(flow.src.0)).iter();
+            let rate = links.map(|link| self.topology.link(*link).rate.as_bps()).max();
+            self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
+        }
+        self.fabric.edges.forget_paths(self.slots.get_mut(opened).number);
+        self.name_flow(opened, id, source_port);
+        opened
+    }
+
+    /// Opens the receiving side of a flow whose sender is in another partition.
+    pub(crate) fn open_receiver(&mut self, id: u32) -> u32 {
+        let slot = Slot { is_receiving: true, ..self.slot_of(id, self.source_port(id, 0)) };
+        self.fabric.edges.forget_paths(id);
+        self.slots.open(slot, &self.params.tcp, self.params.bitmap_words)
+    }
+
+    /// Returns what is known of a flow before it starts.
+    fn slot_of(&self, id: u32, source_port: u16) -> Slot {
         let flow = &self.list.flows[id as usize];
         let (segments, last_bytes) = self.segments_for(flow.size_bytes);
-        let is_subflow = connection != NIL && self.connections.subflows().is_some();
         let [data_hash, ack_hash] = self.hashes(id, source_port);
-        let slot = Slot {
+        Slot {
             id,
-            connection,
-            ordinal,
+            number: id,
+            connection: NIL,
             src: flow.src.0,
             dst: flow.dst.0,
             data_class: self.fabric.host_class[flow.dst.ix()],
@@ -104,20 +126,46 @@ impl Engine<'_> {
             data_hash,
             ack_hash,
             started: self.network.now,
-            segments: if is_subflow { OPEN_ENDED } else { segments },
+            segments,
             last_bytes,
             priority: self.params.priority_of(flow.size_bytes) << PRIORITY_SHIFT,
             ..Slot::default()
-        };
-        let opened = self.slots.open(slot, &self.params.tcp, self.params.bitmap_words);
-        if let CongestionParams::Rate(_) = self.params.tcp.congestion {
-            let links = self.topology.out_links(net::NodeIx(flow.src.0)).iter();
-            let rate = links.map(|link| self.topology.link(*link).rate.as_bps()).max();
-            self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
         }
-        self.fabric.edges.forget_paths(opened);
-        self.name_flow(opened, id, source_port);
-        opened
+    }
+
+    /// Acknowledges data that arrives again after its receiver has received everything, as a TCP host
+    /// does that remembers only that it has.
+    pub(crate) fn acknowledge_again(&mut self, ix: u32, packet: &Packet) {
+        let id = packet.flow;
+        let slot = self.slot_of(id, self.source_port(id, 0));
+        let record = &mut self.records[id as usize];
+        if packet.is(RETRANSMIT) {
+            record.spurious += 1;
+        } else if !packet.is(TRIMMED) {
+            record.reordered += 1;
+            record.reorder_extent = record.reorder_extent.max(slot.segments - 1 - packet.seq);
+        }
+        if packet.is(RETRANSMIT) && self.fabric.edges.is_used() {
+            self.fabric.note_duplicate(&self.network, id, packet.dst, packet.src);
+            self.run_issued_commands();
+        }
+        let answer = Packet {
+            hash: slot.ack_hash,
+            flow: id,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class as u16,
+            seq: slot.segments,
+            sent: packet.sent,
+            edge: packet.edge,
+            bytes: self.params.ack_bytes,
+            echo_path: packet.path,
+            flags: ACK | FRESH | slot.priority | packet.flags & CE,
+            ..Packet::BLANK
+        };
+        *self.network.arena.get_mut(ix) = answer;
+        self.note_injected(NIL);
+        self.inject_existing(ix, answer.src);
     }
 
     /// Gives a flow its five-tuple on the wire, which a controller sees.

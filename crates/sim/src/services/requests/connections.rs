@@ -26,7 +26,8 @@ impl Engine<'_> {
         let ideal = *requests.bounds.entry((client.0, class)).or_insert_with(bound);
         requests.progress[id as usize] = Progress { pages_left: kind.pages, served_by: None };
         requests.open += 1;
-        self.records[id as usize].begin(now, ideal);
+        self.records[id as usize].begin(now);
+        self.records[id as usize].ideal = net::Time::from_ps(ideal);
         self.open_connection(id, client, class);
     }
 
@@ -64,8 +65,8 @@ impl Engine<'_> {
         let (segments, last_bytes) = self.segments_for(bytes);
         let (started, priority) = (self.network.now, self.params.priority_of(bytes) << PRIORITY_SHIFT);
         // OpenFlow switches route nothing by class or hash.
-        let flow =
-            Slot { id: request, connection: NIL, src, dst, started, segments, last_bytes, priority, ..Slot::default() };
+        let known = Slot { id: request, connection: NIL, src, dst, started, ..Slot::default() };
+        let flow = Slot { segments, last_bytes, priority, is_sending: true, is_receiving: true, ..known };
         self.slots.open(flow, &self.params.tcp, self.params.bitmap_words)
     }
 
@@ -157,7 +158,6 @@ impl Engine<'_> {
             requests.open -= 1;
         }
         self.flows_done += 1;
-        self.is_over = self.has_everything_ended();
     }
 
     /// Fails the request of a connection that one end aborted or the controller reset.
@@ -190,7 +190,8 @@ impl Engine<'_> {
         let RequestConnection { class, up, .. } = requests.connections[connection as usize];
         let slot = self.slots.get_mut(slot_ix);
         let record = &mut self.records[slot.id as usize];
-        slot.tally.add_to(record);
+        slot.tally.add_sent_to(record);
+        slot.tally.add_received_to(record);
         if slot_ix != up {
             let page = requests.config.classes[class as usize].page_bytes;
             record.delivered_bytes += (u64::from(slot.receiver.next) * mss).min(page);
@@ -220,7 +221,6 @@ impl Engine<'_> {
         if let Some(requests) = &mut self.requests {
             requests.release(slot_ix);
         }
-        self.is_over = self.has_everything_ended();
         true
     }
 

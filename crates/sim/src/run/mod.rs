@@ -1,0 +1,265 @@
+//! A run: the engines of its partitions, and what acts on all of them.
+//!
+//! Time passes in steps of [`Partitions::step`], the least delay of a link that may be cut. Within a
+//! step the engines do not depend on each other. Between steps packets go over from one partition to
+//! another, faults begin and end, the sampler reads the links, and the run may end: at the end of the
+//! step in which its last flow has ended. The results are the same for any number of partitions.
+
+mod crossings;
+pub(crate) mod outcome;
+mod parallel;
+pub(crate) mod partitions;
+
+use std::sync::Arc;
+
+use net::{Time, Topology};
+
+use self::crossings::{Crossings, Departures};
+use self::partitions::Partitions;
+use crate::engine::{Engine, FAULT, SAMPLE};
+use crate::ideal::Ideals;
+use crate::links::faults::{Action, Faults};
+use crate::probes::Sampler;
+use crate::queue::{Event, NIL};
+use crate::scenario::Scenario;
+use crate::{Progress, SimError, Workers};
+
+pub(crate) type Report<'p> = dyn FnMut(&Progress) -> bool + Send + 'p;
+
+const EVENTS_PER_REPORT: u64 = 1 << 19;
+
+pub(crate) struct Run<'a> {
+    engines: Vec<Engine<'a>>,
+    pacer: Pacer,
+    interruptions: Interruptions<'a>,
+    ideals: Ideals<'a>,
+}
+
+/// State of the engines of some partitions at the end of a step.
+#[derive(Clone, Copy, Debug)]
+struct Status {
+    /// Time of the next event, or of the next departure into another partition.
+    next: u64,
+    is_idle: bool,
+    is_broken: bool,
+    /// Packets of flows that entered the network, less those that left it.
+    in_network: i64,
+    packets: u64,
+    flows: u64,
+    events: u64,
+    flows_done: u64,
+}
+
+impl Status {
+    const NONE: Status = Status {
+        next: u64::MAX,
+        is_idle: true,
+        is_broken: false,
+        in_network: 0,
+        packets: 0,
+        flows: 0,
+        events: 0,
+        flows_done: 0,
+    };
+
+    fn of(engine: &mut Engine<'_>) -> Status {
+        let border = &engine.network.border;
+        Status {
+            next: border.next,
+            is_idle: engine.is_idle(),
+            is_broken: engine.is_broken,
+            in_network: engine.in_network,
+            packets: engine.network.arena.alive + border.crossing,
+            flows: if engine.slots.is_by_flow() { engine.senders } else { engine.slots.active },
+            events: engine.events + engine.hops,
+            flows_done: engine.flows_done,
+        }
+        .before(engine.network.events.next_time())
+    }
+
+    fn before(self, time: u64) -> Status {
+        Status { next: self.next.min(time), ..self }
+    }
+
+    fn and(self, other: Status) -> Status {
+        Status {
+            next: self.next.min(other.next),
+            is_idle: self.is_idle && other.is_idle,
+            is_broken: self.is_broken || other.is_broken,
+            in_network: self.in_network + other.in_network,
+            packets: self.packets + other.packets,
+            flows: self.flows + other.flows,
+            events: self.events + other.events,
+            flows_done: self.flows_done + other.flows_done,
+        }
+    }
+}
+
+/// Decides on the steps of a run, by the status of all partitions alone: every thread has one, and all
+/// decide the same.
+#[derive(Clone, Debug)]
+struct Pacer {
+    step: u64,
+    until: u64,
+    now: u64,
+    /// The next fault and the next sample.
+    due: [Event; 2],
+    peak_packets: u64,
+    peak_flows: u64,
+    flows_listed: u64,
+    reported_events: u64,
+}
+
+impl Pacer {
+    /// Returns the end of the next step: all events before it are handled in it. `None`: the run has ended.
+    fn next_step(&mut self, status: Status) -> Option<Event> {
+        self.peak_packets = self.peak_packets.max(status.packets);
+        self.peak_flows = self.peak_flows.max(status.flows);
+        let is_over = status.is_idle && status.in_network == 0;
+        if status.is_broken || is_over || self.now >= self.until {
+            return None;
+        }
+        let [fault, sample] = self.due;
+        if status.next == u64::MAX && fault == Event::NEVER && self.until == u64::MAX {
+            // Flows that nothing will end: they wait for a link that does not return.
+            return None;
+        }
+        let interruption = fault.min(sample);
+        let first = status.next.min(interruption.time);
+        let time = first.div_ceil(self.step).saturating_mul(self.step).min(self.until);
+        Some(Event { time, component: NIL }.min(interruption))
+    }
+
+    /// Returns what to report after a step, if it is time for that.
+    fn report(&mut self, status: Status) -> Option<Progress> {
+        if status.events - self.reported_events < EVENTS_PER_REPORT {
+            return None;
+        }
+        self.reported_events = status.events;
+        Some(Progress {
+            now: Time::from_ps(self.now),
+            flows_done: status.flows_done,
+            flows_listed: self.flows_listed,
+            events: status.events,
+        })
+    }
+}
+
+/// Returns whether something acts on all partitions at the end of a step.
+fn is_interruption(end: Event) -> bool {
+    end.component != NIL
+}
+
+/// What acts on all partitions between two steps: faults, and the sampler of links.
+struct Interruptions<'a> {
+    topology: &'a Topology,
+    faults: Faults,
+    sampler: Option<Sampler>,
+}
+
+impl Interruptions<'_> {
+    /// Returns the next fault and the next sample.
+    fn due(&self) -> [Event; 2] {
+        let fault = self.faults.next().map(|time| Event { time, component: FAULT });
+        let sample = self.sampler.as_ref().map(|sampler| Event { time: sampler.next, component: SAMPLE });
+        [fault, sample].map(|event| event.unwrap_or(Event::NEVER))
+    }
+
+    /// Does what is due at the end of a step.
+    fn act_at(&mut self, end: Event, engines: &mut [&mut Engine<'_>]) {
+        match end.component {
+            FAULT => self.apply_faults(end.time, engines),
+            SAMPLE => {
+                if let Some(sampler) = &mut self.sampler {
+                    sampler.sample(|link| carried_bytes(engines, link));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_faults(&mut self, now: u64, engines: &mut [&mut Engine<'_>]) {
+        let numbering = Arc::clone(&engines[0].fabric.numbering);
+        for action in self.faults.due(self.topology, &numbering, now) {
+            if action == Action::Reroute && engines[0].controlled.is_none() {
+                let (topology, alive) = self.faults.known(self.topology, now);
+                let tables = engines[0].fabric.compile_for(&topology, &alive);
+                engines.iter_mut().for_each(|engine| engine.fabric.reroute(&tables, &topology, &alive));
+                continue;
+            }
+            engines.iter_mut().for_each(|engine| engine.apply(&action, &self.faults));
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        scenario: &Scenario<'a>,
+        engines: Vec<Engine<'a>>,
+        ideals: Ideals<'a>,
+        partitions: &Partitions,
+    ) -> Run<'a> {
+        let (topology, config) = (scenario.topology, scenario.config);
+        let interruptions = Interruptions {
+            topology,
+            faults: Faults::new(topology, &config.failures),
+            sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
+        };
+        let pacer = Pacer {
+            step: partitions.step,
+            until: config.stop.until.map_or(u64::MAX, Time::as_ps),
+            now: 0,
+            due: interruptions.due(),
+            peak_packets: 0,
+            peak_flows: 0,
+            flows_listed: scenario.flows.flows.len() as u64,
+            reported_events: 0,
+        };
+        Run { engines, pacer, interruptions, ideals }
+    }
+
+    /// Runs to the end, or until `report` returns false.
+    pub(crate) fn run(&mut self, workers: &dyn Workers, report: &mut Report<'_>) -> Result<(), SimError> {
+        self.engines.iter_mut().for_each(Engine::schedule_first);
+        if self.engines.len() > 1 && workers.count() > 1 {
+            return self.run_parallel(workers, report);
+        }
+        let Run { engines, pacer, interruptions, .. } = self;
+        let mut engines: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
+        let crossings = Crossings::new(engines.len());
+        let mut space: Vec<Departures> = engines.iter().map(|_| Departures::default()).collect();
+        let mut status = status_of(&mut engines);
+        while let Some(end) = pacer.next_step(status) {
+            for (engine, space) in engines.iter_mut().zip(&mut space) {
+                engine.run_step(end);
+                crossings.send(0, engine, space);
+            }
+            engines.iter_mut().zip(&mut space).for_each(|(engine, space)| crossings.receive(0, engine, space));
+            if is_interruption(end) {
+                interruptions.act_at(end, &mut engines);
+                pacer.due = interruptions.due();
+            }
+            pacer.now = end.time;
+            status = status_of(&mut engines);
+            if pacer.report(status).is_some_and(|progress| !report(&progress)) {
+                return Err(SimError::Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a run with a controller could not continue.
+    pub(crate) fn take_fault(&mut self) -> Option<SimError> {
+        let reason = self.engines[0].controlled.as_mut()?.fault.take()?;
+        Some(SimError::Control { at: Time::from_ps(self.pacer.now), reason })
+    }
+}
+
+fn status_of(engines: &mut [&mut Engine<'_>]) -> Status {
+    engines.iter_mut().map(|engine| Status::of(engine)).fold(Status::NONE, Status::and)
+}
+
+/// Returns the bytes that a link has carried: the partition of its far end counts them.
+fn carried_bytes(engines: &[&mut Engine<'_>], link: u32) -> u64 {
+    engines.iter().map(|engine| engine.network.ports[link as usize].carried_bytes).sum()
+}
