@@ -11,6 +11,7 @@ pub mod bounds;
 mod checks;
 mod engine;
 pub mod failures;
+pub mod flow_level;
 mod flows;
 mod hosts;
 mod ideal;
@@ -72,6 +73,7 @@ pub fn run(scenario: &Scenario<'_>, progress: &mut dyn FnMut(&Progress) -> bool)
     match scenario.balancer.entry.build {
         Build::Bound(Bound::FluidOptimum) => return bounds::optimum::run(scenario, progress),
         Build::Bound(Bound::Fastpass) => return bounds::fastpass::run(scenario, progress),
+        _ if scenario.config.fidelity == Fidelity::Flow => return flow_level::run(scenario, progress),
         _ => {}
     }
     let mut engine = setup::engine(scenario);
@@ -87,6 +89,9 @@ pub fn run_controlled(
     progress: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Outcome, SimError> {
     checks::check(scenario, true)?;
+    if scenario.config.fidelity == Fidelity::Flow {
+        flow_level::check(scenario)?;
+    }
     let mut engine = setup::controlled_engine(scenario, plane);
     engine.run(progress)?;
     if let Some(reason) = engine.controlled.as_mut().and_then(|controlled| controlled.fault.take()) {

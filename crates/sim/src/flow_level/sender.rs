@@ -1,0 +1,82 @@
+//! The sender of a flow: what it may send, how fast, and until when.
+//!
+//! A window-based sender begins with its initial window and doubles it in each round trip. A round
+//! ends when the window is sent; the next begins when the first acknowledgement has returned. If the
+//! share of the flow needs longer for a window than a round trip, the window no longer limits it.
+
+use crate::flows::NEVER;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Phase {
+    /// The number has no flow.
+    #[default]
+    Unused,
+    Sending,
+    /// The window is used up until the next round begins.
+    Waiting,
+    /// A link of the path is dead: only the retransmission timer sends.
+    Stalled,
+}
+
+/// A flow with its rate since some time. Bytes are those on the wire.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sender {
+    pub(super) id: u32,
+    pub(super) phase: Phase,
+    pub(super) total: f64,
+    pub(super) left: f64,
+    /// Bytes that the window allows in this round; infinite once it does not limit the flow.
+    pub(super) budget: f64,
+    /// Window of the next round, bytes.
+    pub(super) window: f64,
+    /// Beginning of the round.
+    pub(super) round: u64,
+    pub(super) since: u64,
+    /// Bytes per picosecond since then.
+    pub(super) rate: f64,
+    /// Bytes sent that its links have not counted yet.
+    pub(super) uncounted: f64,
+    /// Round-trip time without queues, and the part of the ideal completion time that does not
+    /// depend on the rate.
+    pub(super) rtt: u64,
+    pub(super) latency: u64,
+    pub(super) timeouts: u32,
+    /// Bytes lost and sent again.
+    pub(super) lost: f64,
+}
+
+impl Sender {
+    pub(super) fn advance(&mut self, now: u64) {
+        let sent = (self.rate * (now - self.since) as f64).min(self.left);
+        self.since = now;
+        self.left -= sent;
+        self.budget -= sent;
+        self.uncounted += sent;
+    }
+
+    /// Changes the rate at a time up to which the sender has advanced.
+    pub(super) fn set_rate(&mut self, rate: f64) {
+        self.rate = rate;
+    }
+
+    /// Returns when everything is sent, or the window is.
+    pub(super) fn pause(&self) -> u64 {
+        let bytes = self.left.min(self.budget);
+        if bytes <= 0.0 {
+            return self.since;
+        }
+        if self.rate > 0.0 { self.since.saturating_add((bytes / self.rate).round() as u64) } else { NEVER }
+    }
+
+    /// Returns whether an amount of bytes is zero within the rounding of times.
+    pub(super) fn is_spent(&self, bytes: f64) -> bool {
+        bytes <= self.rate.max(1e-6)
+    }
+
+    /// Adds the bytes in flight on a link that is cut: they are sent again.
+    pub(super) fn lose(&mut self) {
+        let lost = (self.rate * self.rtt as f64).min(self.total - self.left);
+        self.left += lost;
+        self.lost += lost;
+    }
+}
