@@ -35,12 +35,13 @@ impl FlowRun<'_> {
             delivered += ((arrived / self.packet) as u64).min(u64::from(record.packets_sent));
         }
         for (record, flow) in self.ledger.records.iter_mut().zip(&self.scenario.flows.flows) {
+            let back = std::mem::take(&mut record.sender_fct);
             if record.end == FlowEnd::Completed {
-                record.sender_fct = record.sender_fct.saturating_add(record.fct);
+                record.sender_fct = record.fct.saturating_add(back);
                 record.packets_sent = flow.size_bytes.div_ceil(mss) as u32;
+            }
+            if matches!(record.end, FlowEnd::Completed | FlowEnd::Failed) {
                 delivered += u64::from(record.packets_sent);
-            } else {
-                record.sender_fct = net::Time::ZERO;
             }
             record.packets_sent += record.retransmitted;
             sent += u64::from(record.packets_sent);
@@ -66,6 +67,6 @@ impl FlowRun<'_> {
 }
 
 /// Returns the payload of a share of a flow that has not completed: less than all.
-fn payload(size: u64, share: f64) -> u64 {
+pub(super) fn payload(size: u64, share: f64) -> u64 {
     ((size as f64 * share.clamp(0.0, 1.0)) as u64).min(size - 1)
 }

@@ -7,6 +7,7 @@ use net::Routes;
 use super::agenda::Agenda;
 use super::paths::PathFinder;
 use super::queues::StandingQueue;
+use super::results::payload;
 use super::sender::{Phase, Sender};
 use super::shares::Shares;
 use crate::bounds::Ledger;
@@ -43,7 +44,6 @@ pub(super) struct FlowRun<'a> {
     pub(super) sampler: Option<Sampler>,
     /// Rate of each flow that has been sent and not yet arrived, for its bytes in flight.
     pub(super) last_rate: Vec<f32>,
-    pub(super) retransmitted: u64,
     changed: Vec<(u32, f64)>,
 }
 
@@ -77,7 +77,6 @@ impl<'a> FlowRun<'a> {
             carried: vec![0.0; topology.links().len()],
             sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
             last_rate: vec![0.0; scenario.flows.flows.len()],
-            retransmitted: 0,
             changed: Vec::new(),
         }
     }
@@ -372,7 +371,6 @@ impl<'a> FlowRun<'a> {
         }
         sender.advance(self.ledger.now);
         sender.lose();
-        self.retransmitted += (sender.lost / self.packet) as u64;
         (sender.phase, sender.timeouts, sender.rate) = (Phase::Stalled, 0, 0.0);
         let timeout = self.params.min_rto.max(sender.rtt);
         self.shares.set_limit(number, 0.0);
@@ -390,8 +388,13 @@ impl<'a> FlowRun<'a> {
             (sender.budget, sender.window) = (restart, 2.0 * restart);
             self.shares.set_limit(number, f64::INFINITY);
         } else if sender.timeouts > self.params.max_timeouts {
-            let id = sender.id;
+            let Sender { id, total, left, lost, .. } = *sender;
             self.ledger.fail(id);
+            let record = &mut self.ledger.records[id as usize];
+            record.packets_sent = ((total - left) / self.packet) as u32;
+            record.retransmitted = (lost / self.packet).round() as u32;
+            let size = self.scenario.flows.flows[id as usize].size_bytes;
+            record.delivered_bytes = payload(size, (total - left) / total);
             self.close(number);
         } else {
             let timeout = self.params.min_rto.max(sender.rtt) << sender.timeouts.min(20);

@@ -88,6 +88,7 @@ impl Shares {
         }
     }
 
+    #[cfg(test)]
     pub(super) fn rate(&self, flow: u32) -> f64 {
         self.flows.get(flow as usize).map_or(0.0, |share| share.rate)
     }
