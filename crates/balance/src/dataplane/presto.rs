@@ -22,12 +22,11 @@
 
 use crate::dataplane::common::{FlowTable, PathCycles};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeHooks, Needs, PacketView, Paths, Receiving};
-use crate::entry::{Entry, FlowLevel, Granularity};
+use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("presto", "Presto")
     .summary("Rotates flowcells of 64 KB of each flow through all paths, weighted by their rates.")
-    .flow_level(FlowLevel::EvenSplit)
     .source("P16; SIGCOMM 2015; F2")
     .granularity(Granularity::Flowcell)
     .senses("capacities, after failures are detected")

@@ -1,6 +1,8 @@
 //! Rates of flows instead of packets.
 
+mod acks;
 mod agenda;
+mod congestion;
 mod members;
 mod paths;
 mod queues;

@@ -7,7 +7,8 @@
 //! | spray | the target delay, or the marking threshold if that is less | `transport/nscc.rs` |
 //! | NewReno, CUBIC | between the queue limit B and its lower end B − (1 − β)(C·RTT + B) / n | Appenzeller, Keslassy, McKeown, Sizing Router Buffers, SIGCOMM 2004; β = 0.5 (RFC 5681), 0.7 (RFC 9438) |
 
-use crate::scenario::{Marking, Scenario, TransportKind};
+use super::congestion::WindowLaw;
+use crate::scenario::{Marking, Scenario, TransportConfig, TransportKind};
 use crate::setup;
 
 /// Queue of each congestion control, in packets.
@@ -49,6 +50,16 @@ impl StandingQueue {
             _ => Kind::DropTail(0.5),
         };
         StandingQueue { kind, threshold, limit: setup::queue_bytes(scenario) as f64 / packet }
+    }
+
+    /// Returns the law by which windows shrink at such a queue.
+    pub(super) fn law(&self, transport: &TransportConfig) -> WindowLaw {
+        let marks = WindowLaw { gain: None, reduction: 0.5, threshold: self.threshold.min(self.limit) };
+        match (transport.kind, self.kind) {
+            (TransportKind::Dctcp { gain }, Kind::Sawtooth) => WindowLaw { gain: Some(gain), ..marks },
+            (_, Kind::DropTail(beta)) => WindowLaw { reduction: 1.0 - beta, threshold: self.limit, ..marks },
+            _ => marks,
+        }
     }
 
     /// Returns the mean queue of `flows` flows, packets. `product` is the bandwidth-delay product of

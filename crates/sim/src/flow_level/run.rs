@@ -2,9 +2,12 @@
 
 use std::rc::Rc;
 
+use balance::FlowLevel;
 use net::Routes;
 
+use super::acks::AckLoad;
 use super::agenda::Agenda;
+use super::congestion::{LinkQueue, WindowLaw};
 use super::paths::PathFinder;
 use super::queues::StandingQueue;
 use super::results::payload;
@@ -22,6 +25,9 @@ use crate::{Progress, SimError, setup};
 
 pub(super) const BYTES_PER_PS: f64 = 1.0 / 8e12;
 
+/// Solutions at one instant, at most: each changes the load of acknowledgements, and that the rates.
+const ROUNDS_MAX: usize = 4;
+
 pub(super) struct FlowRun<'a> {
     pub(super) scenario: &'a Scenario<'a>,
     pub(super) ledger: Ledger<'a>,
@@ -30,16 +36,24 @@ pub(super) struct FlowRun<'a> {
     /// Times of failures and of their detection, latest first.
     fault_times: Vec<u64>,
     pub(super) shares: Shares,
+    pub(super) acks: AckLoad,
     agenda: Agenda,
     pub(super) senders: Vec<Sender>,
     unused: Vec<u32>,
-    queues: StandingQueue,
+    pub(super) queues: StandingQueue,
+    pub(super) law: WindowLaw,
+    pub(super) link_queues: Vec<LinkQueue>,
+    /// Flows that compete with another at a link, and whether they alone keep a queue there.
+    pub(super) rivals: Vec<u32>,
+    pub(super) has_standing_queue: bool,
+    /// Whether flows are divided over many links, which are in no order then.
+    pub(super) is_split: bool,
     params: TransportParams,
     /// Bytes of a full packet.
     pub(super) packet: f64,
     /// Bytes of the initial window, and of the largest.
     initial_window: f64,
-    max_window: f64,
+    pub(super) max_window: f64,
     pub(super) carried: Vec<f64>,
     pub(super) sampler: Option<Sampler>,
     /// Rate of each flow that has been sent and not yet arrived, for its bytes in flight.
@@ -66,10 +80,16 @@ impl<'a> FlowRun<'a> {
             faults,
             fault_times,
             shares: Shares::new(topology.links().iter().map(|link| link.rate.as_bps() as f64 * BYTES_PER_PS)),
+            acks: AckLoad::new(scenario),
             agenda: Agenda::default(),
             senders: Vec::new(),
             unused: Vec::new(),
+            law: StandingQueue::new(scenario, base_rtt).law(transport),
             queues: StandingQueue::new(scenario, base_rtt),
+            link_queues: vec![LinkQueue::default(); topology.links().len()],
+            rivals: Vec::new(),
+            has_standing_queue: false,
+            is_split: scenario.balancer.entry.flow_level != FlowLevel::Path,
             packet,
             initial_window: params.initial_window * packet,
             max_window: f64::from(params.max_window) * packet,
@@ -115,16 +135,37 @@ impl<'a> FlowRun<'a> {
 
     fn update_rates(&mut self) {
         let mut changed = std::mem::take(&mut self.changed);
-        self.shares.solve(|number, rate| changed.push((number, rate)));
-        for (number, rate) in changed.drain(..) {
-            let sender = &mut self.senders[number as usize];
-            sender.advance(self.ledger.now);
-            sender.set_rate(rate);
-            if sender.phase == Phase::Sending {
-                self.schedule(number);
+        for _ in 0..ROUNDS_MAX {
+            self.shares.solve(|number, rate| changed.push((number, rate)));
+            if changed.is_empty() {
+                break;
             }
+            for (number, rate) in changed.drain(..) {
+                let sender = &mut self.senders[number as usize];
+                let more = rate - sender.rate;
+                sender.advance(self.ledger.now);
+                sender.rate = rate;
+                if sender.phase == Phase::Sending {
+                    self.schedule(number);
+                }
+                for hop in self.shares.memberships.hops(number) {
+                    self.acks.add(hop.link, more * hop.weight);
+                }
+            }
+            let shares = &mut self.shares;
+            self.acks.update(|link, capacity| shares.set_capacity(link, capacity));
         }
         self.changed = changed;
+    }
+
+    /// Takes a flow off its links.
+    fn take_off(&mut self, number: u32) {
+        self.count_bytes(number);
+        let rate = std::mem::take(&mut self.senders[number as usize].rate);
+        for hop in self.shares.memberships.hops(number) {
+            self.acks.add(hop.link, -rate * hop.weight);
+        }
+        self.shares.remove(number);
     }
 
     fn schedule(&mut self, number: u32) {
@@ -153,10 +194,14 @@ impl<'a> FlowRun<'a> {
             total,
             left: total,
             budget: self.initial_window,
-            window: 2.0 * self.initial_window,
+            window: self.initial_window,
+            is_slow_start: true,
+            alpha: 1.0,
             round: now,
             since: now,
+            reduced: now,
             rtt,
+            alone,
             latency: ideal.saturating_sub((total / alone).round() as u64),
             ..Sender::default()
         };
@@ -164,6 +209,8 @@ impl<'a> FlowRun<'a> {
             self.stall(number);
         } else if self.scenario.config.transport.handshake && !matches!(self.params_kind(), Transmission::Rate) {
             self.wait(number, now + self.handshake(number));
+        } else {
+            self.begin_round(number);
         }
     }
 
@@ -207,15 +254,15 @@ impl<'a> FlowRun<'a> {
             Phase::Waiting => self.begin_round(number),
             Phase::Sending if sender.is_spent(sender.left) => self.finish(number),
             Phase::Sending => {
-                let (round, rtt) = (sender.round, sender.rtt);
-                let rtt = rtt + self.queueing(number);
-                if now - round >= rtt {
+                let until = sender.round + sender.rtt + sender.found.delay;
+                if now >= until && !sender.found.is_reducing() {
                     // The share fills the window: it does not limit the flow any more.
-                    self.senders[number as usize].budget = f64::INFINITY;
+                    (sender.budget, sender.window_time) = (f64::INFINITY, now);
                     self.limit_by_window(number);
                     self.schedule(number);
                 } else {
-                    self.wait(number, round + rtt);
+                    self.adapt_window(number);
+                    self.wait(number, until.max(now));
                 }
             }
         }
@@ -235,21 +282,24 @@ impl<'a> FlowRun<'a> {
     fn begin_round(&mut self, number: u32) {
         let sender = &mut self.senders[number as usize];
         (sender.phase, sender.round) = (Phase::Sending, self.ledger.now);
-        if sender.left < sender.total {
-            sender.budget = sender.window.min(self.max_window);
-            sender.window = (2.0 * sender.window).min(self.max_window);
-        }
+        sender.budget = sender.window;
+        let packets = sender.window.min(sender.left) / self.packet;
+        self.senders[number as usize].found = self.congestion(number, packets);
         self.shares.set_limit(number, f64::INFINITY);
+        // A round that follows at once may keep its rate, and no change of rate schedules its end.
+        self.schedule(number);
     }
 
     fn finish(&mut self, number: u32) {
-        let queueing = self.queueing(number);
+        let is_steady = self.senders[number as usize].budget == f64::INFINITY;
+        let found = if is_steady { self.congestion(number, 0.0) } else { self.senders[number as usize].found };
+        let ends = self.ledger.now.min(self.burst_end(number));
         let sender = &mut self.senders[number as usize];
         sender.uncounted += sender.left;
         let Sender { id, rate, latency, lost, rtt, .. } = *sender;
         sender.phase = Phase::Unused;
         self.last_rate[id as usize] = rate as f32;
-        let at = self.ledger.now.saturating_add(latency).saturating_add(queueing);
+        let at = ends.saturating_add(latency).saturating_add(found.delay);
         self.ledger.arrives(id, at);
         let record = &mut self.ledger.records[id as usize];
         // The time from the arrival of the last byte to that of its acknowledgement.
@@ -258,9 +308,22 @@ impl<'a> FlowRun<'a> {
         self.close(number);
     }
 
+    /// Returns when the last byte of a round has been sent at the latest. A queue serves packets in
+    /// the order of their arrival: while a burst arrives as fast as its interface allows, others fill
+    /// the link once more at most, however many flows they are.
+    fn burst_end(&self, number: u32) -> u64 {
+        let sender = &self.senders[number as usize];
+        let hops = self.shares.memberships.hops(number);
+        let Some(first) = hops.first().filter(|_| sender.budget.is_finite()) else { return NEVER };
+        let turns = self.shares.memberships.members(first.link).iter();
+        let turns = turns.filter(|member| self.shares.memberships.weight(**member) > 0.0).count().max(1);
+        let interface = self.shares.capacity(first.link) / turns as f64;
+        let sent = sender.window - sender.budget;
+        sender.round.saturating_add((2.0 * sent / interface.min(sender.alone)).round() as u64)
+    }
+
     fn close(&mut self, number: u32) {
-        self.count_bytes(number);
-        self.shares.remove(number);
+        self.take_off(number);
         self.agenda.remove(number);
         self.senders[number as usize].phase = Phase::Unused;
         self.unused.push(number);
@@ -272,21 +335,6 @@ impl<'a> FlowRun<'a> {
         for hop in self.shares.memberships.hops(number) {
             self.carried[hop.link as usize] += bytes * hop.weight;
         }
-    }
-
-    /// Returns the delay of standing queues on the path of a flow, picoseconds.
-    fn queueing(&self, number: u32) -> u64 {
-        let rtt = self.senders[number as usize].rtt as f64;
-        let mut delay = 0.0;
-        // The first link is the interface of a host, at which flows take turns.
-        for hop in self.shares.memberships.hops(number).iter().skip(1).filter(|hop| hop.weight > 0.0) {
-            let flows = self.shares.converging(hop.link);
-            if flows > 0 {
-                let step = self.packet / self.shares.capacity(hop.link);
-                delay += hop.weight * step * self.queues.packets(flows, rtt / step, step);
-            }
-        }
-        delay.round() as u64
     }
 
     fn sample(&mut self) {
@@ -319,7 +367,8 @@ impl<'a> FlowRun<'a> {
             let mut cut: Vec<u32> = Vec::new();
             for (link, bps) in (0u32..).zip(rates_bps) {
                 let was_up = self.shares.capacity(link) > 0.0;
-                self.shares.set_capacity(link, bps as f64 * BYTES_PER_PS);
+                let for_data = self.acks.set_capacity(link, bps as f64 * BYTES_PER_PS);
+                self.shares.set_capacity(link, for_data);
                 if was_up && bps == 0 {
                     cut.extend(self.shares.memberships.members(link).iter().map(|member| member.flow));
                 }
@@ -351,9 +400,7 @@ impl<'a> FlowRun<'a> {
                 continue;
             }
             self.senders[number as usize].advance(self.ledger.now);
-            self.count_bytes(number);
-            self.shares.remove(number);
-            self.senders[number as usize].rate = 0.0;
+            self.take_off(number);
             let links: &[(u32, f64)] = if is_found { &self.paths.links } else { &[] };
             let limit = if phase == Phase::Sending { f64::INFINITY } else { 0.0 };
             self.shares.insert(number, links, limit);
@@ -371,7 +418,7 @@ impl<'a> FlowRun<'a> {
         }
         sender.advance(self.ledger.now);
         sender.lose();
-        (sender.phase, sender.timeouts, sender.rate) = (Phase::Stalled, 0, 0.0);
+        (sender.phase, sender.timeouts) = (Phase::Stalled, 0);
         let timeout = self.params.min_rto.max(sender.rtt);
         self.shares.set_limit(number, 0.0);
         self.agenda.set(number, self.ledger.now.saturating_add(timeout));
@@ -385,7 +432,7 @@ impl<'a> FlowRun<'a> {
         if is_up {
             let restart = if self.initial_window.is_finite() { self.packet } else { f64::INFINITY };
             (sender.phase, sender.round) = (Phase::Sending, self.ledger.now);
-            (sender.budget, sender.window) = (restart, 2.0 * restart);
+            (sender.budget, sender.window) = (restart, restart);
             self.shares.set_limit(number, f64::INFINITY);
         } else if sender.timeouts > self.params.max_timeouts {
             let Sender { id, total, left, lost, .. } = *sender;

@@ -4,6 +4,7 @@
 //! ends when the window is sent; the next begins when the first acknowledgement has returned. If the
 //! share of the flow needs longer for a window than a round trip, the window no longer limits it.
 
+use super::congestion::Congestion;
 use crate::flows::NEVER;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,10 +28,18 @@ pub(super) struct Sender {
     pub(super) left: f64,
     /// Bytes that the window allows in this round; infinite once it does not limit the flow.
     pub(super) budget: f64,
-    /// Window of the next round, bytes.
+    /// Window, bytes: of this round; of a flow that no window limits, at `window_time`.
     pub(super) window: f64,
-    /// Beginning of the round.
+    pub(super) window_time: u64,
+    /// Window after a reduction that takes effect within this round; 0 for none.
+    pub(super) reduced_window: f64,
+    pub(super) is_slow_start: bool,
+    /// Average share of marks (DCTCP), and the time of the last reduction of the window.
+    pub(super) alpha: f64,
+    pub(super) reduced: u64,
+    /// Beginning of the round, and what the flow found on its path then.
     pub(super) round: u64,
+    pub(super) found: Congestion,
     pub(super) since: u64,
     /// Bytes per picosecond since then.
     pub(super) rate: f64,
@@ -39,6 +48,8 @@ pub(super) struct Sender {
     /// Round-trip time without queues, and the part of the ideal completion time that does not
     /// depend on the rate.
     pub(super) rtt: u64,
+    /// Rate in the intact network without other flows.
+    pub(super) alone: f64,
     pub(super) latency: u64,
     pub(super) timeouts: u32,
     /// Bytes lost and sent again.
@@ -52,11 +63,6 @@ impl Sender {
         self.left -= sent;
         self.budget -= sent;
         self.uncounted += sent;
-    }
-
-    /// Changes the rate at a time up to which the sender has advanced.
-    pub(super) fn set_rate(&mut self, rate: f64) {
-        self.rate = rate;
     }
 
     /// Returns when everything is sent, or the window is.

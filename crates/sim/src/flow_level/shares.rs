@@ -130,23 +130,15 @@ impl Shares {
         }
     }
 
-    /// Returns the number of flows for which a link is the bottleneck, or as narrow as it, if they
-    /// arrive over more than one link: only then does a queue form before this link.
-    pub(super) fn converging(&self, link: u32) -> u32 {
+    /// Returns the link that holds a flow back; no link for its own limit.
+    pub(super) fn bottleneck(&self, flow: u32) -> u32 {
+        self.flows[flow as usize].bottleneck
+    }
+
+    /// Returns whether the flows of a link and `more` on top use all of its capacity.
+    pub(super) fn is_full(&self, link: u32, more: f64) -> bool {
         let (used, highest) = self.use_of(link, |share| share.rate);
-        if highest <= 0.0 || used < self.links[link as usize].capacity * (1.0 - TOLERANCE) {
-            return 0;
-        }
-        let (mut count, mut from, mut differ) = (0, None, false);
-        for member in self.memberships.members(link) {
-            let share = &self.flows[member.flow as usize];
-            if self.memberships.weight(*member) > 0.0 && share.rate >= highest * (1.0 - TOLERANCE) {
-                let before = self.memberships.link_before(*member);
-                differ |= *from.get_or_insert(before) != before;
-                count += 1;
-            }
-        }
-        if differ { count } else { 0 }
+        highest > 0.0 && used + more >= self.links[link as usize].capacity * (1.0 - TOLERANCE)
     }
 
     /// Updates the rates, and calls `changed` with each flow whose rate is different now.

@@ -59,6 +59,20 @@ fn a_flow_alone_is_limited_by_slow_start_as_in_the_packet_engine() {
     }
 }
 
+/// The first windows of a newcomer raise the queue; then both flows reduce their windows.
+#[test]
+fn a_newcomer_at_a_full_link_is_slowed_as_in_the_packet_engine() {
+    let t = topology("leaf-spine:leaves=3,spines=1,hosts_per_leaf=2,host_delay=10us,fabric_delay=10us");
+    for (size, allowed) in [(10_000, 0.02), (30_000, 0.02), (100_000, 0.02), (1_000_000, 0.2), (10_000_000, 0.3)] {
+        let flows = list(vec![flow(0, 4, 50_000_000, Time::ZERO), flow(2, 4, size, Time::from_us(1_130))]);
+        let [packets, rates] = both(&t, &flows, "ecmp", &SimConfig::default());
+        let error = rates.flows[1].fct.as_us_f64() / packets.flows[1].fct.as_us_f64() - 1.0;
+        assert!(error.abs() < allowed, "{size} B: {error}");
+        let error = rates.flows[0].fct.as_us_f64() / packets.flows[0].fct.as_us_f64() - 1.0;
+        assert!(error.abs() < 0.02, "incumbent next to {size} B: {error}");
+    }
+}
+
 #[test]
 fn flows_share_a_link_evenly() {
     let t = topology("single-switch:hosts=4");
@@ -143,7 +157,7 @@ fn accounting_adds_up_in_random_scenarios_that_are_cut_short() {
         let failures: Vec<Failure> = if seed % 3 == 0 { vec![fault(kind, 100, Some(700), 50)] } else { Vec::new() };
         let until = (seed % 4 != 0).then(|| Time::from_us(150 * (1 + seed % 5)));
         let config = by_rates(SimConfig { failures, stop: StopRule { until }, ..SimConfig::default() });
-        let balancer = ["ecmp", "spray", "vlb", "presto"][seed as usize / 2 % 4];
+        let balancer = ["ecmp", "spray", "vlb", "drb"][seed as usize / 2 % 4];
         let o = simulate(&t, &flows, balancer, seed, &config);
         assert_eq!(o.accounting.check(), Ok(()));
         assert!(o == simulate(&t, &flows, balancer, seed, &config), "seed {seed}: two runs differ");
@@ -232,7 +246,7 @@ fn features_of_single_packets_are_refused() {
             "failure `blackhole`",
         ),
         ("drill", failing(FailureKind::LinkDown(any)), "balancer `drill` reacts"),
-        ("presto", failing(FailureKind::LinkRate { link: any, fraction: 0.5 }), "use spray"),
+        ("drb", failing(FailureKind::LinkRate { link: any, fraction: 0.5 }), "use spray"),
     ] {
         let message = refusal(balancer, config);
         assert!(message.contains(expected) && message.contains("set fidelity = \"packet\""), "{message}");

@@ -147,16 +147,3 @@ fn a_change_elsewhere_leaves_a_flow_alone() {
     changes.sort_by_key(|(flow, _)| *flow);
     assert_eq!(changes, [(1, 5.0), (2, 5.0)]);
 }
-
-#[test]
-fn a_queue_forms_only_where_flows_converge() {
-    let mut shares = Shares::new([10.0, 10.0, 10.0, 10.0].into_iter());
-    // Two flows of one sender (link 0) to one receiver (link 3), and one of another (link 1).
-    shares.insert(0, &[(0, 1.0), (3, 1.0)], f64::INFINITY);
-    shares.insert(1, &[(0, 1.0), (3, 1.0)], f64::INFINITY);
-    shares.solve(|_, _| {});
-    assert_eq!([shares.converging(0), shares.converging(3)], [0, 0]);
-    shares.insert(2, &[(1, 1.0), (3, 1.0)], f64::INFINITY);
-    shares.solve(|_, _| {});
-    assert_eq!([shares.converging(0), shares.converging(1), shares.converging(3)], [0, 0, 3]);
-}
