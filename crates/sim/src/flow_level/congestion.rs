@@ -13,7 +13,7 @@
 //! fairly; of their windows, only the time is followed in which they are too large.
 
 use super::run::FlowRun;
-use super::sender::{Phase, Sender};
+use super::sender::Sender;
 
 /// The law by which windows shrink.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +129,7 @@ impl FlowRun<'_> {
         let (mut first, mut differ, mut holds_back) = (None, false, false);
         for member in self.shares.memberships.members(link) {
             let sender = &self.senders[member.flow as usize];
-            let is_steady = sender.phase == Phase::Sending && sender.budget == f64::INFINITY;
-            if member.flow == number || !is_steady || self.shares.memberships.weight(*member) == 0.0 {
+            if member.flow == number || !sender.is_steady() || self.shares.memberships.weight(*member) == 0.0 {
                 continue;
             }
             let from = match self.is_split {

@@ -28,6 +28,11 @@ pub(super) const BYTES_PER_PS: f64 = 1.0 / 8e12;
 /// Solutions at one instant, at most: each changes the load of acknowledgements, and that the rates.
 const ROUNDS_MAX: usize = 4;
 
+/// Share of its pace below which a flow does not use its window, and relative change of a pace from
+/// which rates are solved again.
+const FILLED: f64 = 0.95;
+const PACE_STEP: f64 = 0.1;
+
 pub(super) struct FlowRun<'a> {
     pub(super) scenario: &'a Scenario<'a>,
     pub(super) ledger: Ledger<'a>,
@@ -255,14 +260,15 @@ impl<'a> FlowRun<'a> {
             Phase::Sending if sender.is_spent(sender.left) => self.finish(number),
             Phase::Sending => {
                 let until = sender.round + sender.rtt + sender.found.delay;
-                if now >= until && !sender.found.is_reducing() {
-                    // The share fills the window: it does not limit the flow any more.
-                    (sender.budget, sender.window_time) = (f64::INFINITY, now);
+                // The share fills the window: it does not limit the flow any more.
+                let is_filled = if sender.paced_until > 0 { sender.rate < sender.pace * FILLED } else { now >= until };
+                if is_filled && !sender.found.is_reducing() {
+                    (sender.budget, sender.window_time, sender.paced_until) = (f64::INFINITY, now, 0);
                     self.limit_by_window(number);
                     self.schedule(number);
                 } else {
                     self.adapt_window(number);
-                    self.wait(number, until.max(now));
+                    if until > now { self.wait(number, until) } else { self.begin_round(number) }
                 }
             }
         }
@@ -280,19 +286,37 @@ impl<'a> FlowRun<'a> {
     }
 
     fn begin_round(&mut self, number: u32) {
+        let now = self.ledger.now;
         let sender = &mut self.senders[number as usize];
-        (sender.phase, sender.round) = (Phase::Sending, self.ledger.now);
-        sender.budget = sender.window;
+        (sender.phase, sender.round) = (Phase::Sending, now);
         let packets = sender.window.min(sender.left) / self.packet;
-        self.senders[number as usize].found = self.congestion(number, packets);
-        self.shares.set_limit(number, f64::INFINITY);
+        let found = self.congestion(number, packets);
+        let sender = &mut self.senders[number as usize];
+        sender.found = found;
+        if sender.is_slow_start {
+            sender.budget = sender.window;
+            self.shares.set_limit(number, f64::INFINITY);
+        } else {
+            // After a reduction, acknowledgements spread the window over the round trip. Small
+            // changes of its rate are not worth a solution for all flows that it meets.
+            let round_trip = sender.rtt + sender.found.delay;
+            let pace = sender.window / round_trip as f64;
+            (sender.budget, sender.paced_until) = (f64::INFINITY, now + round_trip);
+            if (pace - sender.pace).abs() > PACE_STEP * sender.pace {
+                sender.pace = pace;
+                self.shares.set_limit(number, pace);
+            }
+        }
         // A round that follows at once may keep its rate, and no change of rate schedules its end.
         self.schedule(number);
     }
 
     fn finish(&mut self, number: u32) {
-        let is_steady = self.senders[number as usize].budget == f64::INFINITY;
-        let found = if is_steady { self.congestion(number, 0.0) } else { self.senders[number as usize].found };
+        let found = if self.senders[number as usize].is_steady() {
+            self.congestion(number, 0.0)
+        } else {
+            self.senders[number as usize].found
+        };
         let ends = self.ledger.now.min(self.burst_end(number));
         let sender = &mut self.senders[number as usize];
         sender.uncounted += sender.left;
@@ -314,11 +338,16 @@ impl<'a> FlowRun<'a> {
     fn burst_end(&self, number: u32) -> u64 {
         let sender = &self.senders[number as usize];
         let hops = self.shares.memberships.hops(number);
-        let Some(first) = hops.first().filter(|_| sender.budget.is_finite()) else { return NEVER };
+        let Some(first) = hops.first().filter(|_| !sender.is_steady()) else { return NEVER };
         let turns = self.shares.memberships.members(first.link).iter();
         let turns = turns.filter(|member| self.shares.memberships.weight(**member) > 0.0).count().max(1);
         let interface = self.shares.capacity(first.link) / turns as f64;
-        let sent = sender.window - sender.budget;
+        let is_paced = sender.paced_until > 0;
+        let sent = if is_paced {
+            sender.rate * (self.ledger.now - sender.round) as f64
+        } else {
+            sender.window - sender.budget
+        };
         sender.round.saturating_add((2.0 * sent / interface.min(sender.alone)).round() as u64)
     }
 
@@ -418,7 +447,7 @@ impl<'a> FlowRun<'a> {
         }
         sender.advance(self.ledger.now);
         sender.lose();
-        (sender.phase, sender.timeouts) = (Phase::Stalled, 0);
+        (sender.phase, sender.timeouts, sender.pace, sender.paced_until) = (Phase::Stalled, 0, 0.0, 0);
         let timeout = self.params.min_rto.max(sender.rtt);
         self.shares.set_limit(number, 0.0);
         self.agenda.set(number, self.ledger.now.saturating_add(timeout));
@@ -432,7 +461,8 @@ impl<'a> FlowRun<'a> {
         if is_up {
             let restart = if self.initial_window.is_finite() { self.packet } else { f64::INFINITY };
             (sender.phase, sender.round) = (Phase::Sending, self.ledger.now);
-            (sender.budget, sender.window) = (restart, restart);
+            (sender.budget, sender.window, sender.paced_until) = (restart, restart, 0);
+            sender.is_slow_start = true;
             self.shares.set_limit(number, f64::INFINITY);
         } else if sender.timeouts > self.params.max_timeouts {
             let Sender { id, total, left, lost, .. } = *sender;

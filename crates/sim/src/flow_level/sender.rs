@@ -40,6 +40,10 @@ pub(super) struct Sender {
     /// Beginning of the round, and what the flow found on its path then.
     pub(super) round: u64,
     pub(super) found: Congestion,
+    /// End of a round in which the window is spread evenly over the round trip; 0 for other rounds.
+    pub(super) paced_until: u64,
+    /// Limit of the rate in such a round, bytes per picosecond.
+    pub(super) pace: f64,
     pub(super) since: u64,
     /// Bytes per picosecond since then.
     pub(super) rate: f64,
@@ -71,7 +75,13 @@ impl Sender {
         if bytes <= 0.0 {
             return self.since;
         }
-        if self.rate > 0.0 { self.since.saturating_add((bytes / self.rate).round() as u64) } else { NEVER }
+        let round = if self.paced_until > 0 { self.paced_until } else { NEVER };
+        if self.rate > 0.0 { self.since.saturating_add((bytes / self.rate).round() as u64).min(round) } else { round }
+    }
+
+    /// Returns whether no window limits the flow.
+    pub(super) fn is_steady(&self) -> bool {
+        self.phase == Phase::Sending && self.budget == f64::INFINITY && self.paced_until == 0
     }
 
     /// Returns whether an amount of bytes is zero within the rounding of times.
