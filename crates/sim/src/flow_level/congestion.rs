@@ -129,7 +129,7 @@ impl FlowRun<'_> {
         let (mut first, mut differ, mut holds_back) = (None, false, false);
         for member in self.shares.memberships.members(link) {
             let sender = &self.senders[member.flow as usize];
-            if member.flow == number || !sender.is_steady() || self.shares.memberships.weight(*member) == 0.0 {
+            if member.flow == number || !sender.is_steady() || member.weight == 0.0 {
                 continue;
             }
             let from = match self.is_split {

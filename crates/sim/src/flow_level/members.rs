@@ -16,7 +16,9 @@ pub(super) struct FlowHop {
 pub(super) struct Member {
     pub(super) flow: u32,
     /// Position of the hop in the pool.
-    pub(super) hop: u32,
+    hop: u32,
+    /// As in the hop: here it needs no access to the pool.
+    pub(super) weight: f64,
 }
 
 /// Part of the pool that one flow has.
@@ -50,10 +52,6 @@ impl Memberships {
         &self.members[link as usize]
     }
 
-    pub(super) fn weight(&self, member: Member) -> f64 {
-        self.pool[member.hop as usize].weight
-    }
-
     /// Returns the link before this one on the path of a member; `None` for its first link.
     pub(super) fn link_before(&self, member: Member) -> Option<u32> {
         let first = self.extents[member.flow as usize].first;
@@ -78,7 +76,7 @@ impl Memberships {
         for (hop, (link, weight)) in (first..).zip(links) {
             let members = &mut self.members[*link as usize];
             self.pool[hop as usize] = FlowHop { link: *link, at: members.len() as u32, weight: *weight };
-            members.push(Member { flow, hop });
+            members.push(Member { flow, hop, weight: *weight });
         }
     }
 

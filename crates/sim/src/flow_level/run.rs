@@ -8,6 +8,7 @@ use net::Routes;
 use super::acks::AckLoad;
 use super::agenda::Agenda;
 use super::congestion::{LinkQueue, WindowLaw};
+use super::members::Member;
 use super::paths::PathFinder;
 use super::queues::StandingQueue;
 use super::results::payload;
@@ -293,12 +294,12 @@ impl<'a> FlowRun<'a> {
         let found = self.congestion(number, packets);
         let sender = &mut self.senders[number as usize];
         sender.found = found;
-        if sender.is_slow_start {
+        if sender.left == sender.total {
             sender.budget = sender.window;
             self.shares.set_limit(number, f64::INFINITY);
         } else {
-            // After a reduction, acknowledgements spread the window over the round trip. Small
-            // changes of its rate are not worth a solution for all flows that it meets.
+            // Acknowledgements spread the window over the round trip. Small changes of its rate are
+            // not worth a solution for all flows that it meets.
             let round_trip = sender.rtt + sender.found.delay;
             let pace = sender.window / round_trip as f64;
             (sender.budget, sender.paced_until) = (f64::INFINITY, now + round_trip);
@@ -332,23 +333,26 @@ impl<'a> FlowRun<'a> {
         self.close(number);
     }
 
-    /// Returns when the last byte of a round has been sent at the latest. A queue serves packets in
-    /// the order of their arrival: while a burst arrives as fast as its interface allows, others fill
-    /// the link once more at most, however many flows they are.
+    /// Returns when the last byte of a round has been sent at the latest, if a window limits the flow.
+    /// Its packets leave as fast as the interface and the path allow. A queue serves packets in the
+    /// order of their arrival: others fill a link once more at most, however many flows they are.
     fn burst_end(&self, number: u32) -> u64 {
         let sender = &self.senders[number as usize];
         let hops = self.shares.memberships.hops(number);
         let Some(first) = hops.first().filter(|_| !sender.is_steady()) else { return NEVER };
         let turns = self.shares.memberships.members(first.link).iter();
-        let turns = turns.filter(|member| self.shares.memberships.weight(**member) > 0.0).count().max(1);
-        let interface = self.shares.capacity(first.link) / turns as f64;
+        let is_sending = |member: &&Member| self.senders[member.flow as usize].rate > 0.0;
+        let interface = self.shares.capacity(first.link) / turns.filter(is_sending).count().max(1) as f64;
+        let fastest = interface.min(sender.alone);
         let is_paced = sender.paced_until > 0;
         let sent = if is_paced {
             sender.rate * (self.ledger.now - sender.round) as f64
         } else {
             sender.window - sender.budget
         };
-        sender.round.saturating_add((2.0 * sent / interface.min(sender.alone)).round() as u64)
+        let spare = hops.iter().filter(|hop| hop.weight > 0.0).map(|hop| self.shares.spare(hop.link) / hop.weight);
+        let rate = (spare.fold(f64::INFINITY, f64::min) + sender.rate).clamp(fastest / 2.0, fastest);
+        sender.round.saturating_add((sent / rate).round() as u64)
     }
 
     fn close(&mut self, number: u32) {

@@ -141,6 +141,11 @@ impl Shares {
         highest > 0.0 && used + more >= self.links[link as usize].capacity * (1.0 - TOLERANCE)
     }
 
+    /// Returns the capacity of a link that no flow uses.
+    pub(super) fn spare(&self, link: u32) -> f64 {
+        (self.links[link as usize].capacity - self.use_of(link, |share| share.rate).0).max(0.0)
+    }
+
     /// Updates the rates, and calls `changed` with each flow whose rate is different now.
     pub(super) fn solve(&mut self, mut changed: impl FnMut(u32, f64)) {
         if self.changed_flows.is_empty() && self.changed_links.is_empty() {
@@ -201,7 +206,7 @@ impl Shares {
         for link in touched.iter() {
             let (mut left, mut open_weight) = (links[*link as usize].capacity, 0.0);
             for member in memberships.members(*link) {
-                let (weight, share) = (memberships.weight(*member), &flows[member.flow as usize]);
+                let (weight, share) = (member.weight, &flows[member.flow as usize]);
                 if share.solved == *update {
                     open_weight += weight;
                 } else {
@@ -263,7 +268,7 @@ impl Shares {
             }
             for member in memberships.members(link) {
                 let share = &flows[member.flow as usize];
-                if share.solved == *update && !share.is_fixed && memberships.weight(*member) > 0.0 {
+                if share.solved == *update && !share.is_fixed && member.weight > 0.0 {
                     fix(member.flow, reached, link, links, flows);
                 }
             }
@@ -274,7 +279,7 @@ impl Shares {
     fn use_of(&self, link: u32, rate: impl Fn(&Share) -> f64) -> (f64, f64) {
         let (mut used, mut highest) = (0.0, 0.0f64);
         for member in self.memberships.members(link) {
-            let (weight, rate) = (self.memberships.weight(*member), rate(&self.flows[member.flow as usize]));
+            let (weight, rate) = (member.weight, rate(&self.flows[member.flow as usize]));
             if weight > 0.0 {
                 used += weight * rate;
                 highest = highest.max(rate);
@@ -300,7 +305,7 @@ impl Shares {
             let lowest = held_back.map(|share| share.next).fold(f64::INFINITY, f64::min);
             for member in members() {
                 let share = &self.flows[member.flow as usize];
-                if share.solved == update || self.memberships.weight(*member) == 0.0 {
+                if share.solved == update || member.weight == 0.0 {
                     continue;
                 }
                 let has_more = share.rate > lowest * (1.0 + TOLERANCE);
