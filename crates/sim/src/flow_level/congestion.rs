@@ -48,7 +48,7 @@ pub(super) struct Congestion {
 }
 
 impl Congestion {
-    /// Returns whether the window must shrink at once, beside flows that have not adapted yet.
+    /// Returns whether the window must shrink at once, next to flows that have not adapted yet.
     pub(super) fn is_reducing(&self) -> bool {
         self.is_marked && self.fair_window.is_none()
     }
