@@ -188,7 +188,7 @@ impl Declaration {
     pub(crate) const fn needs(self, needs: fn(&Scale, &Params) -> Needs) -> Declaration {
         Declaration(Entry { needs, ..self.0 })
     }
-    /// Declares the form in a simulation of flow rates; without it there is none.
+    /// Declares the form in a simulation of flow rates; the default is that it has no such form.
     pub(crate) const fn flow_level(self, flow_level: FlowLevel) -> Declaration {
         Declaration(Entry { flow_level, ..self.0 })
     }

@@ -34,10 +34,10 @@ pub(super) struct LinkQueue {
     keeper: u32,
 }
 
-/// What a flow finds on its path.
+/// Congestion that a flow finds on its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Congestion {
-    /// Delay of queues, picoseconds.
+    /// Delay of all queues on the path, picoseconds.
     pub(super) delay: u64,
     /// Whether the queue of a link reaches the threshold, and the share of the packets of the round
     /// that join it before.

@@ -27,8 +27,8 @@
 //! one window at links where others converge.
 
 mod acks;
-mod agenda;
 mod congestion;
+mod flow_events;
 mod members;
 mod paths;
 mod queues;

@@ -24,7 +24,7 @@ pub(super) struct StandingQueue {
 enum Kind {
     Sawtooth,
     Threshold,
-    /// Target delay, picoseconds.
+    /// Target delay of the window, picoseconds.
     Delay(f64),
     /// Share of the window that remains after a loss.
     DropTail(f64),

@@ -6,8 +6,8 @@ use balance::FlowLevel;
 use net::Routes;
 
 use super::acks::AckLoad;
-use super::agenda::Agenda;
 use super::congestion::{LinkQueue, WindowLaw};
+use super::flow_events::FlowEvents;
 use super::members::Member;
 use super::paths::PathFinder;
 use super::queues::StandingQueue;
@@ -43,7 +43,7 @@ pub(super) struct FlowRun<'a> {
     fault_times: Vec<u64>,
     pub(super) shares: Shares,
     pub(super) acks: AckLoad,
-    agenda: Agenda,
+    events: FlowEvents,
     pub(super) senders: Vec<Sender>,
     unused: Vec<u32>,
     pub(super) queues: StandingQueue,
@@ -87,7 +87,7 @@ impl<'a> FlowRun<'a> {
             fault_times,
             shares: Shares::new(topology.links().iter().map(|link| link.rate.as_bps() as f64 * BYTES_PER_PS)),
             acks: AckLoad::new(scenario),
-            agenda: Agenda::default(),
+            events: FlowEvents::default(),
             senders: Vec::new(),
             unused: Vec::new(),
             law: StandingQueue::new(scenario, base_rtt).law(transport),
@@ -109,7 +109,7 @@ impl<'a> FlowRun<'a> {
 
     pub(super) fn play(mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
         while self.ledger.is_open() {
-            let next = self.agenda.first().map_or(NEVER, |(at, _)| at).min(self.ledger.next_event());
+            let next = self.events.first().map_or(NEVER, |(at, _)| at).min(self.ledger.next_event());
             let next = next.min(self.fault_times.last().copied().unwrap_or(NEVER));
             let sample = self.sampler.as_ref().map_or(NEVER, |sampler| sampler.next);
             let next = if next == NEVER { NEVER } else { next.min(sample) };
@@ -127,8 +127,8 @@ impl<'a> FlowRun<'a> {
         if self.sampler.as_ref().is_some_and(|sampler| sampler.next <= now) {
             self.sample();
         }
-        while let Some((_, number)) = self.agenda.first().filter(|(at, _)| *at <= now) {
-            self.agenda.remove(number);
+        while let Some((_, number)) = self.events.first().filter(|(at, _)| *at <= now) {
+            self.events.remove(number);
             self.on_event(number);
         }
         self.ledger.close_arrived();
@@ -176,8 +176,8 @@ impl<'a> FlowRun<'a> {
 
     fn schedule(&mut self, number: u32) {
         match self.senders[number as usize].pause() {
-            NEVER => self.agenda.remove(number),
-            at => self.agenda.set(number, at.max(self.ledger.now)),
+            NEVER => self.events.remove(number),
+            at => self.events.set(number, at.max(self.ledger.now)),
         }
     }
 
@@ -283,7 +283,7 @@ impl<'a> FlowRun<'a> {
     fn wait(&mut self, number: u32, until: u64) {
         self.senders[number as usize].phase = Phase::Waiting;
         self.shares.set_limit(number, 0.0);
-        self.agenda.set(number, until);
+        self.events.set(number, until);
     }
 
     fn begin_round(&mut self, number: u32) {
@@ -357,7 +357,7 @@ impl<'a> FlowRun<'a> {
 
     fn close(&mut self, number: u32) {
         self.take_off(number);
-        self.agenda.remove(number);
+        self.events.remove(number);
         self.senders[number as usize].phase = Phase::Unused;
         self.unused.push(number);
     }
@@ -454,7 +454,7 @@ impl<'a> FlowRun<'a> {
         (sender.phase, sender.timeouts, sender.pace, sender.paced_until) = (Phase::Stalled, 0, 0.0, 0);
         let timeout = self.params.min_rto.max(sender.rtt);
         self.shares.set_limit(number, 0.0);
-        self.agenda.set(number, self.ledger.now.saturating_add(timeout));
+        self.events.set(number, self.ledger.now.saturating_add(timeout));
     }
 
     fn on_timeout(&mut self, number: u32) {
@@ -479,7 +479,7 @@ impl<'a> FlowRun<'a> {
             self.close(number);
         } else {
             let timeout = self.params.min_rto.max(sender.rtt) << sender.timeouts.min(20);
-            self.agenda.set(number, self.ledger.now.saturating_add(timeout));
+            self.events.set(number, self.ledger.now.saturating_add(timeout));
         }
     }
 }

@@ -4,8 +4,8 @@ use crate::common::{
     fabric_link, fault, flow, last_us, link, list, node, simulate, some_flows, topology, total, try_simulate, with,
 };
 use anabranch_sim::{
-    Failure, FailureKind, Fidelity, FlowEnd, HostConfig, Outcome, RdmaRecovery, Scenario, SimConfig, SimError,
-    StopRule, TransportConfig, TransportKind, UdpRate, run,
+    Failure, FailureKind, Fidelity, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, RdmaRecovery,
+    Scenario, SimConfig, SimError, StopRule, TransportConfig, TransportKind, UdpRate, run,
 };
 use balance::{Entry, FlowLevel, Spec};
 use net::{Bandwidth, Time, Topology};
@@ -63,9 +63,11 @@ fn a_flow_alone_is_limited_by_slow_start_as_in_the_packet_engine() {
 #[test]
 fn a_newcomer_at_a_full_link_is_slowed_as_in_the_packet_engine() {
     let t = topology("leaf-spine:leaves=3,spines=1,hosts_per_leaf=2,host_delay=10us,fabric_delay=10us");
+    let (limit, marking) = (QueueLimit::Packets(600), Marking::Step(QueueLimit::Packets(65)));
+    let config = SimConfig { switch: QueueConfig { limit, marking, ..QueueConfig::default() }, ..SimConfig::default() };
     for (size, allowed) in [(10_000, 0.02), (30_000, 0.02), (100_000, 0.02), (1_000_000, 0.2), (10_000_000, 0.3)] {
         let flows = list(vec![flow(0, 4, 50_000_000, Time::ZERO), flow(2, 4, size, Time::from_us(1_130))]);
-        let [packets, rates] = both(&t, &flows, "ecmp", &SimConfig::default());
+        let [packets, rates] = both(&t, &flows, "ecmp", &config);
         let error = rates.flows[1].fct.as_us_f64() / packets.flows[1].fct.as_us_f64() - 1.0;
         assert!(error.abs() < allowed, "{size} B: {error}");
         let error = rates.flows[0].fct.as_us_f64() / packets.flows[0].fct.as_us_f64() - 1.0;

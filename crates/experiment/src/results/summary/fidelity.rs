@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Comparison of both fidelities on a copy of the experiment that packets can simulate.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct FidelityCheck {
-    /// Network of the copy.
+    /// Topology specification of the copy, without rates.
     pub topology: String,
-    /// Hosts of the copy.
+    /// Number of hosts of the copy.
     pub hosts: u64,
     /// Flows of each run of the copy.
     pub flows: u64,
-    /// Seeds of the copy.
+    /// Number of seeds of the copy.
     pub seeds: u32,
     /// One entry per variant, load, balancer and figure.
     pub errors: Vec<FidelityError>,
@@ -20,11 +20,11 @@ pub struct FidelityCheck {
 /// The error of one figure: its value by rates of flows / its value by packets, minus 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct FidelityError {
-    /// As in the runs.
+    /// Value as in the runs.
     pub variant: String,
-    /// As in the runs.
+    /// Value as in the runs.
     pub load: Option<f64>,
-    /// As in the runs.
+    /// Value as in the runs.
     pub balancer: String,
     /// Name of the figure, such as `mean slowdown (10KB, 100KB]`.
     pub figure: String,

@@ -5,13 +5,13 @@ const ABSENT: u32 = u32::MAX;
 
 /// Times of events by flow number. Equal times are in the order of the numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct FlowEvents {
     heap: Vec<u32>,
     position: Vec<u32>,
     time: Vec<u64>,
 }
 
-impl Agenda {
+impl FlowEvents {
     /// Returns the earliest event: its time and its flow.
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         self.heap.first().map(|flow| (self.time[*flow as usize], *flow))
@@ -90,17 +90,17 @@ mod tests {
     proptest::proptest! {
         /// Compares with a sorted set under any sequence of changes.
         #[test]
-        fn an_agenda_is_a_sorted_set(changes in proptest::collection::vec((0u32..40, 0u64..30, 0u8..4), 1..400)) {
-            let (mut agenda, mut set) = (Agenda::default(), BTreeSet::<(u64, u32)>::new());
+        fn flow_events_are_a_sorted_set(changes in proptest::collection::vec((0u32..40, 0u64..30, 0u8..4), 1..400)) {
+            let (mut events, mut set) = (FlowEvents::default(), BTreeSet::<(u64, u32)>::new());
             for (flow, time, kind) in changes {
                 set.retain(|(_, other)| *other != flow);
                 if kind == 0 {
-                    agenda.remove(flow);
+                    events.remove(flow);
                 } else {
-                    agenda.set(flow, time);
+                    events.set(flow, time);
                     set.insert((time, flow));
                 }
-                proptest::prop_assert_eq!(agenda.first(), set.first().copied());
+                proptest::prop_assert_eq!(events.first(), set.first().copied());
             }
         }
     }
