@@ -200,9 +200,9 @@ impl Shares {
         }
     }
 
-    /// Shares what the other flows leave among the flows of the set, by progressive filling.
-    fn fill(&mut self) {
-        let Shares { memberships, flows, links, set, touched, by_limit, heap, update, .. } = self;
+    /// Computes what the flows outside the set leave of the touched links, and the weight of the others.
+    fn measure(&mut self) {
+        let Shares { memberships, flows, links, touched, update, .. } = self;
         for link in touched.iter() {
             let (mut left, mut open_weight) = (links[*link as usize].capacity, 0.0);
             for member in memberships.members(*link) {
@@ -216,6 +216,12 @@ impl Shares {
             let state = &mut links[*link as usize];
             (state.left, state.open_weight) = (left, open_weight);
         }
+    }
+
+    /// Shares what the other flows leave among the flows of the set, by progressive filling.
+    fn fill(&mut self) {
+        self.measure();
+        let Shares { memberships, flows, links, set, touched, by_limit, heap, update, .. } = self;
         heap.clear();
         for link in touched.iter() {
             let state = &links[*link as usize];
