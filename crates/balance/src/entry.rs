@@ -66,6 +66,19 @@ impl Reorders {
     }
 }
 
+/// The form of a balancer in a simulation of flow rates instead of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowLevel {
+    /// None: its effect depends on single packets, such as gaps, marks, queues or probes.
+    None,
+    /// Each flow has the path that the mechanism picks for its first packet.
+    Path,
+    /// Packets take all next hops, or all paths, evenly, regardless of their state.
+    EvenSplit,
+    /// The same in a symmetric network; elsewhere it reacts to queues or marks.
+    AdaptiveSplit,
+}
+
 /// A platform a balancer can run on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Platform {
@@ -123,6 +136,8 @@ pub struct Entry {
     pub example: &'static str,
     /// The needs beyond forwarding.
     pub needs: fn(&Scale, &Params) -> Needs,
+    /// The form in a simulation of flow rates.
+    pub flow_level: FlowLevel,
     /// The constructor, called with parameters that are already checked.
     pub build: Build,
     is_select_group: bool,
@@ -144,6 +159,7 @@ impl Entry {
             params: &[],
             example: name,
             needs: |_, _| Needs::default(),
+            flow_level: FlowLevel::None,
             build: Build::Bound(Bound::FluidOptimum),
             is_select_group: false,
         })
@@ -171,6 +187,10 @@ impl Declaration {
     }
     pub(crate) const fn needs(self, needs: fn(&Scale, &Params) -> Needs) -> Declaration {
         Declaration(Entry { needs, ..self.0 })
+    }
+    /// Declares the form in a simulation of flow rates; the default is that it has no such form.
+    pub(crate) const fn flow_level(self, flow_level: FlowLevel) -> Declaration {
+        Declaration(Entry { flow_level, ..self.0 })
     }
     /// Marks a data-plane mechanism that select groups of OpenFlow switches implement.
     pub(crate) const fn also_as_groups(self) -> Declaration {

@@ -20,7 +20,7 @@ pub use dataplane::{
     PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, Subflows,
     SwitchBalancer, SwitchEnv,
 };
-pub use entry::{Build, Entry, Granularity, Platform, Reorders};
+pub use entry::{Build, Entry, FlowLevel, Granularity, Platform, Reorders};
 pub use params::{Param, ParamKind, Params};
 pub use registry::{Spec, SpecError};
 pub use server::{ServerBalancer, ServerEnv};

@@ -2,6 +2,7 @@
 
 mod commands;
 mod error;
+mod fidelity;
 mod interrupt;
 mod progress;
 mod results;

@@ -37,8 +37,8 @@ pub mod run;
 mod testing;
 
 pub use input::{Experiment, FileError, Override, Variant};
-pub use judge::{claims, reproduction, validation};
+pub use judge::{claims, fidelity, reproduction, validation};
 pub use results::{statistics, summary};
 pub use run::execute::{Observer, Options, Progress, peak_rss_bytes};
-pub use run::{Error, load, run, run_in, runner, store, write_report};
+pub use run::{Error, add_fidelity_check, load, run, run_in, runner, store, write_report};
 use run::{checksums, records};

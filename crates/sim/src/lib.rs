@@ -11,6 +11,7 @@ pub mod bounds;
 mod checks;
 mod engine;
 pub mod failures;
+pub mod flow_level;
 mod flows;
 mod hosts;
 mod ideal;
@@ -109,6 +110,7 @@ pub fn run_on(
     match scenario.balancer.entry.build {
         Build::Bound(Bound::FluidOptimum) => return bounds::optimum::run(scenario, progress),
         Build::Bound(Bound::Fastpass) => return bounds::fastpass::run(scenario, progress),
+        _ if scenario.config.fidelity == Fidelity::Flow => return flow_level::run(scenario, progress),
         _ => {}
     }
     let mut run = setup::run(scenario, None, workers.count());
@@ -129,6 +131,9 @@ pub fn run_controlled(
     progress: &mut (dyn FnMut(&Progress) -> bool + Send),
 ) -> Result<Outcome, SimError> {
     checks::check(scenario, true)?;
+    if scenario.config.fidelity == Fidelity::Flow {
+        flow_level::check(scenario)?;
+    }
     let mut run = setup::run(scenario, Some(plane), 1);
     run.run(&SingleThread, progress)?;
     match run.take_fault() {

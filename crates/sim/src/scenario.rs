@@ -18,6 +18,7 @@ pub struct Scenario<'a> {
 /// Settings of a run except network, flows, balancer and seed, with the project's defaults.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SimConfig {
+    pub fidelity: Fidelity,
     pub transport: TransportConfig,
     pub host: HostConfig,
     pub switch: QueueConfig,
@@ -28,6 +29,25 @@ pub struct SimConfig {
     pub services: Option<crate::ServicesConfig>,
     pub probes: ProbeConfig,
     pub stop: StopRule,
+}
+
+/// The unit that a run simulates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Fidelity {
+    /// Every packet, with the windows, queues and losses of the transport.
+    #[default]
+    Packet,
+    /// Rates of flows, which change when flows start and end ([`crate::flow_level`]).
+    Flow,
+}
+
+impl Fidelity {
+    /// The names in experiment files, in the order of the variants.
+    pub const NAMES: [&'static str; 2] = ["packet", "flow"];
+
+    pub fn name(self) -> &'static str {
+        Fidelity::NAMES[self as usize]
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -160,7 +160,7 @@ impl Parts {
             owners: partitions.owners.clone(),
             partition: partition as u8,
             udp_seed: RandomStream::new(scenario.seed, "udp").next_u64(),
-            port_seed: RandomStream::new(scenario.seed, "ports").next_u64(),
+            port_seed: port_seed(scenario.seed),
             is_large: topology.links().len() >= LINKS_OF_LARGE,
         }
     }
@@ -202,6 +202,11 @@ fn add_controller<'a>(engine: &mut Engine<'a>, scenario: &Scenario<'a>, plane: &
     engine.switch_cpu =
         control.packets_per_s.map(|rate| Box::new(SwitchCpuQueue::new(switches.len(), rate, control.backlog_packets)));
     engine.network.admission.reserves_control_queue = scenario.config.control.reserves_control_queue;
+}
+
+/// Returns the seed from which the ports of flows are derived.
+pub(crate) fn port_seed(seed: u64) -> u64 {
+    RandomStream::new(seed, "ports").next_u64()
 }
 
 pub(crate) fn scale(scenario: &Scenario<'_>, base_rtt: u64) -> Scale {
@@ -261,7 +266,7 @@ fn shared_window(scenario: &Scenario<'_>, needs: &Needs, window: u32) -> u32 {
     window.saturating_add(packets.min(1 << 20) as u32).min(1 << 20)
 }
 
-fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
+pub(crate) fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
     let transport = &scenario.config.transport;
     let packet = u64::from(transport.packet_bytes());
     let bits = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 1_000_000_000_000;
@@ -286,11 +291,11 @@ fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
 }
 
 /// Returns the size of a switch queue in bytes; packets count as full ones.
-fn queue_bytes(scenario: &Scenario<'_>) -> u64 {
+pub(crate) fn queue_bytes(scenario: &Scenario<'_>) -> u64 {
     in_bytes(scenario, scenario.config.switch.limit)
 }
 
-fn in_bytes(scenario: &Scenario<'_>, limit: QueueLimit) -> u64 {
+pub(crate) fn in_bytes(scenario: &Scenario<'_>, limit: QueueLimit) -> u64 {
     match limit {
         QueueLimit::Packets(packets) => u64::from(packets) * u64::from(scenario.config.transport.packet_bytes()),
         QueueLimit::Bytes(bytes) => bytes,

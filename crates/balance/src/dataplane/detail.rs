@@ -25,11 +25,12 @@ use net::LinkIx;
 
 use crate::dataplane::common::at_switch;
 use crate::dataplane::{Cx, Lossless, Needs, Receiving, Scale};
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("detail", "DeTail")
     .summary("Sends every packet to a random port among those with few bytes to drain, over lossless switches.")
+    .flow_level(FlowLevel::AdaptiveSplit)
     .source("P07; SIGCOMM 2012; F2")
     .granularity(Granularity::Packet)
     .senses("local queues by priority")

@@ -23,11 +23,12 @@ use net::routes::ClassIx;
 
 use crate::dataplane::common::PathCycles;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths};
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("drb", "DRB")
     .summary("Rotates the packets of each host pair through all paths in digit-reversed order.")
+    .flow_level(FlowLevel::EvenSplit)
     .source("P04; CoNEXT 2013; F2")
     .granularity(Granularity::Packet)
     .senses("nothing; dead paths, after failures are detected")

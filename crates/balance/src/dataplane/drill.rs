@@ -25,12 +25,13 @@
 use net::LinkIx;
 
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::hash::{combine, mix, position_of_point, reduce};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
     .summary("Sends every packet to the shortest queue among a few random and a few remembered ports.")
+    .flow_level(FlowLevel::AdaptiveSplit)
     .source("P18; HotNets 2015, SIGCOMM 2017; F0")
     .granularity(Granularity::Packet)
     .senses("local queues; capacities, after failures are detected")

@@ -11,12 +11,13 @@ use net::LinkIx;
 
 use crate::dataplane::common::{at_switch, by_packet};
 use crate::dataplane::{PacketView, SwitchBalancer, SwitchEnv};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("ecmp", "ECMP")
     .summary("Hashes each flow onto one of the equal-cost next hops at every switch.")
+    .flow_level(FlowLevel::Path)
     .source("P02; RFC 2992; F0, F2, F3")
     .params(&[
         Param::choice("hash", &["modulo", "threshold", "rendezvous", "resilient"], "modulo").doc(

@@ -7,12 +7,13 @@
 //! - Hurts: like ECMP: large flows collide and stay.
 
 use crate::dataplane::{Cx, EdgeBalancer, PacketView, Paths};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 use crate::hash::mix;
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("ecmp-path", "ECMP by path")
     .summary("Hashes each flow once onto one of all equal-cost paths.")
+    .flow_level(FlowLevel::Path)
     .source("P02 at path granularity; csg-htsim's per-flow path choice")
     .params(&[Param::choice("key", &["five-tuple", "hosts"], "five-tuple").doc(
         "Hashed fields; `hosts` is mix(((src << 20) | dst) + 0x9e3779b97f4a7c15), the rule shared with the \

@@ -29,11 +29,12 @@ use net::Time;
 
 use crate::dataplane::common::FlowTable;
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("reps", "REPS")
     .summary("Hosts spray packets over entropy values and reuse those that came back unmarked.")
+    .flow_level(FlowLevel::AdaptiveSplit)
     .source("P25; REPS, arXiv 2407.21625")
     .granularity(Granularity::Packet)
     .senses("ECN echoes per entropy value, timeouts")

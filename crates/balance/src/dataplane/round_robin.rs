@@ -14,10 +14,11 @@
 
 use crate::dataplane::EdgeHooks;
 use crate::dataplane::common::{START, at_start, deck};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 
 pub(crate) static ENTRY: Entry = Entry::declare("round-robin", "Round robin")
     .summary("Gives each new flow the next path in circular order.")
+    .flow_level(FlowLevel::Path)
     .source("P28 round robin; F0 section 3.2")
     .params(&[START])
     .edge(|env, params| {

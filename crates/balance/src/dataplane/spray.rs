@@ -6,10 +6,11 @@
 //!   take gaps for losses.
 
 use crate::dataplane::common::at_switch;
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 
 pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
     .summary("Sends every packet to an equal-cost next hop drawn at random.")
+    .flow_level(FlowLevel::EvenSplit)
     .source("P03 RPS; INFOCOM 2013; F2, F3")
     .granularity(Granularity::Packet)
     .switch(|_, _| at_switch(|cx, _, links| cx.rng.next_below(links.len() as u64) as usize));

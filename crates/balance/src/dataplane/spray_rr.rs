@@ -6,11 +6,12 @@
 //! - Hurts: like random spraying where paths differ or receivers take gaps for losses.
 
 use crate::dataplane::common::at_switch;
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::hash::{combine, mix};
 
 pub(crate) static ENTRY: Entry = Entry::declare("spray-rr", "Round-robin spraying")
     .summary("Sends packets for one destination to the equal-cost next hops in turn.")
+    .flow_level(FlowLevel::EvenSplit)
     .source("P03 pp-rr")
     .granularity(Granularity::Packet)
     .switch(|env, _| {

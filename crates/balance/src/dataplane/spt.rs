@@ -10,12 +10,13 @@
 use net::LinkIx;
 
 use crate::dataplane::common::at_switch;
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 use crate::hash::{combine, reduce};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("spt", "SPT")
     .summary("Sends everything for one destination along one shortest path.")
+    .flow_level(FlowLevel::Path)
     .source("P01; F0 (as \"ECMP\", tie first), F2 (as \"TCP\", tie dst-tor)")
     .params(&[Param::choice("tie", &["first", "dst-tor", "dst-host"], "first").doc(
         "The key that determines a path: all pairs (lowest port at every tie), the destination rack, or the \

@@ -33,11 +33,12 @@ use net::RandomStream;
 
 use crate::dataplane::common::FlowTable;
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
-use crate::entry::{Entry, Granularity};
+use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spraying")
     .summary("Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.")
+    .flow_level(FlowLevel::AdaptiveSplit)
     .source("P26; Ultra Ethernet 1.0 (arXiv 2508.08906)")
     .granularity(Granularity::Packet)
     .senses("ECN echoes and losses per entropy value")

@@ -27,12 +27,13 @@ use net::{NodeIx, NodeKind, Routes, Topology};
 
 use crate::dataplane::common::distinct;
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 use crate::hash::{combine, mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("vlb", "Valiant load balancing")
     .summary("Sends each flow over a random intermediate switch, independent of its destination.")
+    .flow_level(FlowLevel::Path)
     .source("P05; VL2, SIGCOMM 2009; F0, F2")
     .senses("nothing; dead paths, after failures are detected")
     .params(&[

@@ -7,12 +7,13 @@
 //!   not detected.
 
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, ecmp};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 use crate::hash::{mix, position_of_point, reduce};
 use crate::params::Param;
 
 pub(crate) static ENTRY: Entry = Entry::declare("wcmp", "Weighted ECMP")
     .summary("Hashes each flow onto a next hop in proportion to the capacity reachable through it.")
+    .flow_level(FlowLevel::Path)
     .source("P02 weighted; WCMP, EuroSys 2014")
     .senses("capacities, after failures are detected")
     .params(&[Param::choice("seeds", &["per-switch", "none"], "per-switch")

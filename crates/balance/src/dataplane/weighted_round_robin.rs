@@ -10,10 +10,11 @@
 
 use crate::dataplane::EdgeHooks;
 use crate::dataplane::common::{PathIndex, START, SmoothWrr, at_start};
-use crate::entry::Entry;
+use crate::entry::{Entry, FlowLevel};
 
 pub(crate) static ENTRY: Entry = Entry::declare("weighted-round-robin", "Weighted round robin")
     .summary("Gives new flows to the paths in turn, in proportion to capacity.")
+    .flow_level(FlowLevel::Path)
     .source("P28 weighted round robin; F0 section 3.2")
     .senses("capacities, after failures are detected")
     .params(&[START])

@@ -6,6 +6,7 @@ use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
+use crate::fidelity;
 use crate::results::{self, RunArgs};
 
 /// Run experiment files
@@ -27,6 +28,10 @@ pub struct Args {
     /// Platform: `sim`; for real switches see `anabranch testbed run`
     #[arg(long, value_parser = platform, default_value = "sim")]
     platform: String,
+    /// Also run a small copy of each experiment by packets and by rates of flows, and report the
+    /// error of its figures
+    #[arg(long)]
+    check_fidelity: bool,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -50,7 +55,13 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
-    experiments.iter().try_for_each(|experiment| results::run_in(&Simulator, experiment, &args.run))
+    for (file, experiment) in args.files.iter().zip(&experiments) {
+        results::run_in(&Simulator, experiment, &args.run)?;
+        if args.check_fidelity {
+            fidelity::check(file, experiment, &overrides, &args.run)?;
+        }
+    }
+    Ok(())
 }
 
 pub fn seeds(count: &str) -> Override {

@@ -10,6 +10,7 @@ mod cli;
 mod common;
 mod deployment;
 mod examples;
+mod fidelity;
 mod messages;
 mod replay;
 mod reproduce;

@@ -1,8 +1,8 @@
 //! A description of an experiment for reports: all shared settings that change results.
 
 use sim::{
-    Dcqcn, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray, TransportConfig, TransportKind,
-    UdpRate,
+    Dcqcn, Fidelity, HostScheduler, Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, Spray, TransportConfig,
+    TransportKind, UdpRate,
 };
 
 use super::failures::few;
@@ -17,6 +17,10 @@ impl Experiment {
         }
         setting.push(("topology", topology(variant)));
         setting.push(("traffic", variant.traffic.describe()));
+        if variant.config.fidelity == Fidelity::Flow {
+            let text = "flow: rates of flows that share links max-min fairly; no packet is simulated";
+            setting.push(("fidelity", text.to_owned()));
+        }
         setting.push(("transport", transport(&variant.config.transport)));
         setting.push(("switch queues", queues(variant)));
         setting.push(("hosts", hosts(variant)));

@@ -25,6 +25,8 @@ const KEYS: &[Key] = &[
 
     key("", "rank_by", Kind::Choice(&["slowdown", "throughput"]), "slowdown; throughput for udp", "quantity that ranks balancers: mean slowdown; or throughput, for senders that do not react to congestion and flows that never end"),
 
+    key("", "fidelity", Kind::Choice(&sim::Fidelity::NAMES), "packet", "packet: every packet is simulated; flow: rates of flows, for networks too large for that, with an error that `--check-fidelity` measures"),
+
     key("topology", "spec", TEXT, "this or file is required", "a family with parameters, such as `fat-tree:k=8`"),
     key("topology", "file", Kind::Text("path"), "this or spec is required", "network file to read: Topology Zoo GraphML, htsim .topo, or our JSON"),
     key("topology", "rate", Kind::Bandwidth, "10Gbps", "rate of links without one in the file"),

@@ -2,9 +2,10 @@
 
 use net::{Bytes, Time, Topology};
 use sim::{
-    Failure, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
-    ResequencingBounds, SimConfig, StopRule, TransportConfig, TransportKind,
+    Failure, Fidelity, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
+    ResequencingBounds, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
 };
+use traffic::FlowList;
 
 use super::control::control;
 use super::failures;
@@ -16,6 +17,7 @@ use config::section::Section;
 pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, FileError> {
     let transport = transport(&top.section("transport")?)?;
     Ok(SimConfig {
+        fidelity: fidelity(top)?,
         host: host(&top.section("host")?)?,
         switch: switch(&top.section("switch")?, &transport)?,
         failures: failures(top, topology)?,
@@ -25,6 +27,29 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
         transport,
     })
+}
+
+fn fidelity(top: &Section<'_>) -> Result<Fidelity, FileError> {
+    Ok(if top.choice("fidelity")? == Some(Fidelity::Flow.name()) { Fidelity::Flow } else { Fidelity::Packet })
+}
+
+/// Rejects balancers and settings that rates of flows cannot represent.
+pub(crate) fn check_fidelity(
+    top: &Section<'_>,
+    balancers: &[balance::Spec],
+    topology: &Topology,
+    config: &SimConfig,
+) -> Result<(), FileError> {
+    if config.fidelity == Fidelity::Packet {
+        return Ok(());
+    }
+    let flows = FlowList::default();
+    for balancer in balancers {
+        let scenario = Scenario { topology, flows: &flows, balancer, seed: 0, config };
+        sim::flow_level::check(&scenario)
+            .map_err(|refusal| top.error("fidelity", format!("flow: {}", refusal.reason)).with_hint(refusal.remedy))?;
+    }
+    Ok(())
 }
 
 fn failures(top: &Section<'_>, topology: &Topology) -> Result<Vec<Failure>, FileError> {

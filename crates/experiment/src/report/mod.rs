@@ -7,6 +7,7 @@
 
 mod balancers;
 mod claims;
+mod fidelity;
 mod figures;
 mod matrix;
 mod plot;
@@ -42,6 +43,7 @@ pub fn html(summary: &Summary, records: &[RunRecord]) -> String {
     out.push_str("<main>\n");
     out.push_str(&verdict::section(&view));
     out.push_str(&claims::section(&view));
+    out.push_str(&fidelity::section(&view));
     for variant in view.variants() {
         sweep(&mut out, &view, variant);
     }

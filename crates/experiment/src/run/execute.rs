@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use procfs::process::Process;
-use sim::{FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
+use sim::{Fidelity, FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
 use traffic::FlowList;
 
 use crate::Error;
@@ -195,6 +195,9 @@ impl Shared<'_> {
         summary.engine.peak_rss_bytes = peak_rss_bytes();
         summary.engine.decision_us = decision_us;
         summary.platform = self.control.platform.name().to_owned();
+        if variant.config.fidelity == Fidelity::Flow {
+            summary.fidelity = variant.config.fidelity.name().to_owned();
+        }
         summary.testbed = testbed;
         let build = crate::run::plan::BUILD.to_owned();
         let record = RunRecord { fingerprint: run.fingerprint.clone(), build, summary, detail };

@@ -21,7 +21,7 @@ use store::{Store, StoreError};
 use crate::input::Experiment;
 use crate::results::flow_writer::{FlowsError, FlowsWriter};
 use crate::results::{points_csv, responses};
-use crate::summary::{RunRecord, RunSummary, SCHEMA_VERSION, Summary};
+use crate::summary::{FidelityCheck, RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
 
@@ -143,6 +143,21 @@ pub fn write_report(folder: &Path) -> Result<PathBuf, Error> {
     checksums.update(&store, REPORT)?;
     checksums.write(&store)?;
     Ok(store.path(REPORT))
+}
+
+/// Adds measured errors of flow fidelity to the summary and the report of a results folder.
+pub fn add_fidelity_check(folder: &Path, check: &FidelityCheck) -> Result<(), Error> {
+    let store = Store::create(folder)?;
+    let (mut summary, records) = load(folder)?;
+    summary.fidelity_check = Some(check.clone());
+    let mut checksums = Checksums::read(&store)?.unwrap_or_default();
+    store.write(REPORT, report::html(&summary, &records).as_bytes())?;
+    store.write(store::SUMMARY, &store::pretty(&summary))?;
+    for name in [REPORT, store::SUMMARY] {
+        checksums.update(&store, name)?;
+    }
+    checksums.write(&store)?;
+    Ok(())
 }
 
 fn identity(run: &RunSummary) -> String {
@@ -269,6 +284,7 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
         points,
         verdicts,
         claims,
+        fidelity_check: None,
     }
 }
 

@@ -14,7 +14,7 @@
 
 pub mod cuts;
 pub mod fastpass;
-mod fill;
+pub(crate) mod fill;
 pub mod fixed_path;
 pub mod mcf;
 pub mod optimum;
@@ -148,6 +148,15 @@ impl<'a> Ledger<'a> {
         let record = &self.records[id as usize];
         let earliest = record.started.saturating_add(record.ideal).as_ps();
         self.ending.push(Reverse((at.max(earliest).max(self.now), id)));
+    }
+
+    /// Records that a flow has failed.
+    pub(crate) fn fail(&mut self, id: u32) {
+        let record = &mut self.records[id as usize];
+        record.end = FlowEnd::Failed;
+        record.fct = Time::from_ps(self.now).saturating_sub(record.started);
+        self.active -= 1;
+        self.done += 1;
     }
 
     pub(crate) fn undelivered(&self) -> Vec<(u64, u32)> {

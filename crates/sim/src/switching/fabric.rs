@@ -148,6 +148,14 @@ impl Fabric {
         }
     }
 
+    /// Makes a fabric with balancers and tables, for a run without partitions.
+    pub(crate) fn whole(scenario: &Scenario<'_>, routes: Arc<Routes>, scale: Scale) -> Fabric {
+        let mut fabric = Fabric::new(scenario, routes);
+        fabric.install(scenario, scale, &Shared::default(), |_| true);
+        fabric.tables = fabric.compile_intact(scenario.topology);
+        fabric
+    }
+
     /// Returns a fabric for another partition, without balancers and tables.
     pub(crate) fn share(&self) -> Fabric {
         Fabric {

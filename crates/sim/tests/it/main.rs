@@ -7,6 +7,7 @@ mod common;
 mod conformance;
 mod connections;
 mod controlled;
+mod flow_level;
 mod fluid_oracles;
 mod lossless;
 mod mcf;

@@ -56,6 +56,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
     let summary = RunSummary {
         balancer: run.balancer.label(),
         is_bound: run.balancer.entry.is_bound(),
+        fidelity: String::new(),
         platform: "sim".to_owned(),
         seed: run.seed,
         load: run.load,

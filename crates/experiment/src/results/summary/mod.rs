@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 mod claims;
 mod detail;
+mod fidelity;
 mod measurements;
 mod points;
 mod requests;
@@ -14,6 +15,7 @@ mod testbed;
 
 pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
 pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
+pub use fidelity::{FidelityCheck, FidelityError};
 pub use measurements::{
     ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead,
     PacketCounts, Quantiles, Queue, Reordering, SizeBucket,
@@ -52,6 +54,9 @@ pub struct Summary {
     /// Verdicts on the claims of the experiment file (`[[expect]]`), in its order.
     #[serde(default)]
     pub claims: Vec<ClaimVerdict>,
+    /// Errors of flow fidelity, measured by `anabranch run --check-fidelity`; left out without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fidelity_check: Option<FidelityCheck>,
 }
 
 /// The quantity an experiment compares: `slowdown` or `throughput`.
@@ -77,6 +82,9 @@ pub struct RunSummary {
     pub is_bound: bool,
     /// Platform of the run: `sim` or `testbed`.
     pub platform: String,
+    /// `flow` if rates of flows were simulated; left out if packets were.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fidelity: String,
     /// Seed of the flows and of all random draws of the run.
     pub seed: u64,
     /// Offered load; null if the traffic sets its own rate.

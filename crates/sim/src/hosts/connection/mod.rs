@@ -1,7 +1,7 @@
 //! State of flows with several connections (mechanisms.md P11, P19): MPTCP's subflows share the
 //! data, RepFlow's copies each carry all of it. Every connection of such a flow has a slot.
 
-mod open;
+pub(crate) mod open;
 mod schedule;
 
 use std::collections::VecDeque;

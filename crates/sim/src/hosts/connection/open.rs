@@ -14,6 +14,22 @@ use crate::transport::transport_params::CongestionParams;
 /// Number of source ports tried for a copy before it accepts one with a first hop already used.
 const PORT_TRIES: u64 = 256;
 
+/// Returns the source port of a flow. Every flow has a different one, so that flows between the same
+/// hosts have different hashes; every attempt gives another one.
+pub(crate) fn source_port(port_seed: u64, id: u32, attempt: u64) -> u16 {
+    1024 + (mix(port_seed ^ u64::from(id) ^ attempt << 32) % 60_000) as u16
+}
+
+fn destination_port(port_seed: u64, id: u32) -> u16 {
+    5001 + (mix(port_seed ^ u64::from(id)) >> 32) as u16 % 32
+}
+
+/// Returns the hashes of the data and of the acknowledgements of a flow.
+pub(crate) fn hashes(port_seed: u64, id: u32, (src, dst): (HostIx, HostIx), source_port: u16) -> [u64; 2] {
+    let to = destination_port(port_seed, id);
+    [flow_key(src, dst, 6, source_port, to), flow_key(dst, src, 6, to, source_port)]
+}
+
 impl Engine<'_> {
     pub(crate) fn start_flow(&mut self, id: u32) {
         if self.requests.is_some() {
@@ -186,20 +202,17 @@ impl Engine<'_> {
         (segments as u32, (size - (segments - 1) * mss) as u32)
     }
 
-    /// Returns the source port of a flow. Every flow has a different one, so that flows between the
-    /// same hosts have different hashes; every attempt gives another one.
     fn source_port(&self, id: u32, attempt: u64) -> u16 {
-        1024 + (mix(self.port_seed ^ u64::from(id) ^ attempt << 32) % 60_000) as u16
+        source_port(self.port_seed, id, attempt)
     }
 
     fn destination_port(&self, id: u32) -> u16 {
-        5001 + (mix(self.port_seed ^ u64::from(id)) >> 32) as u16 % 32
+        destination_port(self.port_seed, id)
     }
 
     fn hashes(&self, id: u32, source_port: u16) -> [u64; 2] {
-        let (src, dst) = (self.list.flows[id as usize].src, self.list.flows[id as usize].dst);
-        let to = self.destination_port(id);
-        [flow_key(src, dst, 6, source_port, to), flow_key(dst, src, 6, to, source_port)]
+        let flow = &self.list.flows[id as usize];
+        hashes(self.port_seed, id, (flow.src, flow.dst), source_port)
     }
 
     /// Returns a source port that no other connection of the flow has, and the first hop of its
