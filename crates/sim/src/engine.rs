@@ -210,7 +210,7 @@ impl Engine<'_> {
             self.run_commands();
             class += 1;
         }
-        self.boot();
+        self.boot(progress)?;
         self.await_services();
         let link_count = self.network.ports.len() as u32;
         self.is_over |= self.starts.next(self.list).is_none();
@@ -237,7 +237,11 @@ impl Engine<'_> {
                 SAMPLE => self.on_sample(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
-                CONTROL_PLANE => self.on_control_events(),
+                CONTROL_PLANE => {
+                    if self.on_control_events() && !self.report(progress) {
+                        return Err(SimError::Interrupted);
+                    }
+                }
                 SERVICES => self.on_services(),
                 SWITCH_CPU => self.on_switch_cpu(),
                 interface if interface >= INTERFACE => self.on_interface_free(interface - INTERFACE),

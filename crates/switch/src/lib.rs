@@ -43,10 +43,12 @@ pub mod testing;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use net::Time;
 use openflow::{
-    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, PortDesc, PortNo, TableId, Xid,
+    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, Instructions, PortDesc, PortNo,
+    TableId, Xid,
 };
 use smallvec::SmallVec;
 
@@ -173,6 +175,8 @@ pub struct Switch {
     tally: Tally,
     part_entries: usize,
     scratch: Decision,
+    /// Instructions added last, which further entries share.
+    recent_instructions: VecDeque<Arc<Instructions>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -206,6 +210,7 @@ impl Switch {
             tally: Tally::default(),
             part_entries: PART_ENTRIES,
             scratch: Decision::default(),
+            recent_instructions: VecDeque::new(),
             config,
         }
     }

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use net::Time;
 use openflow::{Action, FlowModFlags, GroupId, Instructions, Match, PortNo};
@@ -24,8 +25,8 @@ pub struct Entry {
     pub match_: Match,
     /// Whether it is the table-miss entry: all packets, lowest priority (specification 5.4).
     pub is_table_miss: bool,
-    pub pattern: Pattern,
-    pub instructions: Instructions,
+    /// Shared by the entries added one after the other: most lead to one of few groups.
+    pub instructions: Arc<Instructions>,
     pub cookie: u64,
     pub flags: FlowModFlags,
     pub idle_timeout_s: u16,
@@ -39,6 +40,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the pattern of its match: only changes need it, so it is not stored.
+    pub fn pattern(&self) -> Pattern {
+        Pattern::of(&self.match_)
+    }
+
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.instructions.actions()
     }
@@ -66,6 +72,9 @@ struct Rule {
     priority: u16,
     slot: u32,
 }
+
+/// Smallest number of slots by which a full table grows.
+const SLOTS_ADDED: usize = 16;
 
 #[derive(Default, Debug)]
 pub struct Table {
@@ -121,9 +130,13 @@ impl Table {
     }
 
     pub fn insert(&mut self, entry: Entry) -> u32 {
-        let (priority, pattern) = (entry.priority, entry.pattern);
+        let (priority, pattern) = (entry.priority, entry.pattern());
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
+            // Doubling would leave half of a large table unused.
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(SLOTS_ADDED + self.slots.len() / 8);
+            }
             self.slots.push(Some(entry));
         } else {
             self.slots[slot as usize] = Some(entry);
@@ -145,12 +158,13 @@ impl Table {
     pub fn remove(&mut self, slot: u32) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        let ix = self.tuples.iter().position(|tuple| tuple.mask == entry.pattern.mask)?;
+        let pattern = entry.pattern();
+        let ix = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask)?;
         let tuple = &mut self.tuples[ix];
-        if let Some(rules) = tuple.rules.get_mut(&entry.pattern.value) {
+        if let Some(rules) = tuple.rules.get_mut(&pattern.value) {
             rules.retain(|rule| rule.slot != slot);
             if rules.is_empty() {
-                tuple.rules.remove(&entry.pattern.value);
+                tuple.rules.remove(&pattern.value);
             }
         }
         if let Some(count) = tuple.priorities.get_mut(&entry.priority) {
