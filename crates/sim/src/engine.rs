@@ -6,11 +6,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use net::{RandomStream, Time, Topology};
 use traffic::{FlowList, Start, Triggers};
 
+use crate::capture::Tap;
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
 use crate::ideal::Ideals;
+use crate::link_probe::LinkProbe;
 use crate::links::faults::{Action, Faults};
 use crate::links::network::{Loss, Network};
 use crate::links::pfc::{PAUSE, TRANSMITTER};
@@ -115,6 +117,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) ideals: Ideals<'a>,
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
+    pub(crate) link_probe: Option<LinkProbe>,
+    /// Captured links, if any.
+    pub(crate) tap: Option<Box<Tap>>,
     pub(crate) starts: Starts,
     pub(crate) waiting: Vec<VecDeque<u32>>,
     pub(crate) is_interface_awaited: Vec<bool>,
@@ -202,6 +207,9 @@ impl Engine<'_> {
         if let Some(sampler) = &self.sampler {
             self.network.events.push(sampler.next, SAMPLE);
         }
+        if let Some(probe) = &self.link_probe {
+            self.network.events.push(probe.next, SAMPLE);
+        }
         for at in self.faults.times() {
             self.network.events.push(at, FAULT);
         }
@@ -258,6 +266,9 @@ impl Engine<'_> {
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
         self.hops += 1;
+        if self.tap.is_some() {
+            self.capture(link, packet);
+        }
         if self.controlled.is_some() {
             return self.arrive_controlled(link, node, packet);
         }
@@ -482,9 +493,15 @@ impl Engine<'_> {
     }
 
     fn on_sample(&mut self) {
-        if let Some(sampler) = &mut self.sampler {
+        // One event may serve both; the other then finds nothing due.
+        let now = self.network.now;
+        if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.next <= now) {
             let ports = &self.network.ports;
             let next = sampler.sample(|link| ports[link as usize].carried_bytes);
+            self.network.events.push(next, SAMPLE);
+        }
+        if let Some(probe) = self.link_probe.as_mut().filter(|probe| probe.next <= now) {
+            let next = probe.sample(|link| self.network.sample(link));
             self.network.events.push(next, SAMPLE);
         }
     }

@@ -8,12 +8,14 @@
 pub mod benchmark_scenarios;
 mod bits;
 pub mod bounds;
+mod capture;
 mod checks;
 mod engine;
 pub mod failures;
 mod flows;
 mod hosts;
 mod ideal;
+mod link_probe;
 mod links;
 mod openflow;
 pub mod outcome;
@@ -27,6 +29,7 @@ mod setup;
 mod switching;
 mod transport;
 
+pub use capture::{Capture, CapturedPacket};
 pub use failures::{Failure, FailureKind};
 pub use ideal::ideal_times;
 pub use outcome::*;

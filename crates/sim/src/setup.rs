@@ -6,6 +6,7 @@ use balance::{Build, Connection, HostEnv, Needs, Receiving, Scale};
 use net::{LinkIx, RandomStream, Routes, Time};
 
 use crate::SimError;
+use crate::capture::Tap;
 use crate::checks::MAX_SELECTIVE_WINDOW;
 use crate::engine::{Engine, RunParams, Starts};
 use crate::flows::{NEVER, Slots};
@@ -13,6 +14,7 @@ use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
 use crate::ideal::Ideals;
+use crate::link_probe::LinkProbe;
 use crate::links::faults::Faults;
 use crate::links::network::Network;
 use crate::links::port::serialisation_ps;
@@ -86,6 +88,8 @@ pub(crate) fn engine<'a>(scenario: &Scenario<'a>) -> Engine<'a> {
         ideals,
         faults: Faults::new(topology, &config.failures),
         sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
+        tap: Tap::new(&config.probes.capture, topology.links().len()),
+        link_probe: LinkProbe::new(&config.probes),
         starts: Starts::new(scenario.flows),
         is_interface_awaited: vec![false; topology.hosts().len()],
         waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
@@ -271,6 +275,9 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
     let services = engine.close_requests();
     let accounting = accounting(&engine);
     accounting.check().map_err(SimError::Accounting)?;
+    let capture = engine.tap.take().map(|tap| tap.finish()).unwrap_or_default();
+    let probe = engine.link_probe.take();
+    let link_series = probe.map_or_else(Vec::new, |probe| probe.finish(|link| engine.network.sample(link), now));
     let network = &engine.network;
     let links = network.ports.iter().zip(&network.admission.tallies).map(|(port, tally)| LinkRecord {
         bytes: port.carried_bytes,
@@ -293,6 +300,8 @@ pub(crate) fn outcome(mut engine: Engine<'_>) -> Result<Outcome, SimError> {
         links: links.collect(),
         queues: queues.collect(),
         series: engine.sampler.map_or_else(Series::default, |sampler| sampler.finish(carried, now)),
+        link_series,
+        capture,
         resequencing: engine.resequencing,
         control: ControlRecord { in_flight: network.arena.count(|packet| packet.is(CONTROL)), ..engine.control },
         plane: engine.controlled.as_ref().map(|controlled| controlled.record(now)),

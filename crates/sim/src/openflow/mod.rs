@@ -153,6 +153,11 @@ impl<'a> Controlled<'a> {
         }
     }
 
+    /// Returns the bytes of a frame in flight.
+    pub(crate) fn frame(&self, frame: u32) -> &[u8] {
+        self.frames.bytes(frame)
+    }
+
     pub(crate) fn forget_frame(&mut self, frame: u32) {
         self.frames.take(frame);
     }

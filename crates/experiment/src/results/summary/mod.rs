@@ -13,7 +13,7 @@ mod requests;
 mod testbed;
 
 pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
-pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
+pub use detail::{Heat, LinkDetail, RunDetail, RunRecord, TierSeries};
 pub use measurements::{
     ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead,
     PacketCounts, Quantiles, Queue, Reordering, SizeBucket,
