@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use net::Time;
 use openflow::{
-    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Instructions, Message,
+    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Instructions, Match, Message,
     RemovedReason, TableId,
 };
 
 use crate::counters::{Counter, age_ns};
-use crate::key::Pattern;
+use crate::key::{Key, Pattern};
 use crate::table::Entry;
 use crate::{Switch, checks};
 
-/// Number of instructions added last that are kept to be shared.
+/// Number of instructions, and of forms of matches, added last that are kept to be shared.
 const RECENT_MAX: usize = 8;
 
 fn refused<T>(why: FlowModFailed) -> Result<T, ErrorKind> {
@@ -75,7 +75,8 @@ impl Switch {
             modified_serial: 0,
             priority,
             is_table_miss: priority == 0 && pattern.is_everything(),
-            match_: flow_mod.match_,
+            value: pattern.value,
+            form: self.form_of(&flow_mod.match_),
             instructions,
             cookie: flow_mod.cookie,
             flags: flow_mod.flags,
@@ -107,6 +108,20 @@ impl Switch {
         let instructions = Arc::new(instructions);
         self.recent_instructions.push_back(instructions.clone());
         instructions
+    }
+
+    /// Returns the fields and masks of a match as a value that later entries share.
+    fn form_of(&mut self, match_: &Match) -> Arc<Match> {
+        let form = Pattern::to_match(&Key::default(), match_);
+        if let Some(known) = self.recent_forms.iter().find(|known| ***known == form) {
+            return known.clone();
+        }
+        if self.recent_forms.len() == RECENT_MAX {
+            self.recent_forms.pop_front();
+        }
+        let form = Arc::new(form);
+        self.recent_forms.push_back(form.clone());
+        form
     }
 
     /// Returns the slots of the entries that a modification or deletion covers, in one table.
@@ -203,7 +218,7 @@ fn flow_removed(entry: Entry, table: TableId, reason: RemovedReason, now: Time) 
         hard_timeout_s: entry.hard_timeout_s,
         packets,
         bytes,
-        match_: entry.match_,
+        match_: entry.match_(),
         other_fields: Vec::new(),
     }
 }

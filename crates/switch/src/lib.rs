@@ -47,8 +47,8 @@ use std::sync::Arc;
 
 use net::Time;
 use openflow::{
-    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, Instructions, PortDesc, PortNo,
-    TableId, Xid,
+    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, Instructions, Match, PortDesc,
+    PortNo, TableId, Xid,
 };
 use smallvec::SmallVec;
 
@@ -177,6 +177,8 @@ pub struct Switch {
     scratch: Decision,
     /// Instructions added last, which further entries share.
     recent_instructions: VecDeque<Arc<Instructions>>,
+    /// Fields and masks of matches added last.
+    recent_forms: VecDeque<Arc<Match>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -211,6 +213,7 @@ impl Switch {
             part_entries: PART_ENTRIES,
             scratch: Decision::default(),
             recent_instructions: VecDeque::new(),
+            recent_forms: VecDeque::new(),
             config,
         }
     }

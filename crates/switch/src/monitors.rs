@@ -61,7 +61,7 @@ fn update(event: FlowEvent, table: TableId, entry: &Entry, has_instructions: boo
         idle_timeout_s: entry.idle_timeout_s,
         hard_timeout_s: entry.hard_timeout_s,
         cookie: entry.cookie,
-        match_: entry.match_,
+        match_: entry.match_(),
         instructions,
     })
 }

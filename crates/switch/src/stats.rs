@@ -248,7 +248,7 @@ fn stats_of(table: TableId, entry: &Entry, (packets, bytes): (u64, u64), duratio
         cookie: entry.cookie,
         packets,
         bytes,
-        match_: entry.match_,
+        match_: entry.match_(),
         instructions: Instructions::clone(&entry.instructions),
     }
 }

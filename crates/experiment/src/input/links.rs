@@ -15,7 +15,7 @@ pub(crate) fn apply(top: &Section<'_>, mut topology: Topology) -> Result<Topolog
     for section in top.sections("link")? {
         let change = read(&section, &topology)?;
         topology.change_links(|ix, link| {
-            if let Some(position) = change.links.binary_search_by_key(&ix, |(link, _)| *link).ok() {
+            if let Ok(position) = change.links.binary_search_by_key(&ix, |(link, _)| *link) {
                 link.rate = change.links[position].1.unwrap_or(link.rate);
                 link.delay = change.delay.unwrap_or(link.delay);
             }
