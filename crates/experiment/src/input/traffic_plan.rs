@@ -305,7 +305,8 @@ impl TrafficPlan {
         }
     }
 
-    /// Returns whether flows run next to collectives. Statistics of single flows are then theirs.
+    /// Returns whether flows run next to collectives. Statistics of single flows are then
+    /// about these flows.
     pub fn has_background(&self) -> bool {
         matches!(self, TrafficPlan::Collectives { background: Some(_), .. })
     }
