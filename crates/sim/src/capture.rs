@@ -25,7 +25,7 @@ const TTL: u8 = 64;
 pub struct CapturedPacket {
     /// Arrival of its last bit.
     pub at: Time,
-    /// Position in [`CaptureConfig::links`].
+    /// Number of its link: the position in [`CaptureConfig::links`].
     pub link: u32,
     /// Bytes of the whole frame, without its check sequence.
     pub frame_len: u32,
@@ -33,11 +33,11 @@ pub struct CapturedPacket {
     pub headers: Vec<u8>,
 }
 
-/// What was captured in a run.
+/// The captured packets of a run, in the order of arrival.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     pub packets: Vec<CapturedPacket>,
-    /// Packets beyond [`CaptureConfig::packets_max`].
+    /// Number of later packets, beyond [`CaptureConfig::packets_max`].
     pub packets_left_out: u64,
 }
 

@@ -118,7 +118,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) faults: Faults,
     pub(crate) sampler: Option<Sampler>,
     pub(crate) link_probe: Option<LinkProbe>,
-    /// Captured links, if any.
+    /// Captured links and their packets; `None` if the file names no link.
     pub(crate) tap: Option<Box<Tap>>,
     pub(crate) starts: Starts,
     pub(crate) waiting: Vec<VecDeque<u32>>,

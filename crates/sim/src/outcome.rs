@@ -171,7 +171,7 @@ pub struct LinkSeries {
 pub struct QueueBin {
     /// Largest sample of the queue, the packet in transmission included.
     pub max_bytes: u32,
-    /// Mean of the samples.
+    /// Mean of all samples of the bin, bytes.
     pub mean_bytes: f64,
     /// Bytes that have arrived at the far end.
     pub carried_bytes: u64,
@@ -290,9 +290,9 @@ pub struct Outcome {
     pub accounting: Accounting,
     pub links: Vec<LinkRecord>,
     pub series: Series,
-    /// The links of [`crate::ProbeConfig::links`].
+    /// Series of the links of [`crate::ProbeConfig::links`], in their order.
     pub link_series: Vec<LinkSeries>,
-    /// The packets of [`crate::CaptureConfig::links`].
+    /// Packets that arrived over [`crate::CaptureConfig::links`].
     pub capture: Capture,
     pub queues: Vec<QueueRecord>,
     pub resequencing: ResequencingRecord,

@@ -244,7 +244,7 @@ pub struct ProbeConfig {
     pub warm_up: Time,
 }
 
-/// Packets to capture.
+/// Links whose packets are captured, and how many packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptureConfig {
     pub links: Vec<LinkIx>,

@@ -108,7 +108,7 @@ impl PacketIns {
         None
     }
 
-    /// Removes the next packet-in.
+    /// Removes the next packet-in, and returns it with its switch and connection.
     pub(super) fn pop(&mut self) -> Option<(u32, ConnectionId, Envelope)> {
         let (_, _, ix) = self.first.pop_first()?;
         let queue = &mut self.by_switch[ix as usize];

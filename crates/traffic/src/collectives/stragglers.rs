@@ -9,7 +9,7 @@ use crate::flow::{FlowList, Start};
 /// The late ranks of collectives, and their delay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stragglers {
-    /// The late ranks.
+    /// Ranks that are late in every transfer of the run.
     pub ranks: StragglerChoice,
     /// Time that a late rank waits before each transfer, in addition to the wait for its data.
     pub delay: Time,
@@ -18,7 +18,7 @@ pub struct Stragglers {
 /// The selection of late ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StragglerChoice {
-    /// These ranks.
+    /// The ranks with these numbers, counted from 0.
     Ranks(Vec<u32>),
     /// This share of all ranks, at least one, drawn with the seed of the run.
     Share(f64),
