@@ -68,13 +68,18 @@ pub fn execute_in(
         flow_lists: args.write_flow_lists,
     };
     let bar = progress::Bar::new(args.quiet);
-    let summary = experiment::run_in(platform, experiment, &options, &bar, interrupt::listen());
+    // The testbed must restore the machine, which takes longer.
+    let grace = (platform.name() == "sim").then_some(INTERRUPT_GRACE);
+    let summary = experiment::run_in(platform, experiment, &options, &bar, interrupt::listen(grace));
     bar.finish();
     if !args.quiet {
         bar.notes().iter().for_each(|note| eprintln!("note: {note}"));
     }
     Ok(summary?)
 }
+
+/// Time that runs of the simulator have to end after Ctrl-C.
+const INTERRUPT_GRACE: std::time::Duration = std::time::Duration::from_millis(900);
 
 /// Results of another experiment are not overwritten: they may have taken hours.
 fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), CliError> {

@@ -17,6 +17,8 @@
 //! | `summary.json` | [`summary::Summary`]; byte-identical whenever the experiment is repeated |
 //! | `runs.jsonl` | one [`summary::RunRecord`] per run with the hash of its line, appended as it ends; a run found here is not repeated |
 //! | `flows.parquet`, `flows.csv` | one row per flow and run |
+//! | `series.parquet` | one row per run, link of `probes.links` and time bin; absent without such links |
+//! | `captures/` | packets of the links of `probes.capture`, one pcapng file per run |
 //! | `points.csv` | statistics over seeds |
 //! | `responses.csv` | response times over seeds, by request class; absent without requests |
 //! | `timings.json` | wall time and memory of each run; of central balancers also the time of a decision |

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use net::Topology;
 use traffic::FlowList;
 
+use crate::capture::Tap;
 use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
@@ -23,6 +24,7 @@ use crate::services::requests::Requests;
 use crate::switching::fabric::{Fabric, Hop};
 use crate::switching::switch_cpu::SwitchCpuQueue;
 use crate::transport::transport_params::{NetworkScale, TransportParams};
+use crate::{SimError, run};
 
 /// Components after all links and timers, in the order in which they act at one instant.
 const EDGE_TIMER: u32 = NIL - 4;
@@ -107,6 +109,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) slots: Slots,
     pub(crate) connections: ConnectionTable,
     pub(crate) records: Vec<FlowRecord>,
+    /// Captured links and their packets; `None` if the file names no link.
+    pub(crate) tap: Option<Box<Tap>>,
     pub(crate) starts: Starts,
     pub(crate) waiting: Vec<VecDeque<u32>>,
     pub(crate) is_interface_awaited: Vec<bool>,
@@ -117,6 +121,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) delivered: u64,
     /// Events that do not depend on the number of partitions, without arrivals of packets.
     pub(crate) events: u64,
+    /// Whether the controller has taken long, so that progress must be reported after this step.
+    pub(crate) is_report_due: bool,
     /// Whether the run cannot go on.
     pub(crate) is_broken: bool,
     /// Flows whose sender has not ended, if packets carry the numbers of flows.
@@ -137,8 +143,8 @@ pub(crate) struct Engine<'a> {
 }
 
 impl Engine<'_> {
-    /// Schedules the first events of a run.
-    pub(crate) fn schedule_first(&mut self) {
+    /// Schedules the first events of a run. Boots the controller, if there is one.
+    pub(crate) fn schedule_first(&mut self, progress: &mut run::Report<'_>) -> Result<(), SimError> {
         if let Some(at) = self.starts.next(self.list) {
             self.network.events.push(at, START);
         }
@@ -147,8 +153,9 @@ impl Engine<'_> {
             self.run_commands();
             class += 1;
         }
-        self.boot();
+        self.boot(progress)?;
         self.await_services();
+        Ok(())
     }
 
     fn run_until(&mut self, end: Event) {
@@ -166,7 +173,7 @@ impl Engine<'_> {
                 EDGE_TIMER => self.on_edge_timer(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
-                CONTROL_PLANE => self.on_control_events(),
+                CONTROL_PLANE => self.is_report_due |= self.on_control_events(),
                 SERVICES => self.on_services(),
                 SWITCH_CPU => self.on_switch_cpu(),
                 interface if interface >= INTERFACE => {
@@ -208,6 +215,9 @@ impl Engine<'_> {
     fn on_arrival(&mut self, link: u32) {
         let (packet, node) = self.network.arrive(link);
         self.hops += 1;
+        if self.tap.is_some() {
+            self.capture(link, packet);
+        }
         if self.controlled.is_some() {
             return self.arrive_controlled(link, node, packet);
         }

@@ -8,6 +8,7 @@
 pub mod benchmark_scenarios;
 mod bits;
 pub mod bounds;
+mod capture;
 mod checks;
 mod engine;
 pub mod failures;
@@ -15,6 +16,7 @@ pub mod flow_level;
 mod flows;
 mod hosts;
 mod ideal;
+mod link_probe;
 mod links;
 mod openflow;
 pub mod outcome;
@@ -29,6 +31,7 @@ mod setup;
 mod switching;
 mod transport;
 
+pub use capture::{Capture, CapturedPacket};
 pub use failures::{Failure, FailureKind};
 pub use ideal::ideal_times;
 pub use outcome::*;

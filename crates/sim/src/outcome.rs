@@ -1,5 +1,6 @@
 //! Outcome of a run: a record per flow, checked accounting, and the data of the probes.
 
+use crate::capture::Capture;
 use net::Time;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -169,6 +170,27 @@ pub struct Series {
     pub bytes: Vec<u64>,
 }
 
+/// Queue and load of one chosen link over time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkSeries {
+    /// The directed link, as an index into [`net::Topology::links`].
+    pub link: u32,
+    pub bin: Time,
+    /// All bins; the last one may be shorter.
+    pub bins: Vec<QueueBin>,
+}
+
+/// Queue and load of a link in one time bin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueBin {
+    /// Largest sample of the queue, the packet in transmission included.
+    pub max_bytes: u32,
+    /// Mean of all samples of the bin, bytes.
+    pub mean_bytes: f64,
+    /// Bytes that have arrived at the far end.
+    pub carried_bytes: u64,
+}
+
 /// Queue lengths that arriving packets find at one kind of port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueRecord {
@@ -282,6 +304,10 @@ pub struct Outcome {
     pub accounting: Accounting,
     pub links: Vec<LinkRecord>,
     pub series: Series,
+    /// Series of the links of [`crate::ProbeConfig::links`], in their order.
+    pub link_series: Vec<LinkSeries>,
+    /// Packets that arrived over [`crate::CaptureConfig::links`].
+    pub capture: Capture,
     pub queues: Vec<QueueRecord>,
     pub resequencing: ResequencingRecord,
     pub control: ControlRecord,

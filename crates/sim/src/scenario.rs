@@ -1,6 +1,6 @@
 //! Input of a run: everything it depends on, as plain values.
 
-use net::{Bandwidth, Time, Topology};
+use net::{Bandwidth, LinkIx, Time, Topology};
 
 use crate::failures::Failure;
 use traffic::FlowList;
@@ -256,6 +256,26 @@ pub struct ProbeConfig {
     pub max_bins: u32,
     /// Whether `bin` stays and is never merged, for metrics with a published window (F0: 10 s).
     pub fixed_bins: bool,
+    /// Links whose queues are recorded over time.
+    pub links: Vec<LinkIx>,
+    /// Links whose packets are captured.
+    pub capture: CaptureConfig,
+    /// Flows that start earlier are left out of averages. The engine does not use it.
+    pub warm_up: Time,
+}
+
+/// Links whose packets are captured, and how many packets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaptureConfig {
+    pub links: Vec<LinkIx>,
+    /// Maximum number of packets of a run; further ones are counted.
+    pub packets_max: u64,
+}
+
+impl Default for CaptureConfig {
+    fn default() -> Self {
+        CaptureConfig { links: Vec::new(), packets_max: 100_000 }
+    }
 }
 
 /// End of a run: at `until`, or when every flow has ended, whichever is first.
@@ -433,6 +453,14 @@ impl Default for QueueConfig {
 
 impl Default for ProbeConfig {
     fn default() -> Self {
-        ProbeConfig { series: true, bin: Time::from_us(10), max_bins: 128, fixed_bins: false }
+        ProbeConfig {
+            series: true,
+            bin: Time::from_us(10),
+            max_bins: 128,
+            fixed_bins: false,
+            links: Vec::new(),
+            capture: CaptureConfig::default(),
+            warm_up: Time::ZERO,
+        }
     }
 }

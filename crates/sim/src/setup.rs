@@ -5,6 +5,7 @@ use std::sync::Arc;
 use balance::{Build, Connection, HostEnv, Lossless, Needs, Receiving, Scale, Shared};
 use net::{LinkIx, RandomStream, Routes, Time};
 
+use crate::capture::Tap;
 use crate::checks::MAX_SELECTIVE_WINDOW;
 use crate::engine::{Engine, RunParams};
 use crate::flows::{NEVER, Numbers, Slots};
@@ -140,6 +141,7 @@ impl Parts {
             connections: ConnectionTable::new(self.needs.connection, self.connection_window),
             records: vec![FlowRecord::default(); flows.flows.len()],
             udp_lost: if is_udp { vec![0; flows.flows.len()] } else { Vec::new() },
+            tap: Tap::new(&config.probes.capture, topology.links().len()),
             starts: Starts::new(flows, is_local),
             is_interface_awaited: vec![false; topology.hosts().len()],
             waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
@@ -154,6 +156,7 @@ impl Parts {
             events: 0,
             hops: 0,
             flows_done: 0,
+            is_report_due: false,
             is_broken: false,
             senders: 0,
             in_network: 0,
@@ -184,6 +187,8 @@ pub(crate) fn reason_for_one_partition(scenario: &Scenario<'_>) -> Option<&'stat
     }
     if needs.connection != Connection::Single {
         Some("the connections of a flow share their state")
+    } else if !scenario.config.probes.capture.links.is_empty() {
+        Some("captured packets are in one order")
     } else if needs.reads_all_links {
         Some("the balancer reads links anywhere in the network")
     } else {

@@ -1,15 +1,20 @@
 //! Changes of flow tables (specification 6.4).
 
+use std::sync::Arc;
+
 use net::Time;
 use openflow::{
-    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Message, RemovedReason,
-    TableId,
+    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Instructions, Match, Message,
+    RemovedReason, TableId,
 };
 
 use crate::counters::{Counter, age_ns};
-use crate::key::Pattern;
+use crate::key::{Key, Pattern};
 use crate::table::Entry;
 use crate::{Switch, checks};
+
+/// Number of instructions, and of forms of matches, added last that are kept to be shared.
+const RECENT_MAX: usize = 8;
 
 fn refused<T>(why: FlowModFailed) -> Result<T, ErrorKind> {
     Err(ErrorKind::FlowModFailed(why))
@@ -48,7 +53,7 @@ impl Switch {
         let pattern = Pattern::of(&flow_mod.match_);
         let priority = flow_mod.priority;
         let table = &self.tables[usize::from(flow_mod.table.0)];
-        let overlaps = |entry: &Entry| entry.priority == priority && entry.pattern.overlaps(&pattern);
+        let overlaps = |entry: &Entry| entry.priority == priority && entry.pattern().overlaps(&pattern);
         if flow_mod.flags.check_overlap && table.iter().any(|(_, entry)| overlaps(entry)) {
             return refused(FlowModFailed::Overlap);
         }
@@ -63,15 +68,16 @@ impl Switch {
             Some(entry) if !flow_mod.flags.reset_counts => (entry.counter, entry.counted_since),
             _ => (Counter::default(), now),
         };
-        let before = replaced.as_ref().map(|entry| &entry.instructions);
+        let instructions = self.share(flow_mod.instructions);
+        let before = replaced.as_ref().map(|entry| &*entry.instructions);
         let entry = Entry {
             serial: self.changed(),
             modified_serial: 0,
             priority,
             is_table_miss: priority == 0 && pattern.is_everything(),
-            match_: flow_mod.match_,
-            pattern,
-            instructions: flow_mod.instructions,
+            value: pattern.value,
+            form: self.form_of(&flow_mod.match_),
+            instructions,
             cookie: flow_mod.cookie,
             flags: flow_mod.flags,
             idle_timeout_s: flow_mod.idle_timeout_s,
@@ -91,6 +97,33 @@ impl Switch {
         Ok(())
     }
 
+    /// Returns instructions as a value that later entries share.
+    fn share(&mut self, instructions: Instructions) -> Arc<Instructions> {
+        if let Some(known) = self.recent_instructions.iter().find(|known| ***known == instructions) {
+            return known.clone();
+        }
+        if self.recent_instructions.len() == RECENT_MAX {
+            self.recent_instructions.pop_front();
+        }
+        let instructions = Arc::new(instructions);
+        self.recent_instructions.push_back(instructions.clone());
+        instructions
+    }
+
+    /// Returns the fields and masks of a match as a value that later entries share.
+    fn form_of(&mut self, match_: &Match) -> Arc<Match> {
+        let form = Pattern::to_match(&Key::default(), match_);
+        if let Some(known) = self.recent_forms.iter().find(|known| ***known == form) {
+            return known.clone();
+        }
+        if self.recent_forms.len() == RECENT_MAX {
+            self.recent_forms.pop_front();
+        }
+        let form = Arc::new(form);
+        self.recent_forms.push_back(form.clone());
+        form
+    }
+
     /// Returns the slots of the entries that a modification or deletion covers, in one table.
     fn chosen(&self, table: TableId, flow_mod: &FlowMod) -> Vec<u32> {
         use FlowModCommand::{Delete, DeleteStrict, ModifyStrict};
@@ -105,7 +138,7 @@ impl Switch {
             let found = table.find(flow_mod.priority, &pattern);
             return found.filter(|slot| table.get(*slot).is_some_and(is_meant)).into_iter().collect();
         }
-        table.select(|entry| pattern.covers(&entry.pattern) && is_meant(entry))
+        table.select(|entry| pattern.covers(&entry.pattern()) && is_meant(entry))
     }
 
     fn modify_entries(&mut self, flow_mod: &FlowMod) {
@@ -115,10 +148,11 @@ impl Switch {
         }
         let version = self.changed();
         let now = self.clock.now;
+        let instructions = self.share(flow_mod.instructions.clone());
         let table = &mut self.tables[usize::from(flow_mod.table.0)];
         for slot in chosen {
             let Some(entry) = table.get_mut(slot) else { continue };
-            let before = std::mem::replace(&mut entry.instructions, flow_mod.instructions.clone());
+            let before = std::mem::replace(&mut entry.instructions, instructions.clone());
             if before != entry.instructions {
                 entry.modified_serial = version;
                 let of = (flow_mod.table, &*entry);
@@ -184,7 +218,7 @@ fn flow_removed(entry: Entry, table: TableId, reason: RemovedReason, now: Time) 
         hard_timeout_s: entry.hard_timeout_s,
         packets,
         bytes,
-        match_: entry.match_,
+        match_: entry.match_(),
         other_fields: Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! Matches and packets packed into a few words, so that a lookup masks and compares words.
 
+use core::net::Ipv4Addr;
 use openflow::{Headers, MacAddr, Masked, Match, PortNo, VlanMatch};
 
 /// Set in the VLAN field of tagged packets (`OFPVID_PRESENT`).
@@ -39,6 +40,15 @@ impl Key {
     #[inline]
     pub fn masked(&self, mask: &Key) -> Key {
         Key(std::array::from_fn(|i| self.0[i] & mask.0[i]))
+    }
+
+    /// Returns a number that is equal for equal keys, and seldom for others.
+    #[inline]
+    pub fn digest(&self) -> u64 {
+        self.0.iter().fold(0, |digest, word| {
+            let mixed = (digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ mixed >> 32
+        })
     }
 }
 
@@ -83,6 +93,39 @@ impl Pattern {
         Pattern { mask, value: value.pack().masked(&mask) }
     }
 
+    /// Returns the match of a pattern with the fields and masks of `form`, whose values do not count.
+    pub fn to_match(value: &Key, form: &Match) -> Match {
+        let f = Fields::unpack(value);
+        let ip = |field: Option<Masked<Ipv4Addr>>, bits: u32| field.map(|m| Masked { value: bits.into(), ..m });
+        Match {
+            in_port: form.in_port.map(|_| PortNo(f.in_port)),
+            metadata: form.metadata.map(|m| Masked { value: f.metadata, ..m }),
+            eth_dst: form.eth_dst.map(|m| Masked { value: f.eth_dst, ..m }),
+            eth_src: form.eth_src.map(|m| Masked { value: f.eth_src, ..m }),
+            eth_type: form.eth_type.map(|_| f.eth_type),
+            vlan: form.vlan.map(|vlan| match vlan {
+                VlanMatch::Id(_) => VlanMatch::Id(f.vlan & !VLAN_PRESENT),
+                other => other,
+            }),
+            vlan_pcp: form.vlan_pcp.map(|_| f.vlan_pcp),
+            ip_dscp: form.ip_dscp.map(|_| f.ip_dscp),
+            ip_ecn: form.ip_ecn.map(|_| f.ip_ecn),
+            ip_proto: form.ip_proto.map(|_| f.ip_proto),
+            ipv4_src: ip(form.ipv4_src, f.ip_src),
+            ipv4_dst: ip(form.ipv4_dst, f.ip_dst),
+            tcp_src: form.tcp_src.map(|_| f.l4_src),
+            tcp_dst: form.tcp_dst.map(|_| f.l4_dst),
+            udp_src: form.udp_src.map(|_| f.l4_src),
+            udp_dst: form.udp_dst.map(|_| f.l4_dst),
+            icmpv4_type: form.icmpv4_type.map(|_| f.l4_src as u8),
+            icmpv4_code: form.icmpv4_code.map(|_| f.l4_dst as u8),
+            arp_op: form.arp_op.map(|_| f.arp_op),
+            arp_spa: ip(form.arp_spa, f.ip_src),
+            arp_tpa: ip(form.arp_tpa, f.ip_dst),
+            tcp_flags: form.tcp_flags.map(|m| Masked { value: f.tcp_flags, ..m }),
+        }
+    }
+
     pub fn is_everything(&self) -> bool {
         self.mask == Key::default()
     }
@@ -123,6 +166,33 @@ struct Fields {
 }
 
 impl Fields {
+    fn unpack(key: &Key) -> Fields {
+        let [ip, l4, dst, src, metadata, last] = key.0;
+        let [vlan_pcp, ip_dscp, ip_ecn, ip_proto] = (last as u32).to_be_bytes();
+        let mac = |bits: u64| {
+            let [_, _, a, b, c, d, e, f] = bits.to_be_bytes();
+            MacAddr([a, b, c, d, e, f])
+        };
+        Fields {
+            in_port: l4 as u32,
+            metadata,
+            eth_dst: mac(dst >> 16),
+            eth_src: mac(src >> 16),
+            eth_type: dst as u16,
+            vlan: src as u16,
+            vlan_pcp,
+            ip_dscp,
+            ip_ecn,
+            ip_proto,
+            ip_src: (ip >> 32) as u32,
+            ip_dst: ip as u32,
+            l4_src: (l4 >> 48) as u16,
+            l4_dst: (l4 >> 32) as u16,
+            arp_op: (last >> 32) as u16,
+            tcp_flags: (last >> 48) as u16,
+        }
+    }
+
     #[inline]
     fn pack(&self) -> Key {
         let small = [self.vlan_pcp, self.ip_dscp, self.ip_ecn, self.ip_proto];
@@ -140,4 +210,40 @@ impl Fields {
 pub fn mac_bits(mac: MacAddr) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every field, each set with its prerequisites or alone: the layout does not depend on them.
+    fn matches() -> Vec<Match> {
+        let ip = |bits: u32, mask: u32| Some(Masked { value: Ipv4Addr::from(bits), mask: Ipv4Addr::from(mask) });
+        let mac = |byte| {
+            Some(Masked { value: MacAddr([byte, 0, 3, 4, 5, 0]), mask: MacAddr([0xff, 0, 0xff, 0xff, 0xff, 0]) })
+        };
+        let none = Match::default();
+        vec![
+            none,
+            Match { in_port: Some(PortNo(7)), metadata: Some(Masked { value: 5 << 40, mask: 7 << 40 }), ..none },
+            Match { eth_dst: mac(9), eth_src: mac(8), eth_type: Some(0x800), ..none },
+            Match { vlan: Some(VlanMatch::Id(0xabc)), vlan_pcp: Some(7), ..none },
+            Match { vlan: Some(VlanMatch::Untagged), ip_dscp: Some(46), ip_ecn: Some(3), ip_proto: Some(6), ..none },
+            Match { vlan: Some(VlanMatch::Tagged), ipv4_src: ip(0x0a00_0100, 0xffff_ff00), ..none },
+            Match { ipv4_dst: ip(0x0a00_0101, u32::MAX), tcp_src: Some(80), tcp_dst: Some(65_535), ..none },
+            Match { udp_src: Some(1), udp_dst: Some(2), ..none },
+            Match { icmpv4_type: Some(8), icmpv4_code: Some(255), ..none },
+            Match { arp_op: Some(2), arp_spa: ip(1, u32::MAX), arp_tpa: ip(2, u32::MAX), ..none },
+            Match { tcp_flags: Some(Masked { value: 2, mask: 0x12 }), ..none },
+        ]
+    }
+
+    #[test]
+    fn matches_return_from_their_values_and_forms() {
+        for match_ in matches() {
+            let form = Pattern::to_match(&Key::default(), &match_);
+            assert_eq!(Pattern::to_match(&Pattern::of(&match_).value, &form), match_);
+            assert_eq!(Pattern::of(&form).mask, Pattern::of(&match_).mask);
+        }
+    }
 }

@@ -43,10 +43,12 @@ pub mod testing;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use net::Time;
 use openflow::{
-    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, PortDesc, PortNo, TableId, Xid,
+    ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, Instructions, Match, PortDesc,
+    PortNo, TableId, Xid,
 };
 use smallvec::SmallVec;
 
@@ -173,6 +175,10 @@ pub struct Switch {
     tally: Tally,
     part_entries: usize,
     scratch: Decision,
+    /// Instructions added last, which further entries share.
+    recent_instructions: VecDeque<Arc<Instructions>>,
+    /// Fields and masks of matches added last.
+    recent_forms: VecDeque<Arc<Match>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -206,6 +212,8 @@ impl Switch {
             tally: Tally::default(),
             part_entries: PART_ENTRIES,
             scratch: Decision::default(),
+            recent_instructions: VecDeque::new(),
+            recent_forms: VecDeque::new(),
             config,
         }
     }

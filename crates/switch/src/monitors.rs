@@ -38,7 +38,7 @@ impl Monitor {
         let FlowMonitorRequest { table: wanted, out_port, .. } = self.request;
         (wanted == TableId::ALL || wanted == table)
             && (entry.sends_to(out_port) || before.is_some_and(|before| before.sends_to(out_port)))
-            && self.pattern.covers(&entry.pattern)
+            && self.pattern.covers(&entry.pattern())
     }
 }
 
@@ -52,7 +52,8 @@ fn includes(flags: FlowMonitorFlags, event: FlowEvent) -> bool {
 }
 
 fn update(event: FlowEvent, table: TableId, entry: &Entry, has_instructions: bool) -> FlowUpdate {
-    let instructions = if has_instructions { entry.instructions.clone() } else { Instructions::default() };
+    let instructions =
+        if has_instructions { Instructions::clone(&entry.instructions) } else { Instructions::default() };
     FlowUpdate::Full(FlowChange {
         event,
         table,
@@ -60,7 +61,7 @@ fn update(event: FlowEvent, table: TableId, entry: &Entry, has_instructions: boo
         idle_timeout_s: entry.idle_timeout_s,
         hard_timeout_s: entry.hard_timeout_s,
         cookie: entry.cookie,
-        match_: entry.match_,
+        match_: entry.match_(),
         instructions,
     })
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use openflow::{
-    Action, BadRequest, ConnectionId, ErrorKind, FlowSelection, FlowStats, GroupFeatures, GroupId, GroupStats, Message,
-    MeterFeatures, MultipartReply, MultipartRequest, PortNo, PortStats, TableId, TableStats, Xid,
+    Action, BadRequest, ConnectionId, ErrorKind, FlowSelection, FlowStats, GroupFeatures, GroupId, GroupStats,
+    Instructions, Message, MeterFeatures, MultipartReply, MultipartRequest, PortNo, PortStats, TableId, TableStats,
+    Xid,
 };
 
 use crate::counters::age_ns;
@@ -124,7 +125,7 @@ impl Switch {
             (entry.cookie ^ selection.cookie) & selection.cookie_mask == 0
                 && entry.sends_to(selection.out_port)
                 && entry.uses_group(selection.out_group)
-                && pattern.covers(&entry.pattern)
+                && pattern.covers(&entry.pattern())
         };
         let mut chosen = Vec::new();
         for id in tables {
@@ -247,7 +248,7 @@ fn stats_of(table: TableId, entry: &Entry, (packets, bytes): (u64, u64), duratio
         cookie: entry.cookie,
         packets,
         bytes,
-        match_: entry.match_,
-        instructions: entry.instructions.clone(),
+        match_: entry.match_(),
+        instructions: Instructions::clone(&entry.instructions),
     }
 }

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use net::Time;
 use openflow::{Action, FlowModFlags, GroupId, Instructions, Match, PortNo};
@@ -21,11 +22,14 @@ pub struct Entry {
     /// Version of the switch at the last modification; 0 for an unmodified entry.
     pub modified_serial: u64,
     pub priority: u16,
-    pub match_: Match,
+    /// The values that its match compares.
+    pub value: Key,
+    /// The fields and masks of its match, shared like the instructions.
+    pub form: Arc<Match>,
     /// Whether it is the table-miss entry: all packets, lowest priority (specification 5.4).
     pub is_table_miss: bool,
-    pub pattern: Pattern,
-    pub instructions: Instructions,
+    /// Shared by the entries added one after the other: most lead to one of few groups.
+    pub instructions: Arc<Instructions>,
     pub cookie: u64,
     pub flags: FlowModFlags,
     pub idle_timeout_s: u16,
@@ -39,6 +43,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    pub fn match_(&self) -> Match {
+        Pattern::to_match(&self.value, &self.form)
+    }
+
+    /// Returns the pattern of its match: only changes need it, so its mask is not stored.
+    pub fn pattern(&self) -> Pattern {
+        Pattern { mask: Pattern::of(&self.form).mask, value: self.value }
+    }
+
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.instructions.actions()
     }
@@ -56,8 +69,8 @@ impl Entry {
 struct Tuple {
     mask: Key,
     top: u16,
-    /// Rules by masked value, highest priority first.
-    rules: BTreeMap<Key, SmallVec<[Rule; 1]>>,
+    /// Rules by digest of their values, highest priority first. The slot has the value itself.
+    rules: BTreeMap<u64, SmallVec<[Rule; 1]>>,
     priorities: BTreeMap<u16, u32>,
 }
 
@@ -66,6 +79,9 @@ struct Rule {
     priority: u16,
     slot: u32,
 }
+
+/// Smallest number of slots by which a full table grows.
+const SLOTS_ADDED: usize = 16;
 
 #[derive(Default, Debug)]
 pub struct Table {
@@ -100,8 +116,9 @@ impl Table {
             {
                 break;
             }
-            if let Some(rules) = tuple.rules.get(&key.masked(&tuple.mask)) {
-                let rule = rules[0];
+            let value = key.masked(&tuple.mask);
+            let rules = tuple.rules.get(&value.digest()).map_or(&[][..], |rules| rules);
+            if let Some(rule) = rules.iter().find(|rule| self.has_value(**rule, &value)).copied() {
                 let better = |(found, other): (&Tuple, Rule)| {
                     (rule.priority, Reverse(tuple.mask)) > (other.priority, Reverse(found.mask))
                 };
@@ -116,14 +133,24 @@ impl Table {
 
     pub fn find(&self, priority: u16, pattern: &Pattern) -> Option<u32> {
         let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
-        let rules = tuple.rules.get(&pattern.value)?;
-        rules.iter().find(|rule| rule.priority == priority).map(|rule| rule.slot)
+        let rules = tuple.rules.get(&pattern.value.digest())?;
+        let is_meant = |rule: &&Rule| rule.priority == priority && self.has_value(**rule, &pattern.value);
+        rules.iter().find(is_meant).map(|rule| rule.slot)
+    }
+
+    #[inline]
+    fn has_value(&self, rule: Rule, value: &Key) -> bool {
+        self.get(rule.slot).is_some_and(|entry| entry.value == *value)
     }
 
     pub fn insert(&mut self, entry: Entry) -> u32 {
-        let (priority, pattern) = (entry.priority, entry.pattern);
+        let (priority, pattern) = (entry.priority, entry.pattern());
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
+            // Doubling would leave half of a large table unused.
+            if self.slots.len() == self.slots.capacity() {
+                self.slots.reserve_exact(SLOTS_ADDED + self.slots.len() / 8);
+            }
             self.slots.push(Some(entry));
         } else {
             self.slots[slot as usize] = Some(entry);
@@ -134,7 +161,7 @@ impl Table {
             self.tuples.len() - 1
         });
         let tuple = &mut self.tuples[ix];
-        let rules = tuple.rules.entry(pattern.value).or_default();
+        let rules = tuple.rules.entry(pattern.value.digest()).or_default();
         let at = rules.partition_point(|rule| rule.priority > priority);
         rules.insert(at, Rule { priority, slot });
         *tuple.priorities.entry(priority).or_default() += 1;
@@ -145,12 +172,13 @@ impl Table {
     pub fn remove(&mut self, slot: u32) -> Option<Entry> {
         let entry = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        let ix = self.tuples.iter().position(|tuple| tuple.mask == entry.pattern.mask)?;
+        let pattern = entry.pattern();
+        let ix = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask)?;
         let tuple = &mut self.tuples[ix];
-        if let Some(rules) = tuple.rules.get_mut(&entry.pattern.value) {
+        if let Some(rules) = tuple.rules.get_mut(&pattern.value.digest()) {
             rules.retain(|rule| rule.slot != slot);
             if rules.is_empty() {
-                tuple.rules.remove(&entry.pattern.value);
+                tuple.rules.remove(&pattern.value.digest());
             }
         }
         if let Some(count) = tuple.priorities.get_mut(&entry.priority) {
@@ -181,7 +209,7 @@ impl Table {
     /// Returns the slots of the chosen entries, by priority (highest first) and match.
     pub fn select(&self, mut is_chosen: impl FnMut(&Entry) -> bool) -> Vec<u32> {
         let mut chosen: Vec<(u32, &Entry)> = self.iter().filter(|(_, entry)| is_chosen(entry)).collect();
-        chosen.sort_by(|(_, a), (_, b)| (Reverse(a.priority), &a.match_).cmp(&(Reverse(b.priority), &b.match_)));
+        chosen.sort_by_cached_key(|(_, entry)| (Reverse(entry.priority), entry.match_()));
         chosen.into_iter().map(|(slot, _)| slot).collect()
     }
 }

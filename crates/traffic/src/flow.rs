@@ -79,6 +79,25 @@ impl FlowList {
         Ok(FlowList { flows: sorted, description })
     }
 
+    /// Returns the flows of both lists. Groups of `other` must not wait for or be groups of this
+    /// list: `other` has groups 0 only.
+    ///
+    /// # Panics
+    /// If `other` has a group.
+    pub fn merged(self, other: FlowList) -> FlowList {
+        assert!(other.flows.iter().all(|flow| flow.group == 0), "groups of two lists would mix");
+        let offset = self.flows.len() as u32;
+        let moved = other.flows.into_iter().map(|mut flow| {
+            if let Start::After { flow: before, .. } = &mut flow.start {
+                *before += offset;
+            }
+            flow
+        });
+        let description = format!("{}; next to it {}", self.description, other.description);
+        let flows = self.flows.into_iter().chain(moved).collect();
+        FlowList::sorted(flows, description).expect("both lists are valid, and neither refers to the other")
+    }
+
     /// Returns the payload bytes of all flows.
     pub fn total_bytes(&self) -> u128 {
         self.flows.iter().map(|flow| u128::from(flow.size_bytes)).sum()
@@ -124,6 +143,17 @@ mod tests {
         assert_eq!(again, list);
         assert_eq!((list.total_bytes(), list.last_start()), (500, Time::from_us(5)));
         assert_eq!(list.offered_bps(Time::from_us(4)), 1e9);
+    }
+
+    #[test]
+    fn merged_lists_keep_their_triggers() {
+        let at = |us| Start::At(Time::from_us(us));
+        let one = FlowList { flows: vec![flow(0, at(4)), flow(1, after(0))], description: "a".into() };
+        let other = FlowList { flows: vec![flow(2, at(1)), flow(3, after(0))], description: "b".into() };
+        let both = one.merged(other);
+        let senders: Vec<u32> = both.flows.iter().map(|flow| flow.src.0).collect();
+        assert_eq!((senders, both.description.as_str()), (vec![2, 1, 0, 3], "a; next to it b"));
+        assert_eq!((both.flows[1].start, both.flows[3].start), (after(2), after(0)), "each after its own");
     }
 
     #[test]

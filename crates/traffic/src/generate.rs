@@ -88,6 +88,8 @@ pub enum TrafficError {
     NoEnd,
     #[error("pattern `{0}` starts its flows by itself; use it with arrivals `all-at-once`")]
     Triggered(String),
+    #[error("it divides its flows into groups, whose times would mix with those of the collectives; use another")]
+    GroupsInBackground,
     #[error("that is more than {FLOWS_MAX} flows; lower the load, the time or the number of flows")]
     TooMany,
     #[error("flow {0} would start after more than 200 days of simulated time; raise the load")]

@@ -45,8 +45,8 @@ pub mod workloads;
 pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNormalTime, OnOff};
 pub use cdf::parse_cdf;
 pub use collectives::{
-    COLLECTIVES, CollectiveError, CollectiveInfo, CollectiveKind, CollectiveSpec, Placement, RankOptions, TraceOrder,
-    TrainingOptions, collectives,
+    COLLECTIVES, CollectiveError, CollectiveInfo, CollectiveKind, CollectiveSpec, Placement, RankOptions,
+    StragglerChoice, Stragglers, TraceOrder, TrainingOptions, collectives,
 };
 pub use demands::{DemandError, DemandOptions};
 pub use flow::{Flow, FlowList, Start};

@@ -172,7 +172,7 @@ fn many(args: &Args, mutant: Option<Mutant>) -> Result<(), CliError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(cores, |jobs| jobs as usize);
     let (next, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
-    let stop = interrupt::listen();
+    let stop = interrupt::listen(None);
     let done = Mutex::new((0u64, Report::default(), Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..jobs {
@@ -236,7 +236,7 @@ fn print_failure(
 ) -> Result<CliError, CliError> {
     let mut shrunk = Shrunk { reduction, failure: failure.clone(), runs: 0 };
     if args.shrink && failure.oracle != Oracle::TooLong {
-        let stop = interrupt::listen();
+        let stop = interrupt::listen(None);
         let go_on = || !stop.load(Ordering::Relaxed);
         shrunk = simtest::shrink(plan, &shrunk.reduction, mutant, failure, 2_000, go_on);
         writeln!(out, "reduced by {} simulation tests:", shrunk.runs)?;

@@ -226,7 +226,10 @@ fn links(
     topology: &Topology,
     choice: Option<&mut Choice>,
 ) -> Result<Vec<LinkIx>, FileError> {
-    let Some(choice) = choice else { return Ok(vec![link(section, text, topology)?]) };
+    let Some(choice) = choice else {
+        let hint = "write it as \"leaf0 -> spine1\", or any, or a share of all such as 20%";
+        return Ok(vec![link_named(section, "link", text, topology, hint)?]);
+    };
     let candidates = if choice.percent.is_some() { lowest_fabric(topology) } else { fabric(topology) };
     if candidates.is_empty() {
         let message = format!("topology `{}` has no links between switches to choose from", topology.name());
@@ -277,16 +280,19 @@ fn switches(
 }
 
 /// Finds a link by name: `a -> b`, or `a -> b #2` for the second of parallel links.
-fn link(section: &Section<'_>, text: &str, topology: &Topology) -> Result<LinkIx, FileError> {
+pub(crate) fn link_named(
+    section: &Section<'_>,
+    key: &str,
+    text: &str,
+    topology: &Topology,
+    form_hint: &str,
+) -> Result<LinkIx, FileError> {
     let (ends, number) = text.rsplit_once('#').unwrap_or((text, "1"));
-    let form = || {
-        let error = section.error("link", format!("`{text}` is not a valid link"));
-        error.with_hint("write it as \"leaf0 -> spine1\", or any, or a share of all such as 20%")
-    };
+    let form = || section.error(key, format!("`{text}` is not a valid link")).with_hint(form_hint);
     let (from, to) = ends.split_once("->").ok_or_else(form)?;
     let number: usize = number.trim().parse().ok().filter(|number| *number > 0).ok_or_else(form)?;
-    let from = node(section, "link", topology, from.trim())?;
-    let to = node(section, "link", topology, to.trim())?;
+    let from = node(section, key, topology, from.trim())?;
+    let to = node(section, key, topology, to.trim())?;
     let mut parallel = topology.out_links(from).iter().filter(|link| topology.link(**link).to == to);
     parallel.nth(number - 1).copied().ok_or_else(|| {
         let neighbours: Vec<&str> =
@@ -295,7 +301,7 @@ fn link(section: &Section<'_>, text: &str, topology: &Topology) -> Result<LinkIx
         let nearest = did_you_mean::nearest(&topology.node(to).name, neighbours.iter().copied())
             .map_or(String::new(), |near| format!("did you mean `{name} -> {near}`? "));
         let hint = format!("{nearest}`{name}` has links to {}", few(&neighbours));
-        section.error("link", format!("unknown link `{text}`")).with_hint(hint)
+        section.error(key, format!("unknown link `{text}`")).with_hint(hint)
     })
 }
 

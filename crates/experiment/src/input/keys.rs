@@ -36,7 +36,14 @@ const KEYS: &[Key] = &[
     key("topology", "host_rate", Kind::Bandwidth, "100Gbps", "rate of the links of added hosts"),
     key("topology", "host_delay", Kind::Time, "0s", "delay of the links of added hosts"),
 
-    key("traffic", "workload", TEXT, "required, except for flow_list, collective and trace", "flow sizes: a published distribution, `fixed:size=1MB`, `file:path=TABLE.cdf`, …"),
+    key("link", "link", TEXT, "this or tier is required", "`[[link]]` changes links of the topology; later tables replace earlier ones: one cable by name, `leaf0 -> spine1` (for parallel links `leaf0 -> spine1 #2`)"),
+    key("link", "tier", Kind::Count(0, 255), "this or link is required", "all cables from this tier upwards: 0 for host links, 1 for uplinks of the lowest switches, and so on"),
+    key("link", "rate", Kind::Bandwidth, "as in the topology", "rate"),
+    key("link", "delay", Kind::Time, "as in the topology", "propagation delay"),
+    key("link", "oversubscription", Kind::Positive(f64::INFINITY), "none", "with tier: rate with which a switch has this many times as much capacity below as above"),
+    key("link", "direction", Kind::Choice(&["both", "one-way"]), "both", "one-way changes only the direction as written; for a tier, upwards"),
+
+    key("traffic", "workload", TEXT, "required, except for flow_list, collective and trace", "flow sizes: a published distribution, `fixed:size=1MB`, `file:path=TABLE.cdf`, …; next to a collective, of flows in its background"),
     key("traffic", "pattern", TEXT, "random-pairs", "senders and receivers"),
     key("traffic", "arrivals", TEXT, "poisson", "start times of flows"),
     key("traffic", "load", Kind::Either(&[Kind::Positive(f64::INFINITY), Kind::List(&Kind::Positive(f64::INFINITY))]), "required by arrivals that follow a load", "offered payload / capacity of load_reference"),
@@ -50,6 +57,8 @@ const KEYS: &[Key] = &[
     key("traffic", "size_scale", Kind::Positive(f64::INFINITY), "1", "factor on sizes of a trace"),
     key("traffic", "megabyte", SIZE, "1MB", "size of a megabyte in a trace: 1MB or 1MiB"),
     key("traffic", "collective", Kind::Either(&[TEXT, Kind::List(&TEXT)]), "none", "collectives between ranks instead, such as `ring-all-reduce:size=64MB,group_size=8,repeat=4`; those of a list run in parallel"),
+    key("traffic", "stragglers", Kind::Either(&[Kind::List(&Kind::Count(0, 4_294_967_295)), Kind::Text("\"5%\"")]), "none", "late ranks of a collective: their numbers, or a share of all ranks, drawn with the seed"),
+    key("traffic", "straggler_delay", Kind::Time, "required by stragglers", "time that a late rank waits before each transfer, in addition to the wait for its data"),
     key("traffic", "trace", Kind::Text("path"), "none", "collectives of a training run instead: an AICB trace (.csv) or SimAI workload (.txt, computation times in nanoseconds)"),
     key("traffic", "ranks", Kind::Count(2, 4_294_967_295), "one per host; of a trace as many as it has, if there are as many hosts", "number of ranks of collectives; with fewer than a trace has, its data-parallel groups shrink"),
     key("traffic", "placement", Kind::Choice(&Placement::NAMES), "consecutive", "ranks on consecutive hosts, on racks in turn, or shuffled with the seed"),
@@ -176,9 +185,13 @@ const KEYS: &[Key] = &[
     key("failure", "probability", Kind::Positive(1.0), "required by random-drop", "loss probability of a packet"),
 
     key("probes", "series", Kind::Flag, "true", "record link load over time"),
-    key("probes", "bin", Kind::Time, "10us", "initial width of a time bin"),
+    key("probes", "bin", Kind::Time, "10us", "initial width of a time bin; interval at which queues of `links` are read"),
     key("probes", "max_bins", Kind::Count(2, 1_000_000), "128", "maximum number of bins; widths double when it is reached"),
     key("probes", "fixed_bins", Kind::Flag, "false", "keep the width, for metrics with a published window"),
+    key("probes", "links", Kind::List(&Kind::Text("link")), "none", "links, such as `leaf0 -> spine1`, whose queue and load are written to series.parquet and drawn in the report; queues are read every `bin`"),
+    key("probes", "capture", Kind::List(&Kind::Text("link")), "none", "links, such as `leaf0 -> spine1`, whose packets are written to captures/*.pcapng as they arrive; not for requests"),
+    key("probes", "capture_packets", Kind::Count(1, 100_000_000), "100000", "with capture: maximum number of packets of a run"),
+    key("probes", "warm_up", Kind::Time, "0s", "flows that start before this time are simulated, and left out of averages over flows and groups; not for requests"),
 
     key("stop", "until", Kind::Time, "none", "end of simulated time; without it a run ends when every flow has ended"),
 
@@ -231,7 +244,7 @@ const KEYS: &[Key] = &[
 /// The layout of experiment files.
 pub static LAYOUT: Layout = Layout {
     keys: KEYS,
-    repeated: &["server", "service", "requests", "failure", "expect"],
+    repeated: &["link", "server", "service", "requests", "failure", "expect"],
     flat: &["sweep", "matrix.variants"],
 };
 
@@ -245,7 +258,7 @@ mod tests {
             assert!(!key.doc.is_empty() && !key.kind.to_string().is_empty());
             assert!(KEYS[..ix].iter().all(|other| (other.section, other.name) != (key.section, key.name)), "{key:?}");
         }
-        assert_eq!(LAYOUT.sections("")[..2], ["topology", "traffic"]);
+        assert_eq!(LAYOUT.sections("")[..3], ["topology", "link", "traffic"]);
         let order = |name: &str| LAYOUT.position("", name);
         assert!(order("name") < order("balancers") && order("topology") < order("sweep"));
     }
@@ -327,6 +340,7 @@ duration = "1s"
         "topology.hosts_per_node",
         "topology.host_rate",
         "topology.host_delay",
+        "link.direction",
         "traffic.start_unit",
         "traffic.time_scale",
         "traffic.size_scale",
@@ -335,6 +349,7 @@ duration = "1s"
         "traffic.order",
         "traffic.rate_scale",
         "service.rules",
+        "probes.capture_packets",
         "expect.factor",
         "expect.lowest_load_only",
     ];

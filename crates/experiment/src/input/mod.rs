@@ -31,6 +31,7 @@ mod failures;
 mod headline;
 mod inputs;
 mod keys;
+mod links;
 mod matrix;
 mod network;
 mod services;
@@ -242,13 +243,18 @@ impl Experiment {
             let top = Section::top(&document)?;
             let network = top.section("topology")?;
             // Variants with the same section share one topology.
-            let key = network.entries().map(|(key, value)| format!("{key}={};", value.inline())).collect::<String>();
+            let mut key = String::new();
+            for section in std::iter::once(network).chain(top.sections("link")?) {
+                key.extend(section.entries().map(|(key, value)| format!("{key}={};", value.inline())));
+                key.push('|');
+            }
+            let network = top.section("topology")?;
             let topology = match networks.get(&key) {
                 Some(topology) => topology.clone(),
                 None => {
                     let (topology, warnings) = network::read(&network, inputs)?;
                     self.warnings.extend(warnings);
-                    let topology = Arc::new(topology);
+                    let topology = Arc::new(links::apply(&top, topology)?);
                     networks.insert(key, topology.clone());
                     topology
                 }
@@ -261,6 +267,14 @@ impl Experiment {
             let is_served = services::has_requests(&top);
             check_kinds(&top, &self.balancers, is_served)?;
             let traffic = if is_served {
+                if config.probes.warm_up > net::Time::ZERO {
+                    let error = top.section("probes")?.error("warm_up", "cannot go with [[requests]]");
+                    return Err(error.with_hint("start the measured requests later, with requests.start"));
+                }
+                if !config.probes.capture.links.is_empty() {
+                    let error = top.section("probes")?.error("capture", "cannot go with [[requests]]");
+                    return Err(error.with_hint("switches rewrite headers of requests, which captures do not show"));
+                }
                 let (services, traffic) = services::read(&top, &topology, &config.transport.kind)?;
                 config.services = Some(services);
                 traffic

@@ -1,9 +1,9 @@
 //! Reads [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
 
-use net::{Bytes, Time, Topology};
+use net::{Bytes, LinkIx, Time, Topology};
 use sim::{
-    Failure, Fidelity, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing,
-    ResequencingBounds, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
+    CaptureConfig, Failure, Fidelity, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit,
+    Resequencing, ResequencingBounds, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
 };
 use traffic::FlowList;
 
@@ -23,7 +23,7 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
         failures: failures(top, topology)?,
         control: control(&top.section("control")?)?,
         services: None,
-        probes: probes(&top.section("probes")?)?,
+        probes: probes(&top.section("probes")?, topology)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
         transport,
     })
@@ -195,12 +195,42 @@ fn queue_limit(section: &Section<'_>, key: &str) -> Result<Option<QueueLimit>, F
     Ok(Some(limit))
 }
 
-fn probes(section: &Section<'_>) -> Result<ProbeConfig, FileError> {
+/// Reads a list of links by name.
+pub(crate) fn link_list(
+    section: &Section<'_>,
+    key: &'static str,
+    topology: &Topology,
+) -> Result<Vec<LinkIx>, FileError> {
+    let mut links = Vec::new();
+    for value in section.list(key) {
+        let Data::Text(text) = &value.data else {
+            let message = format!("must be names of links, not {}", value.kind());
+            return Err(section.error(key, message).with_hint("write [\"leaf0 -> spine1\"]"));
+        };
+        let link = failures::link_named(section, key, text.trim(), topology, "write it as \"leaf0 -> spine1\"")?;
+        if links.contains(&link) {
+            return Err(section.error(key, format!("`{text}` is listed twice")));
+        }
+        links.push(link);
+    }
+    Ok(links)
+}
+
+fn probes(section: &Section<'_>, topology: &Topology) -> Result<ProbeConfig, FileError> {
     let default = ProbeConfig::default();
+    if section.has("capture_packets") && !section.has("capture") {
+        return Err(section.error("capture_packets", "needs links to capture").with_hint("name them in `capture`"));
+    }
     Ok(ProbeConfig {
         series: section.flag("series")?.unwrap_or(default.series),
         bin: section.above_zero("bin")?.unwrap_or(default.bin),
         max_bins: section.count("max_bins")?.unwrap_or(default.max_bins),
         fixed_bins: section.flag("fixed_bins")?.unwrap_or(default.fixed_bins),
+        links: link_list(section, "links", topology)?,
+        capture: CaptureConfig {
+            links: link_list(section, "capture", topology)?,
+            packets_max: section.count("capture_packets")?.unwrap_or(default.capture.packets_max),
+        },
+        warm_up: section.quantity("warm_up")?.unwrap_or(default.warm_up),
     })
 }

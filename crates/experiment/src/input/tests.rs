@@ -397,7 +397,7 @@ fn traffic_source_errors_name_the_key() {
         ("collective = [3]\n", "traffic.collective: must be text in quotes, not a number"),
         ("collective = \"all-to-all:size=1KB\"\nranks = 9\n", "traffic.ranks: 9 ranks on 4 hosts"),
         ("collective = \"all-to-all:size=1KB,group_size=3\"\n", "traffic.collective: 4 ranks cannot be divided"),
-        ("collective = \"all-to-all:size=1KB\"\nload = 0.5\n", "traffic.load: cannot go with `collective`"),
+        ("collective = \"all-to-all:size=1KB\"\nload = 0.5\n", "traffic.load: belongs to the flows in the background"),
         ("collective = \"all-to-all:size=1KB\"\ntrace = \"t.csv\"\n", "traffic.trace: cannot go with `collective`"),
         ("collective = \"all-to-all:size=1KB\"\norder = \"group\"\n", "traffic.order: cannot go with `collective`"),
         ("workload = \"web-search\"\nranks = 4\n", "traffic.ranks: belongs to `collective`, `trace` only"),

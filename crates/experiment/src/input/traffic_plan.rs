@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use net::{Bandwidth, Bytes, HostIx, Topology};
 use traffic::{
-    Arrivals, CoflowOptions, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern, RankOptions,
-    StartUnit, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace, Warning,
+    Arrivals, CoflowOptions, CollectiveError, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern,
+    RankOptions, StartUnit, Stragglers, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace,
+    Warning,
 };
 
 use super::inputs::Inputs;
@@ -15,16 +16,16 @@ use config::section::{Section, number};
 
 #[derive(Clone, Debug)]
 pub enum TrafficPlan {
-    Generate {
-        spec: Box<TrafficSpec>,
-        /// The links that a load of 1 fills, with their capacity; `None` for arrivals that set their own rate.
-        reference: Option<(LoadReference, Bandwidth)>,
-    },
+    Generate(Generated),
     Replay(Arc<FlowList>),
-    /// Collectives between ranks. The seed decides only a shuffled placement.
+    /// Collectives between ranks. The seed decides a shuffled placement, the choice of stragglers,
+    /// and the background.
     Collectives {
         specs: Vec<CollectiveSpec>,
         ranks: RankOptions,
+        stragglers: Option<Stragglers>,
+        /// Other flows at the same time; they have no group.
+        background: Option<Generated>,
     },
     Requests {
         classes: Arc<Vec<traffic::RequestSpec>>,
@@ -38,6 +39,27 @@ pub enum TrafficPlan {
         matrix: Arc<TrafficMatrix>,
         options: Box<DemandOptions>,
     },
+}
+
+/// Flows that are drawn from distributions.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    spec: Box<TrafficSpec>,
+    /// The links that a load of 1 fills, with their capacity; `None` for arrivals that set their own rate.
+    reference: Option<(LoadReference, Bandwidth)>,
+}
+
+impl Generated {
+    fn flows(
+        &self,
+        topology: &Topology,
+        load: Option<f64>,
+        seed: u64,
+    ) -> Result<(FlowList, Vec<Warning>), TrafficError> {
+        let load = load.zip(self.reference);
+        let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
+        traffic::generate(topology, &TrafficSpec { load, ..(*self.spec).clone() }, seed)
+    }
 }
 
 pub(crate) struct ReadTraffic {
@@ -60,8 +82,39 @@ pub(crate) fn read(
         Some("flow_list") => return replay(section, topology, inputs),
         Some(source) => return traffic_sources::read(section, source, topology, inputs, first_seed),
     }
-    let spec = generated(section, inputs)?;
     let mut warnings = Vec::new();
+    let (generated, loads) = generated(section, topology, inputs, &mut warnings)?;
+    let plan = TrafficPlan::Generate(generated);
+    with_flow_counts(section, plan, loads, topology, first_seed, warnings)
+}
+
+/// Generates the flows of every load with the first seed.
+pub(super) fn with_flow_counts(
+    section: &Section<'_>,
+    plan: TrafficPlan,
+    loads: Vec<Option<f64>>,
+    topology: &Topology,
+    first_seed: u64,
+    mut warnings: Vec<String>,
+) -> Result<ReadTraffic, FileError> {
+    let mut flow_counts = Vec::new();
+    for load in &loads {
+        let (list, list_warnings) =
+            plan.try_flows(topology, *load, first_seed).map_err(|cause| refused(section, &cause))?;
+        warnings.extend(list_warnings.iter().map(Warning::to_string));
+        flow_counts.push(list.flows.len() as u64);
+    }
+    Ok(ReadTraffic { plan, loads, flow_counts, warnings })
+}
+
+/// Reads flows that are drawn, and their loads.
+pub(super) fn generated(
+    section: &Section<'_>,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    warnings: &mut Vec<String>,
+) -> Result<(Generated, Vec<Option<f64>>), FileError> {
+    let spec = spec(section, inputs)?;
     let given = loads(section)?;
     let (loads, reference) = if spec.arrivals.follow_load() {
         if given.is_empty() {
@@ -75,18 +128,10 @@ pub(crate) fn read(
         }
         (vec![None], None)
     };
-    let plan = TrafficPlan::Generate { spec: Box::new(spec), reference };
-    let mut flow_counts = Vec::new();
-    for load in &loads {
-        let (list, list_warnings) =
-            plan.try_flows(topology, *load, first_seed).map_err(|cause| refused(section, &cause))?;
-        warnings.extend(list_warnings.iter().map(Warning::to_string));
-        flow_counts.push(list.flows.len() as u64);
-    }
-    Ok(ReadTraffic { plan, loads, flow_counts, warnings })
+    Ok((Generated { spec: Box::new(spec), reference }, loads))
 }
 
-fn generated(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, FileError> {
+fn spec(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficSpec, FileError> {
     let workload = section.text("workload")?.ok_or_else(|| {
         section.missing("workload").with_hint(
             "name flow sizes, such as workload = \"web-search\", or a flow_list, collective, trace or matrix",
@@ -202,9 +247,16 @@ fn coflow_options(section: &Section<'_>) -> Result<CoflowOptions, FileError> {
 
 fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
     let key = match cause {
-        TrafficError::Pattern(_) | TrafficError::Triggered(_) => "pattern",
-        // Other traffic sources do not reach this function.
-        TrafficError::Collective(_) | TrafficError::Demand(_) => "workload",
+        TrafficError::Pattern(_) | TrafficError::Triggered(_) | TrafficError::GroupsInBackground => "pattern",
+        TrafficError::Collective(CollectiveError::Ranks { .. } | CollectiveError::Groups { .. })
+            if section.has("ranks") =>
+        {
+            "ranks"
+        }
+        TrafficError::Collective(CollectiveError::Straggler { .. }) => "stragglers",
+        TrafficError::Collective(_) => "collective",
+        // Matrices do not reach this function.
+        TrafficError::Demand(_) => "workload",
         TrafficError::NoCapacity(_) => "load_reference",
         TrafficError::LoadMissing(_) | TrafficError::BadLoad(_) | TrafficError::TooLate(_) => "load",
         TrafficError::NoEnd | TrafficError::TooMany => "flows",
@@ -231,14 +283,19 @@ impl TrafficPlan {
         seed: u64,
     ) -> Result<(FlowList, Vec<Warning>), TrafficError> {
         match self {
-            TrafficPlan::Generate { spec, reference } => {
-                let load = load.zip(*reference);
-                let load = load.map(|(fraction, (reference, capacity))| Load { fraction, reference, capacity });
-                traffic::generate(topology, &TrafficSpec { load, ..(**spec).clone() }, seed)
-            }
+            TrafficPlan::Generate(generated) => generated.flows(topology, load, seed),
             TrafficPlan::Replay(list) => Ok(((**list).clone(), Vec::new())),
-            TrafficPlan::Collectives { specs, ranks } => {
-                Ok((traffic::collectives(topology, specs, ranks, seed)?, Vec::new()))
+            TrafficPlan::Collectives { specs, ranks, stragglers, background } => {
+                let mut list = traffic::collectives(topology, specs, ranks, seed)?;
+                if let Some(stragglers) = stragglers {
+                    list = stragglers.delay_flows(list, topology, ranks, seed)?;
+                }
+                let Some(background) = background else { return Ok((list, Vec::new())) };
+                let (others, warnings) = background.flows(topology, load, seed)?;
+                if others.flows.iter().any(|flow| flow.group > 0) {
+                    return Err(TrafficError::GroupsInBackground);
+                }
+                Ok((list.merged(others), warnings))
             }
             TrafficPlan::Requests { classes, description } => {
                 Ok((traffic::requests(classes, seed, description.clone()), Vec::new()))
@@ -248,14 +305,27 @@ impl TrafficPlan {
         }
     }
 
+    /// Returns whether flows run next to collectives. Statistics of single flows are then
+    /// about these flows.
+    pub fn has_background(&self) -> bool {
+        matches!(self, TrafficPlan::Collectives { background: Some(_), .. })
+    }
+
     pub fn describe(&self) -> String {
         match self {
-            TrafficPlan::Generate { spec, reference } => describe_generated(spec, reference.as_ref()),
+            TrafficPlan::Generate(generated) => describe_generated(generated),
             TrafficPlan::Replay(list) => list.description.clone(),
-            TrafficPlan::Collectives { specs, ranks } => {
+            TrafficPlan::Collectives { specs, ranks, stragglers, background } => {
                 let specs: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
                 let count = ranks.count.map_or("one rank per host".to_owned(), |count| format!("{count} ranks"));
-                format!("{}; {count}, {}", specs.join(" with "), ranks.placement)
+                let mut text = format!("{}; {count}, {}", specs.join(" with "), ranks.placement);
+                if let Some(stragglers) = stragglers {
+                    text += &format!("; {stragglers}");
+                }
+                if let Some(background) = background {
+                    text += &format!("; background: {}", describe_generated(background));
+                }
+                text
             }
             TrafficPlan::Requests { description, .. } => description.clone(),
             TrafficPlan::Training { trace, options } => trace.describe(options),
@@ -264,7 +334,7 @@ impl TrafficPlan {
     }
 }
 
-fn describe_generated(spec: &TrafficSpec, reference: Option<&(LoadReference, Bandwidth)>) -> String {
+fn describe_generated(Generated { spec, reference }: &Generated) -> String {
     let mut text = format!(
         "{} (mean {:.0} B), pattern {}, arrivals {}",
         spec.sizes.name(),

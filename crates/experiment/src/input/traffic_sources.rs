@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use net::{Bytes, Time, Topology};
 use traffic::{
-    CollectiveError, CollectiveSpec, DemandError, DemandOptions, Placement, RankOptions, TraceOrder, TrafficError,
-    TrainingOptions,
+    CollectiveError, CollectiveSpec, DemandError, DemandOptions, Placement, RankOptions, StragglerChoice, Stragglers,
+    TraceOrder, TrafficError, TrainingOptions,
 };
 
 use super::inputs::Inputs;
-use super::traffic_plan::{ReadTraffic, TrafficPlan};
+use super::traffic_plan::{self, ReadTraffic, TrafficPlan};
 use config::diagnostic::FileError;
 use config::document::Data;
 use config::section::Section;
@@ -21,7 +21,7 @@ pub(crate) struct Source {
 
 pub(crate) const SOURCES: [Source; 4] = [
     Source { key: "flow_list", takes: &["start_unit", "max_coflows", "time_scale", "size_scale", "megabyte"] },
-    Source { key: "collective", takes: &["ranks", "placement"] },
+    Source { key: "collective", takes: &["ranks", "placement", "stragglers", "straggler_delay"] },
     Source {
         key: "trace",
         takes: &["ranks", "placement", "order", "max_collectives", "max_bytes", "time_scale", "size_scale"],
@@ -42,9 +42,15 @@ pub(crate) fn source(section: &Section<'_>) -> Result<Option<&'static str>, File
         (Some(source), None) => (Some(source.key), source.takes),
         (None, _) => (None, &GENERATE_KEYS),
     };
+    // A collective with a workload has other flows in the background.
+    let has_background = source == Some("collective") && section.has("workload");
+    let is_taken = |key: &&str| takes.contains(key) || (has_background && GENERATE_KEYS.contains(key));
     let others = SOURCES.iter().flat_map(|source| source.takes).chain(&GENERATE_KEYS);
-    let Some(key) = others.filter(|key| !takes.contains(key)).find(|key| section.has(key)) else { return Ok(source) };
+    let Some(key) = others.filter(|key| !is_taken(key)).find(|key| section.has(key)) else { return Ok(source) };
     Err(match source {
+        Some("collective") if GENERATE_KEYS.contains(key) => section
+            .error(key, "belongs to the flows in the background of a collective")
+            .with_hint("name their sizes, such as workload = \"web-search\""),
         Some(source) if GENERATE_KEYS.contains(key) => {
             let why = if source == "flow_list" { ", which defines all flows" } else { "" };
             section.error(key, format!("cannot go with `{source}`{why}"))
@@ -65,8 +71,10 @@ pub(crate) fn read(
     inputs: &mut Inputs,
     first_seed: u64,
 ) -> Result<ReadTraffic, FileError> {
+    if source == "collective" {
+        return collective(section, topology, inputs, first_seed);
+    }
     let plan = match source {
-        "collective" => collective(section)?,
         "trace" => trace(section, inputs)?,
         _ => matrix(section, inputs)?,
     };
@@ -87,7 +95,12 @@ fn texts<'a>(section: &Section<'a>, key: &str) -> Result<Vec<&'a str>, FileError
     section.list(key).into_iter().map(text).collect()
 }
 
-fn collective(section: &Section<'_>) -> Result<TrafficPlan, FileError> {
+fn collective(
+    section: &Section<'_>,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    first_seed: u64,
+) -> Result<ReadTraffic, FileError> {
     let specs = texts(section, "collective")?
         .into_iter()
         .map(|text| CollectiveSpec::parse(text).map_err(|cause| section.error("collective", cause.to_string())))
@@ -95,7 +108,47 @@ fn collective(section: &Section<'_>) -> Result<TrafficPlan, FileError> {
     if specs.is_empty() {
         return Err(section.error("collective", "is an empty list"));
     }
-    Ok(TrafficPlan::Collectives { specs, ranks: ranks(section)? })
+    let (mut warnings, mut loads, mut background) = (Vec::new(), vec![None], None);
+    if section.has("workload") {
+        let (flows, of_flows) = traffic_plan::generated(section, topology, inputs, &mut warnings)?;
+        (background, loads) = (Some(flows), of_flows);
+    }
+    let plan = TrafficPlan::Collectives { specs, ranks: ranks(section)?, stragglers: stragglers(section)?, background };
+    traffic_plan::with_flow_counts(section, plan, loads, topology, first_seed, warnings)
+}
+
+fn stragglers(section: &Section<'_>) -> Result<Option<Stragglers>, FileError> {
+    let delay = section.above_zero::<Time>("straggler_delay")?;
+    let Some(value) = section.get("stragglers") else {
+        return match delay {
+            Some(_) => Err(section.missing("stragglers").with_hint("name ranks, such as [3, 7], or a share: \"5%\"")),
+            None => Ok(None),
+        };
+    };
+    let wrong = || {
+        let error = section.error("stragglers", "must be a list of ranks or a share of all ranks");
+        error.with_hint("write [3, 7], or \"5%\"")
+    };
+    let ranks = match &value.data {
+        Data::List(items) if !items.is_empty() => {
+            let rank = |item: &config::document::Value| match item.data {
+                Data::Integer(rank) => u32::try_from(rank).ok(),
+                _ => None,
+            };
+            StragglerChoice::Ranks(items.iter().map(rank).collect::<Option<_>>().ok_or_else(wrong)?)
+        }
+        Data::Text(text) => {
+            let percent: f64 =
+                text.strip_suffix('%').and_then(|number| number.trim().parse().ok()).ok_or_else(wrong)?;
+            if !(percent > 0.0 && percent <= 100.0) {
+                return Err(section.error("stragglers", "must be above 0% and at most 100%"));
+            }
+            StragglerChoice::Share(percent / 100.0)
+        }
+        _ => return Err(wrong()),
+    };
+    let delay = delay.ok_or_else(|| section.missing("straggler_delay").with_hint("such as \"100us\""))?;
+    Ok(Some(Stragglers { ranks, delay }))
 }
 
 fn ranks(section: &Section<'_>) -> Result<RankOptions, FileError> {

@@ -253,6 +253,47 @@ pub(super) fn time_series(panel: &Panel<'_>, view: &View<'_>) -> String {
     out
 }
 
+/// Returns a figure of the queue of each link of `probes.links`.
+pub(super) fn probed_queues(panel: &Panel<'_>, view: &View<'_>) -> String {
+    let mut out = String::new();
+    let entries = panel.few();
+    let Some(model) = entries.iter().find_map(|entry| first_probed(entry)) else { return out };
+    for (index, link) in model.links.iter().enumerate() {
+        let (mut curves, mut end_us, mut highest) = (Vec::new(), 0f64, 0f64);
+        for entry in &entries {
+            let Some(series) = first_probed(entry).and_then(|detail| detail.links.get(index)) else { continue };
+            end_us = end_us.max(series.bin_us * series.queue_max_bytes.len() as f64);
+            let largest: Vec<f32> = series.queue_max_bytes.iter().map(|bytes| *bytes as f32).collect();
+            let mean: Vec<f32> = series.queue_mean_bytes.iter().map(|bytes| *bytes as f32).collect();
+            highest = largest.iter().fold(highest, |highest, bytes| highest.max(f64::from(*bytes)));
+            for (values, merge, stroke) in
+                [(&largest, stats::max_f32 as fn(&[f32]) -> f32, Stroke::Thin), (&mean, stats::mean_f32, Stroke::Main)]
+            {
+                let points = time_points(values, series.bin_us, &view.detail, merge);
+                curves.push(Curve { stroke, ..Curve::new(entry.colour, entry.balancer, points) });
+            }
+        }
+        if curves.is_empty() || highest == 0.0 {
+            continue;
+        }
+        let axes = Axes {
+            label: format!("Queue of {} over time for {}", link.name, names(&panel.few())),
+            x_title: time_title(view),
+            y_title: "Queue",
+            y: Scale::linear(0.0, highest, Unit::Bytes),
+        };
+        let few = few_note(panel);
+        let caption = format!("<b>{}</b>: mean (bold) and largest queue (thin) over time{few}.", esc(&link.name));
+        let picture = plot::curves(&axes, &Scale::exact(0.0, end_us, Unit::Micros), &curves);
+        out.push_str(&figure(&picture, &legend_of(&panel.few()), &caption));
+    }
+    out
+}
+
+fn first_probed<'a>(entry: &Entry<'a>) -> Option<&'a RunDetail> {
+    entry.details.iter().map(|(_, detail)| *detail).find(|detail| !detail.links.is_empty())
+}
+
 fn time_points(values: &[f32], bin_us: f64, detail: &Detail, merge: fn(&[f32]) -> f32) -> Vec<(f64, f64)> {
     let width = bin_us * stats::bins_per_cell(values.len(), detail.time_cells) as f64;
     let cells = stats::thin(values, detail.time_cells, merge);

@@ -161,6 +161,7 @@ fn panel_section(out: &mut String, panel: &Panel<'_>, view: &View<'_>) {
         );
     }
     block(out, "Queues", "", &figures::queues(panel));
+    block(out, "Queues of single links over time", &of_seed, &figures::probed_queues(panel, view));
     out.push_str(
         "<h3>Accounting</h3>\n<p>Every flow and every packet is accounted for. Packets include acknowledgements.</p>\n",
     );

@@ -99,7 +99,7 @@ impl Sink {
             writer.write_record(COLUMNS.iter().map(|(name, _)| *name))?;
             return Ok(Sink::Csv(Box::new(writer)));
         }
-        let writer = SerializedFileWriter::new(file, schema()?, Arc::new(properties()?))?;
+        let writer = SerializedFileWriter::new(file, schema("flow", COLUMNS)?, Arc::new(properties()?))?;
         Ok(Sink::Parquet(Box::new(writer)))
     }
 
@@ -135,18 +135,19 @@ impl Sink {
     }
 }
 
-enum Column {
-    U32(fn(&FlowRow) -> u32),
-    U64(fn(&FlowRow) -> u64),
-    F64(fn(&FlowRow) -> f64),
-    OptionalF64(fn(&FlowRow) -> Option<f64>),
-    Text(fn(&FlowRow) -> &str),
+/// A column of a table with rows of type `R`.
+pub(super) enum Column<R> {
+    U32(fn(&R) -> u32),
+    U64(fn(&R) -> u64),
+    F64(fn(&R) -> f64),
+    OptionalF64(fn(&R) -> Option<f64>),
+    Text(fn(&R) -> &str),
 }
 
-impl Column {
+impl<R> Column<R> {
     /// Returns the value as CSV text: integers in full, floats as the shortest text that reads back
     /// equal.
-    fn text(&self, row: &FlowRow) -> String {
+    fn text(&self, row: &R) -> String {
         match self {
             Column::U32(value) => value(row).to_string(),
             Column::U64(value) => value(row).to_string(),
@@ -169,7 +170,7 @@ impl Column {
     }
 }
 
-const COLUMNS: &[(&str, Column)] = &[
+const COLUMNS: &[(&str, Column<FlowRow>)] = &[
     ("run", Column::U32(|row| row.run)),
     ("balancer", Column::Text(|row| &row.balancer)),
     ("load", Column::OptionalF64(|row| row.load)),
@@ -194,15 +195,15 @@ const COLUMNS: &[(&str, Column)] = &[
     ("path_changes", Column::U32(|row| row.path_changes)),
 ];
 
-fn schema() -> Result<Arc<Type>, parquet::errors::ParquetError> {
-    let mut fields = Vec::with_capacity(COLUMNS.len());
-    for (name, column) in COLUMNS {
+pub(super) fn schema<R>(name: &str, columns: &[(&str, Column<R>)]) -> Result<Arc<Type>, parquet::errors::ParquetError> {
+    let mut fields = Vec::with_capacity(columns.len());
+    for (name, column) in columns {
         fields.push(Arc::new(column.parquet_type(name)?));
     }
-    Ok(Arc::new(Type::group_type_builder("flow").with_fields(fields).build()?))
+    Ok(Arc::new(Type::group_type_builder(name).with_fields(fields).build()?))
 }
 
-fn properties() -> Result<WriterProperties, parquet::errors::ParquetError> {
+pub(super) fn properties() -> Result<WriterProperties, parquet::errors::ParquetError> {
     Ok(WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_dictionary_enabled(true)
@@ -214,29 +215,33 @@ fn properties() -> Result<WriterProperties, parquet::errors::ParquetError> {
         .build())
 }
 
-type RowGroup<'a> = SerializedRowGroupWriter<'a, File>;
+type RowGroup<'a, W> = SerializedRowGroupWriter<'a, W>;
 
 // Parquet stores unsigned integers in the signed type of their width; the casts keep the bits.
-fn write_column(group: &mut RowGroup<'_>, column: &Column, rows: &[FlowRow]) -> Result<(), FlowsCause> {
+pub(super) fn write_column<R, W: Write + Send>(
+    group: &mut RowGroup<'_, W>,
+    column: &Column<R>,
+    rows: &[R],
+) -> Result<(), parquet::errors::ParquetError> {
     match column {
-        Column::U32(value) => write_values::<Int32Type>(group, rows.iter().map(|row| value(row) as i32), None),
-        Column::U64(value) => write_values::<Int64Type>(group, rows.iter().map(|row| value(row) as i64), None),
-        Column::F64(value) => write_values::<DoubleType>(group, rows.iter().map(value), None),
+        Column::U32(value) => write_values::<Int32Type, W>(group, rows.iter().map(|row| value(row) as i32), None),
+        Column::U64(value) => write_values::<Int64Type, W>(group, rows.iter().map(|row| value(row) as i64), None),
+        Column::F64(value) => write_values::<DoubleType, W>(group, rows.iter().map(value), None),
         Column::Text(value) => {
-            write_values::<ByteArrayType>(group, rows.iter().map(|row| ByteArray::from(value(row))), None)
+            write_values::<ByteArrayType, W>(group, rows.iter().map(|row| ByteArray::from(value(row))), None)
         }
         Column::OptionalF64(value) => {
             let levels: Vec<i16> = rows.iter().map(|row| i16::from(value(row).is_some())).collect();
-            write_values::<DoubleType>(group, rows.iter().filter_map(value), Some(&levels))
+            write_values::<DoubleType, W>(group, rows.iter().filter_map(value), Some(&levels))
         }
     }
 }
 
-fn write_values<T: DataType>(
-    group: &mut RowGroup<'_>,
+fn write_values<T: DataType, W: Write + Send>(
+    group: &mut RowGroup<'_, W>,
     values: impl Iterator<Item = T::T>,
     levels: Option<&[i16]>,
-) -> Result<(), FlowsCause> {
+) -> Result<(), parquet::errors::ParquetError> {
     let values: Vec<T::T> = values.collect();
     let mut writer = group.next_column()?.expect("the schema has as many columns as the table they come from");
     writer.typed::<T>().write_batch(&values, levels, None)?;

@@ -225,6 +225,39 @@ mod tests {
     }
 
     #[test]
+    fn boot_reports_progress_and_ends_when_it_is_refused() {
+        let topology = net::spec::parse("fat-tree:k=4").unwrap();
+        let flow = traffic::Flow {
+            src: net::HostIx(0),
+            dst: net::HostIx(9),
+            size_bytes: 1000,
+            start: traffic::Start::At(Time::ZERO),
+            group: 0,
+        };
+        let flows = traffic::FlowList { flows: vec![flow], description: String::new() };
+        let balancer = Spec::parse("sdn-ecmp").unwrap();
+        let config = sim::SimConfig::default();
+        let scenario = Scenario { topology: &topology, flows: &flows, balancer: &balancer, seed: 1, config: &config };
+        let (mut calls, mut is_booting) = (0, true);
+        let (outcome, _) = run(&scenario, &mut |at| {
+            (calls, is_booting) = (calls + 1, is_booting && at.events == 0);
+            true
+        })
+        .unwrap();
+        assert!(calls > 10 && is_booting, "{calls} reports, although the run itself is short");
+        assert_eq!(outcome.accounting.flows_completed, 1);
+        for allowed in [0, 3] {
+            let mut calls = 0;
+            let ended = run(&scenario, &mut |_| {
+                calls += 1;
+                calls <= allowed
+            });
+            assert!(matches!(ended, Err(SimError::Interrupted)), "{ended:?}");
+            assert_eq!(calls, allowed + 1, "it is not asked again");
+        }
+    }
+
+    #[test]
     fn link_timeout_exceeds_two_discovery_intervals() {
         let topology = net::spec::parse("leaf-spine:leaves=2,spines=2,hosts_per_leaf=3").unwrap();
         let config = |discovery| settings(&topology, &ControlConfig { discovery, ..ControlConfig::default() }, 5);

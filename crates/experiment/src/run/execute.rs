@@ -15,6 +15,7 @@ use crate::input::Experiment;
 use crate::records::Appender;
 use crate::results::flow_row::FlowRow;
 use crate::results::metrics::{RunContext, measure};
+use crate::run::captures;
 use crate::run::plan::PlannedRun;
 use crate::runner::{RunError, RunJob, RunOutput, Runner};
 use crate::store::Store;
@@ -187,6 +188,8 @@ impl Shared<'_> {
             load: run.load,
             seed: run.seed,
             services: variant.config.services.as_ref(),
+            warm_up: variant.config.probes.warm_up,
+            has_background: variant.traffic.has_background(),
             keep_heat: run.seed == self.experiment.seeds[0],
             keep_core_bins: variant.config.probes.fixed_bins,
         };
@@ -201,6 +204,9 @@ impl Shared<'_> {
         summary.testbed = testbed;
         let build = crate::run::plan::BUILD.to_owned();
         let record = RunRecord { fingerprint: run.fingerprint.clone(), build, summary, detail };
+        if !variant.config.probes.capture.links.is_empty() {
+            self.store.write(&captures::name(&record.summary), &captures::file(variant, &outcome))?;
+        }
         let services = variant.config.services.as_ref();
         if self.keep_flows {
             self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, services, &outcome))?;

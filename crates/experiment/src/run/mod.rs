@@ -1,5 +1,6 @@
 //! Runs an experiment into a results folder.
 
+pub(crate) mod captures;
 pub mod checksums;
 pub mod controller;
 pub mod execute;
@@ -20,13 +21,14 @@ use store::{Store, StoreError};
 
 use crate::input::Experiment;
 use crate::results::flow_writer::{FlowsError, FlowsWriter};
-use crate::results::{points_csv, responses};
+use crate::results::{link_rows, points_csv, responses};
 use crate::summary::{FidelityCheck, RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
 
 const FLOWS: [&str; 2] = ["flows.parquet", "flows.csv"];
 const REPORT: &str = "report.html";
+const SERIES: &str = "series.parquet";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -113,8 +115,17 @@ pub fn run_in(
     if !responses.is_empty() {
         publish("responses.csv", responses::csv(&responses).as_bytes())?;
     }
+    let is_captured = |run: &&PlannedRun| !experiment.variants[run.variant].config.probes.capture.links.is_empty();
+    let captured = runs.iter().zip(&records).filter(|(run, _)| is_captured(run));
+    let captures: Vec<String> = captured.map(|(_, record)| captures::name(&record.summary)).collect();
+    if let Some(series) = link_rows::parquet(&records) {
+        let cause =
+            |cause: parquet::errors::ParquetError| FlowsError { path: options.out.join(SERIES), cause: cause.into() };
+        publish(SERIES, &series.map_err(cause)?)?;
+    }
     publish(REPORT, report::html(&summary, &records).as_bytes())?;
     publish(store::SUMMARY, &store::pretty(&summary))?;
+    published.extend(captures.into_iter().filter(|name| store.path(name).is_file()));
     Checksums::of(&store, published)?.write(&store)?;
     store.remove_parts()?;
     Ok(summary)

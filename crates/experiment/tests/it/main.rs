@@ -1,9 +1,11 @@
 //! The integration tests of the crate, linked once.
 
+mod background;
 mod controlled;
 mod flows_out;
 mod folder;
 mod migration;
+mod probes;
 mod report;
 mod request_files;
 mod requests;

@@ -185,6 +185,8 @@ impl<'a> Ledger<'a> {
         let accounting = Accounting::of_flows(&self.records);
         accounting.check().map_err(SimError::Accounting)?;
         Ok(Outcome {
+            link_series: Vec::new(),
+            capture: crate::Capture::default(),
             end: now,
             accounting,
             links: link_bytes.into_iter().map(|bytes| LinkRecord { bytes, ..LinkRecord::default() }).collect(),

@@ -13,6 +13,7 @@ use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
 use super::port::{DOWN, Port, RATE_BITS, ps_per_byte, serialisation_of};
 use super::queue_rule::Rule;
+use crate::link_probe::LinkSample;
 use crate::outcome::Drops;
 use crate::packet::{Arena, Packet};
 use crate::queue::{EventQueue, NIL};
@@ -217,6 +218,12 @@ impl Network {
     /// Returns the packets queued at a link now, including the one in transmission.
     pub(crate) fn queued_packets(&mut self, link: u32) -> u32 {
         self.settle(link).queued_packets
+    }
+
+    /// Returns the queue of a link now, and the bytes it has carried.
+    pub(crate) fn sample(&mut self, link: u32) -> LinkSample {
+        let port = self.settle(link);
+        LinkSample { queued_bytes: port.queued_bytes, carried_bytes: port.carried_bytes }
     }
 
     /// Cuts a link. Returns the packets lost from its queue and wire.

@@ -2,7 +2,7 @@
 
 use super::event_queue::{ControlEvent, MAX_EVENTS_AT_ONCE};
 use super::frames::OnLink;
-use super::{Controlled, Forwarding, HOP_LIMIT, time};
+use super::{Controlled, Forwarding, HOP_LIMIT, WORK_PER_REPORT, time};
 use crate::engine::{CONTROL_PLANE, Engine};
 use crate::links::faults::Faults;
 use crate::links::network::Loss;
@@ -10,11 +10,22 @@ use crate::packet::CONTROL;
 use crate::switching::plane::PlaneOutput;
 
 impl Controlled<'_> {
+    /// Applies the outputs of the controller. During a warm boot they wait until all messages of the
+    /// moment have arrived: a network of links that appear one by one would need a decision for each.
     pub(super) fn drain_plane(&mut self, clock: u64) {
+        match self.is_booting {
+            true => self.has_undrained_input = true,
+            false => self.drain_plane_now(clock),
+        }
+    }
+
+    pub(super) fn drain_plane_now(&mut self, clock: u64) {
+        self.has_undrained_input = false;
         if self.is_plane_down {
             return;
         }
         while let Some(output) = self.plane.poll_output() {
+            self.unreported += 1;
             match output {
                 PlaneOutput::Channel(message) => self.apply_plane_output(clock, message),
                 PlaneOutput::Agents(order) => {
@@ -31,6 +42,8 @@ impl Controlled<'_> {
     /// Handles the next event due by `clock`. Returns false if none is due.
     pub(super) fn step(&mut self, clock: u64, can_limit_rates: bool) -> bool {
         let Some(event) = self.events.take(clock) else { return false };
+        // Timers of the controller begin rounds of its balancer, which may take long.
+        self.unreported += if matches!(event, ControlEvent::PlaneTimer) { WORK_PER_REPORT } else { 1 };
         match event {
             ControlEvent::Connected(ix, connection) => self.deliver_connected(clock, ix, connection),
             ControlEvent::ToController(ix, connection, envelope) => self.deliver_up(clock, ix, connection, envelope),
@@ -178,14 +191,17 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn on_control_events(&mut self) {
+    /// Handles due events of the control plane. Returns whether progress must be reported.
+    pub(crate) fn on_control_events(&mut self) -> bool {
         let can_limit_rates = self.params.udp.is_some();
-        let Some(controlled) = &mut self.controlled else { return };
+        let Some(controlled) = &mut self.controlled else { return false };
         let clock = controlled.clock(self.network.now);
         // An event that an earlier one superseded must not change the order of the others.
         controlled.events.awaited.is_valid(clock);
         while controlled.step(clock, can_limit_rates) {}
+        let is_report_due = controlled.is_report_due();
         self.follow_up();
+        is_report_due
     }
 
     pub(crate) fn note_sent(&mut self, flow: u32, payload: u32) {

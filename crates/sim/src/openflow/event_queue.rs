@@ -7,6 +7,7 @@ use balance::server::ServerStats;
 use core::net::Ipv4Addr;
 use openflow::{ConnectionId, Envelope};
 
+use super::packet_ins::PacketIns;
 use crate::flows::WakeTimer;
 
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ pub(super) enum ControlEvent {
 #[derive(Debug, Default)]
 pub(super) struct ControlEventQueue {
     pending: BTreeMap<(u64, u64), ControlEvent>,
+    packet_ins: PacketIns,
     serial: u64,
     /// Time of the earliest pending engine event that checks this queue.
     pub(super) awaited: WakeTimer,
@@ -42,18 +44,34 @@ pub(super) const MAX_EVENTS_AT_ONCE: u64 = 50_000_000;
 impl ControlEventQueue {
     pub(super) fn put(&mut self, at: u64, event: ControlEvent) {
         self.serial += 1;
+        let event = match event {
+            ControlEvent::ToController(ix, connection, envelope) => {
+                match self.packet_ins.put((at, self.serial), ix, connection, envelope) {
+                    Some(envelope) => ControlEvent::ToController(ix, connection, envelope),
+                    None => return,
+                }
+            }
+            other => other,
+        };
         self.pending.insert((at, self.serial), event);
     }
 
+    fn first(&self) -> Option<(u64, u64)> {
+        let other = self.pending.first_key_value().map(|(key, _)| *key);
+        other.into_iter().chain(self.packet_ins.next()).min()
+    }
+
     pub(super) fn next(&self) -> Option<u64> {
-        self.pending.first_key_value().map(|((at, _), _)| *at)
+        self.first().map(|(at, _)| at)
     }
 
     pub(super) fn take(&mut self, clock: u64) -> Option<ControlEvent> {
-        if self.next()? > clock {
-            return None;
-        }
+        let first = self.first().filter(|(at, _)| *at <= clock)?;
         self.taken = if self.taken.0 == clock { (clock, self.taken.1 + 1) } else { (clock, 1) };
+        if self.packet_ins.next() == Some(first) {
+            let (ix, connection, envelope) = self.packet_ins.pop()?;
+            return Some(ControlEvent::ToController(ix, connection, envelope));
+        }
         self.pending.pop_first().map(|(_, event)| event)
     }
 }

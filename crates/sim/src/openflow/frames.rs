@@ -49,6 +49,10 @@ pub(super) struct Frames {
 }
 
 impl Frames {
+    pub(super) fn bytes(&self, index: u32) -> &[u8] {
+        &self.bytes[index as usize]
+    }
+
     pub(super) fn take(&mut self, index: u32) -> Vec<u8> {
         self.free.push(index);
         std::mem::take(&mut self.bytes[index as usize])

@@ -18,6 +18,7 @@ mod engine_glue;
 mod event_queue;
 mod flows;
 mod frames;
+mod packet_ins;
 mod switch;
 mod vip_connections;
 
@@ -40,6 +41,9 @@ use flows::Flows;
 use frames::{FrameOut, Frames};
 use switch::ControlledSwitch;
 
+/// Work of the control plane between two reports of progress, in events.
+const WORK_PER_REPORT: u32 = 1 << 8;
+
 /// Maximum number of switches a packet may pass; a packet that passes more is in a loop.
 const HOP_LIMIT: u32 = 64;
 
@@ -51,6 +55,10 @@ pub(crate) struct Controlled<'a> {
     /// Clock value at simulated time 0.
     boot_time: u64,
     is_booting: bool,
+    /// Whether the controller has received input since its outputs were applied; only while booting.
+    has_undrained_input: bool,
+    /// Work of the control plane since the last report of progress, in events.
+    unreported: u32,
     host_count: u32,
     switches: Vec<ControlledSwitch>,
     /// Per link: its receiving switch, or [`NIL`] for a host, and the port there.
@@ -105,6 +113,8 @@ impl<'a> Controlled<'a> {
             config,
             boot_time: 0,
             is_booting: false,
+            has_undrained_input: false,
+            unreported: 0,
             host_count,
             cost: Cost::new(switches.len()),
             switches,
@@ -127,11 +137,25 @@ impl<'a> Controlled<'a> {
         now + self.boot_time
     }
 
+    /// Returns whether progress must be reported, so that a run can be interrupted.
+    pub(crate) fn is_report_due(&mut self) -> bool {
+        let is_due = self.unreported >= WORK_PER_REPORT;
+        if is_due {
+            self.unreported = 0;
+        }
+        is_due
+    }
+
     /// Stops the run; the first reason counts.
     fn abort(&mut self, reason: impl FnOnce() -> String) {
         if self.fault.is_none() {
             self.fault = Some(reason());
         }
+    }
+
+    /// Returns the bytes of a frame in flight.
+    pub(crate) fn frame(&self, frame: u32) -> &[u8] {
+        self.frames.bytes(frame)
     }
 
     pub(crate) fn forget_frame(&mut self, frame: u32) {

@@ -18,6 +18,7 @@ use self::crossings::{Crossings, Departures};
 use self::partitions::Partitions;
 use crate::engine::{Engine, FAULT, SAMPLE};
 use crate::ideal::Ideals;
+use crate::link_probe::{LinkProbe, LinkSample};
 use crate::links::faults::{Action, Faults};
 use crate::probes::Sampler;
 use crate::queue::{Event, NIL};
@@ -48,6 +49,7 @@ struct Status {
     flows: u64,
     events: u64,
     flows_done: u64,
+    is_report_due: bool,
 }
 
 impl Status {
@@ -60,6 +62,7 @@ impl Status {
         flows: 0,
         events: 0,
         flows_done: 0,
+        is_report_due: false,
     };
 
     fn of(engine: &mut Engine<'_>) -> Status {
@@ -73,6 +76,7 @@ impl Status {
             flows: if engine.slots.is_by_flow() { engine.senders } else { engine.slots.active },
             events: engine.events + engine.hops,
             flows_done: engine.flows_done,
+            is_report_due: std::mem::take(&mut engine.is_report_due),
         }
         .before(engine.network.events.next_time())
     }
@@ -91,6 +95,7 @@ impl Status {
             flows: self.flows + other.flows,
             events: self.events + other.events,
             flows_done: self.flows_done + other.flows_done,
+            is_report_due: self.is_report_due || other.is_report_due,
         }
     }
 }
@@ -132,7 +137,7 @@ impl Pacer {
 
     /// Returns what to report after a step, if it is time for that.
     fn report(&mut self, status: Status) -> Option<Progress> {
-        if status.events - self.reported_events < EVENTS_PER_REPORT {
+        if status.events - self.reported_events < EVENTS_PER_REPORT && !status.is_report_due {
             return None;
         }
         self.reported_events = status.events;
@@ -155,13 +160,16 @@ struct Interruptions<'a> {
     topology: &'a Topology,
     faults: Faults,
     sampler: Option<Sampler>,
+    link_probe: Option<LinkProbe>,
 }
 
 impl Interruptions<'_> {
     /// Returns the next fault and the next sample.
     fn due(&self) -> [Event; 2] {
         let fault = self.faults.next().map(|time| Event { time, component: FAULT });
-        let sample = self.sampler.as_ref().map(|sampler| Event { time: sampler.next, component: SAMPLE });
+        let sampler = self.sampler.as_ref().map(|sampler| sampler.next);
+        let probe = self.link_probe.as_ref().map(|probe| probe.next);
+        let sample = sampler.into_iter().chain(probe).min().map(|time| Event { time, component: SAMPLE });
         [fault, sample].map(|event| event.unwrap_or(Event::NEVER))
     }
 
@@ -169,12 +177,18 @@ impl Interruptions<'_> {
     fn act_at(&mut self, end: Event, engines: &mut [&mut Engine<'_>]) {
         match end.component {
             FAULT => self.apply_faults(end.time, engines),
-            SAMPLE => {
-                if let Some(sampler) = &mut self.sampler {
-                    sampler.sample(|link| carried_bytes(engines, link));
-                }
-            }
+            SAMPLE => self.sample(end.time, engines),
             _ => {}
+        }
+    }
+
+    /// Reads the links whose time has come.
+    fn sample(&mut self, now: u64, engines: &mut [&mut Engine<'_>]) {
+        if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.next <= now) {
+            sampler.sample(|link| carried_bytes(engines, link));
+        }
+        if let Some(probe) = self.link_probe.as_mut().filter(|probe| probe.next <= now) {
+            probe.sample(|link| sample_of(engines, link));
         }
     }
 
@@ -204,6 +218,7 @@ impl<'a> Run<'a> {
             topology,
             faults: Faults::new(topology, &config.failures),
             sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
+            link_probe: LinkProbe::new(&config.probes),
         };
         let pacer = Pacer {
             step: partitions.step,
@@ -220,7 +235,9 @@ impl<'a> Run<'a> {
 
     /// Runs to the end, or until `report` returns false.
     pub(crate) fn run(&mut self, workers: &dyn Workers, report: &mut Report<'_>) -> Result<(), SimError> {
-        self.engines.iter_mut().for_each(Engine::schedule_first);
+        for engine in &mut self.engines {
+            engine.schedule_first(report)?;
+        }
         if self.engines.len() > 1 && workers.count() > 1 {
             return self.run_parallel(workers, report);
         }
@@ -262,4 +279,13 @@ fn status_of(engines: &mut [&mut Engine<'_>]) -> Status {
 /// Returns the bytes that a link has carried: the partition of its far end counts them.
 fn carried_bytes(engines: &[&mut Engine<'_>], link: u32) -> u64 {
     engines.iter().map(|engine| engine.network.ports[link as usize].carried_bytes).sum()
+}
+
+/// Returns the queue of a link, which the partition of its sender has, and the bytes that it has carried.
+fn sample_of(engines: &mut [&mut Engine<'_>], link: u32) -> LinkSample {
+    let samples = engines.iter_mut().map(|engine| engine.network.sample(link));
+    samples.fold(LinkSample { queued_bytes: 0, carried_bytes: 0 }, |sum, part| LinkSample {
+        queued_bytes: sum.queued_bytes + part.queued_bytes,
+        carried_bytes: sum.carried_bytes + part.carried_bytes,
+    })
 }

@@ -2,7 +2,7 @@
 
 use net::Time;
 
-use super::{Run, carried_bytes};
+use super::{Run, carried_bytes, sample_of};
 use crate::engine::Engine;
 use crate::links::histogram::QueueHistogram;
 use crate::packet::CONTROL;
@@ -55,7 +55,10 @@ impl Run<'_> {
         let (links, queues) = (link_records(&engines), queue_records(&mut engines));
         let plane = engines[0].controlled.as_ref().map(|controlled| controlled.record(now));
         let max_window_packets = engines[0].params.tcp.max_window;
-        let shared: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
+        let capture = engines[0].tap.take().map(|tap| tap.finish()).unwrap_or_default();
+        let mut shared: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
+        let probe = interruptions.link_probe;
+        let link_series = probe.map_or_else(Vec::new, |probe| probe.finish(|link| sample_of(&mut shared, link), now));
         let series =
             interruptions.sampler.map_or_else(Series::default, |s| s.finish(|link| carried_bytes(&shared, link), now));
         Ok(Outcome {
@@ -64,6 +67,8 @@ impl Run<'_> {
             links,
             queues,
             series,
+            link_series,
+            capture,
             resequencing,
             control,
             plane,

@@ -95,12 +95,21 @@ pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()
         check_network(variant, machine)?;
         serving::check::check(variant)?;
         check_traffic(variant)?;
+        check_probes(variant)?;
         check_agents(variant, &experiment.balancers)?;
         if variant.testbed.rules == RuleSource::Static {
             check_static(experiment)?;
         }
     }
     Ok(())
+}
+
+fn check_probes(variant: &Variant) -> Result<()> {
+    let probes = &variant.config.probes;
+    let reason = "only the simulator records queues of single links";
+    refuse_if(!probes.links.is_empty(), "probes.links", reason)?;
+    let reason = "only the simulator captures packets; on the testbed use tcpdump at an interface";
+    refuse_if(!probes.capture.links.is_empty(), "probes.capture", reason)
 }
 
 fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<()> {
@@ -253,6 +262,8 @@ until = "1s"
             ("topology.spec", "bcube:n=2,k=1", "topology.spec: host"),
             ("transport", "{ kind = \"rdma\" }", "transport.kind:"),
             ("testbed.source", "iperf3", "testbed.source:"),
+            ("probes.links", "[\"h0 -> pod0/edge0\"]", "probes.links:"),
+            ("probes.capture", "[\"h0 -> pod0/edge0\"]", "probes.capture:"),
             ("testbed.rules", "static", "testbed.rules:"),
             ("testbed.queue_scheduling", "per-sender", "testbed.queue_scheduling:"),
             ("testbed.queue_scheduling", "per-flow", "testbed.queue_scheduling:"),

@@ -42,6 +42,8 @@ pub fn outcome(data: &RunData<'_>) -> Outcome {
     Outcome {
         end,
         accounting: accounting(data, &flows),
+        link_series: Vec::new(),
+        capture: Default::default(),
         series: if probes.series { series(scenario.topology, data.samples, bin, end) } else { Default::default() },
         flows,
         links,

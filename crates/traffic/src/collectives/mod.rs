@@ -13,12 +13,14 @@
 mod ranks;
 mod spec;
 mod steps;
+mod stragglers;
 mod trace;
 mod write;
 
 pub use ranks::{GroupLayout, Placement, RankOptions};
 pub use spec::{COLLECTIVES, CollectiveInfo, CollectiveSpec};
 pub use steps::CollectiveKind;
+pub use stragglers::{StragglerChoice, Stragglers};
 pub use trace::{TraceOrder, TrainingOptions};
 pub(crate) use write::Writer;
 
@@ -41,6 +43,8 @@ pub enum CollectiveError {
     },
     #[error("that is more than {} flows; use fewer ranks or fewer collectives", crate::generate::FLOWS_MAX)]
     TooMany,
+    #[error("there is no rank {rank}: the ranks are 0 to {}", .ranks.saturating_sub(1))]
+    Straggler { rank: u32, ranks: u32 },
     #[error("{0}")]
     Nothing(String),
 }

@@ -30,7 +30,7 @@ pub fn check(
 ) -> Result<FidelityCheck, Error> {
     let [packets, rates] = copies;
     let summary = |experiment: &Experiment, name: &str| {
-        let options = Options { out: out.join(name), jobs, flows: false, flow_lists: false };
+        let options = Options { out: out.join(name), jobs, threads: 0, flows: false, flow_lists: false };
         run(experiment, &options, observer, stop)
     };
     let (packets, rates) = (summary(packets, "packet")?, summary(rates, "flow")?);

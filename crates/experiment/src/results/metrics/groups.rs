@@ -1,20 +1,20 @@
 //! Completion times of groups of flows: jobs, coflows, collectives.
 
-use sim::{FlowEnd, Outcome};
-use traffic::FlowList;
+use sim::FlowEnd;
 
 use crate::results::quantiles::{sorted, summary};
 use crate::summary::GroupTimes;
 
+use super::selection::Measured;
+
 /// Computes the times of groups, which have numbers above 0. A group is complete if all its flows
 /// are. Its time is from the first start to the last delivery.
-pub(super) fn group_times(flows: &FlowList, outcome: &Outcome) -> GroupTimes {
-    let mut members: Vec<(u32, usize)> =
-        flows.flows.iter().zip(0..).filter(|(flow, _)| flow.group > 0).map(|(flow, ix)| (flow.group, ix)).collect();
+pub(super) fn group_times(flows: &[Measured<'_>]) -> GroupTimes {
+    let mut members: Vec<(u32, usize)> = flows.iter().zip(0..).map(|((flow, _), ix)| (flow.group, ix)).collect();
     members.sort_unstable();
     let (mut times, mut unfinished) = (Vec::new(), 0);
     for group in members.chunk_by(|(a, _), (b, _)| a == b) {
-        let records = || group.iter().map(|(_, ix)| &outcome.flows[*ix]);
+        let records = || group.iter().map(|(_, ix)| flows[*ix].1);
         if records().any(|record| record.end != FlowEnd::Completed) {
             unfinished += 1;
             continue;

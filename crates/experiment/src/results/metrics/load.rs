@@ -6,7 +6,7 @@ use net::{LinkIx, Topology};
 use sim::{Outcome, Series};
 
 use crate::results::tiers::LinkKind;
-use crate::summary::{CoreBalance, CoreBin, Heat, TierSeries};
+use crate::summary::{CoreBalance, CoreBin, Heat, LinkDetail, TierSeries};
 
 struct LinkLoad<'a> {
     link: LinkIx,
@@ -37,6 +37,28 @@ fn utilisation(topology: &Topology, outcome: &Outcome, load: &LinkLoad<'_>, bin:
     let capacity_bytes = topology.link(load.link).rate.as_bps_f64() / 8.0 * bin_s(outcome, bin);
     // A packet counts in the bin of its arrival, although it may have started in the previous bin.
     if capacity_bytes > 0.0 { (load.bytes[bin] as f64 / capacity_bytes).min(1.0) } else { 0.0 }
+}
+
+/// Returns the series of the chosen links.
+pub(super) fn links(topology: &Topology, outcome: &Outcome) -> Vec<LinkDetail> {
+    let detail = |series: &sim::LinkSeries| {
+        let link = LinkIx(series.link);
+        let rate_bps = topology.link(link).rate.as_bps_f64();
+        let utilisation = |(ix, bin): (usize, &sim::QueueBin)| {
+            let width = outcome.end.saturating_sub(series.bin * ix as u64).min(series.bin);
+            let capacity_bytes = rate_bps / 8.0 * width.as_s_f64();
+            if capacity_bytes > 0.0 { (bin.carried_bytes as f64 / capacity_bytes).min(1.0) } else { 0.0 }
+        };
+        LinkDetail {
+            name: topology.link_name(link),
+            bin_us: series.bin.as_us_f64(),
+            queue_max_bytes: series.bins.iter().map(|bin| bin.max_bytes).collect(),
+            queue_mean_bytes: series.bins.iter().map(|bin| bin.mean_bytes).collect(),
+            carried_bytes: series.bins.iter().map(|bin| bin.carried_bytes).collect(),
+            utilisation: series.bins.iter().enumerate().map(utilisation).collect(),
+        }
+    };
+    outcome.link_series.iter().map(detail).collect()
 }
 
 pub(super) fn tiers(topology: &Topology, outcome: &Outcome) -> Vec<TierSeries> {

@@ -4,8 +4,9 @@
 mod groups;
 mod load;
 mod requests;
+mod selection;
 
-use net::{NodeKind, Topology};
+use net::{NodeKind, Time, Topology};
 use sim::{FlowEnd, FlowRecord, MessageCount, MessageCounts, Outcome, PlaneRecord};
 use traffic::FlowList;
 
@@ -17,6 +18,7 @@ use crate::summary::{
 };
 
 pub use load::core_balance;
+use selection::{Measured, Selection};
 
 pub const BUCKETS: [(&str, u64); 5] = [
     ("(0, 10KB]", 10_000),
@@ -36,13 +38,18 @@ pub struct RunContext<'a> {
     pub seed: u64,
     /// Services, if flows are requests; their groups are then request classes.
     pub services: Option<&'a sim::ServicesConfig>,
+    /// Start of the earliest flow in averages.
+    pub warm_up: Time,
+    /// Whether flows without a group run next to collectives.
+    pub has_background: bool,
     pub keep_heat: bool,
     pub keep_core_bins: bool,
 }
 
 /// Computes summary and detail of one run. Timings are left at 0.
 pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetail) {
-    let completed = || outcome.flows.iter().filter(|flow| flow.end == FlowEnd::Completed);
+    let selection = Selection::of(run.flows, outcome, run.warm_up, run.has_background);
+    let completed = || selection.completed();
     let fcts = sorted(completed().map(|flow| flow.fct.as_us_f64()).collect());
     let slowdowns = sorted(completed().map(slowdown).collect());
     let sender: Vec<f64> = completed().map(|flow| flow.sender_fct.as_us_f64()).filter(|fct| *fct > 0.0).collect();
@@ -51,6 +58,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         slowdown_quantiles: curve(&slowdowns),
         bin_us: outcome.series.bin.as_us_f64(),
         tiers: load::tiers(run.topology, outcome),
+        links: load::links(run.topology, outcome),
         heat: run.keep_heat.then(|| load::heat(run.topology, outcome)).flatten(),
     };
     let summary = RunSummary {
@@ -62,17 +70,17 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         load: run.load,
         variant: run.variant.to_owned(),
         parameters: run.balancer.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        flows: flow_counts(outcome),
+        flows: flow_counts(outcome, selection.warm_up),
         packets: packet_counts(outcome),
         fct_us: summary(&fcts),
         sender_fct_mean_us: mean(&sender),
-        fct_us_by_size: buckets(run.flows, outcome),
+        fct_us_by_size: buckets(&selection.flows),
         slowdown: summary(&slowdowns),
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
-        slowdown_lower_bound_mean: slowdown_lower_bound(outcome),
+        slowdown_lower_bound_mean: slowdown_lower_bound(&selection.flows, outcome),
         throughput_share: throughput_share(run.topology, outcome),
-        groups: run.services.map_or_else(|| groups::group_times(run.flows, outcome), |_| GroupTimes::default()),
-        fairness: fairness(run.flows, outcome),
+        groups: run.services.map_or_else(|| groups::group_times(&selection.grouped), |_| GroupTimes::default()),
+        fairness: fairness(&selection.flows, outcome),
         core: load::core_balance(run.topology, outcome, run.keep_core_bins),
         reordering: reordering(outcome),
         loss: loss(outcome),
@@ -99,10 +107,10 @@ fn has_started(flow: &FlowRecord) -> bool {
 }
 
 /// Returns the mean slowdown, in which an unfinished flow counts with the slowdown it had reached.
-fn slowdown_lower_bound(outcome: &Outcome) -> f64 {
-    let bounds: Vec<f64> = outcome
-        .flows
+fn slowdown_lower_bound(flows: &[Measured<'_>], outcome: &Outcome) -> f64 {
+    let bounds: Vec<f64> = flows
         .iter()
+        .map(|(_, flow)| *flow)
         .filter(|flow| has_started(flow))
         .map(|flow| match flow.end {
             FlowEnd::Completed => slowdown(flow),
@@ -120,7 +128,7 @@ fn age_ps(flow: &FlowRecord, outcome: &Outcome) -> f64 {
     }
 }
 
-fn flow_counts(outcome: &Outcome) -> FlowCounts {
+fn flow_counts(outcome: &Outcome, warm_up: u64) -> FlowCounts {
     let accounting = &outcome.accounting;
     FlowCounts {
         listed: accounting.flows_listed,
@@ -128,6 +136,7 @@ fn flow_counts(outcome: &Outcome) -> FlowCounts {
         completed: accounting.flows_completed,
         failed: accounting.flows_failed,
         running: accounting.flows_running,
+        warm_up,
     }
 }
 
@@ -155,13 +164,12 @@ fn packet_counts(outcome: &Outcome) -> PacketCounts {
     }
 }
 
-fn buckets(flows: &FlowList, outcome: &Outcome) -> Vec<SizeBucket> {
+fn buckets(flows: &[Measured<'_>]) -> Vec<SizeBucket> {
     let mut above = 0;
     let mut buckets = Vec::with_capacity(BUCKETS.len());
     for (name, max_bytes) in BUCKETS {
         let (mut fcts, mut slowdowns, mut unfinished) = (Vec::new(), Vec::new(), 0);
-        let members = flows.flows.iter().zip(&outcome.flows);
-        for (_, record) in members.filter(|(flow, _)| flow.size_bytes > above && flow.size_bytes <= max_bytes) {
+        for (_, record) in flows.iter().filter(|(flow, _)| flow.size_bytes > above && flow.size_bytes <= max_bytes) {
             match record.end {
                 FlowEnd::Completed => {
                     fcts.push(record.fct.as_us_f64());
@@ -189,8 +197,8 @@ fn throughput_share(topology: &Topology, outcome: &Outcome) -> f64 {
 
 /// Computes the fairness of started flows: the rate of each as a share of its rate in an empty
 /// network.
-fn fairness(flows: &FlowList, outcome: &Outcome) -> Fairness {
-    let started = flows.flows.iter().zip(&outcome.flows).filter(|(_, record)| has_started(record));
+fn fairness(flows: &[Measured<'_>], outcome: &Outcome) -> Fairness {
+    let started = flows.iter().filter(|(_, record)| has_started(record));
     let shares: Vec<f64> = started
         .map(|(flow, record)| {
             let age_ps = age_ps(record, outcome);

@@ -56,6 +56,8 @@ fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcom
         end: Time::from_us(20),
         accounting,
         links: vec![LinkRecord::default(); topology.links().len()],
+        link_series: Vec::new(),
+        capture: sim::Capture::default(),
         series: Series { bin: Time::from_us(10), bins: 2, links: fabric, bytes },
         queues: Vec::new(),
         resequencing: ResequencingRecord::default(),
@@ -72,6 +74,8 @@ fn measured(topology: &Topology, flows: &[u64], outcome: &Outcome) -> (RunSummar
     let flows = FlowList { flows: flows.iter().map(|size| flow(*size)).collect(), description: String::new() };
     let balancer = balance::Spec::parse("ecmp").unwrap();
     let run = RunContext {
+        warm_up: Time::ZERO,
+        has_background: false,
         topology,
         flows: &flows,
         balancer: &balancer,
@@ -168,7 +172,9 @@ fn groups_take_from_their_first_start_to_their_last_byte() {
     let outcome = outcome(&topology, records, &[]);
     // Group 3 is incomplete, and 0 means no group.
     let flows: Vec<Flow> = [2, 2, 3, 3, 9, 0].into_iter().map(|group| Flow { group, ..flow(1) }).collect();
-    let times = groups::group_times(&FlowList { flows, description: String::new() }, &outcome);
+    let times = groups::group_times(
+        &Selection::of(&FlowList { flows, description: String::new() }, &outcome, Time::ZERO, false).grouped,
+    );
     assert_eq!((times.unfinished, times.time_us.count), (1, 2));
     assert_eq!((times.time_us.mean, times.time_us.p50, times.time_us.max), ((45.0 + 9.0) / 2.0, 9.0, 45.0));
 }

@@ -9,7 +9,7 @@ pub(crate) fn run(balancer: &str, seed: u64, slowdown: f64, unfinished: u64) -> 
         platform: "sim".to_owned(),
         seed,
         load: Some(0.5),
-        flows: FlowCounts { listed: 1000, started: 1000, completed, failed: 0, running: unfinished },
+        flows: FlowCounts { listed: 1000, started: 1000, completed, failed: 0, running: unfinished, warm_up: 0 },
         fct_us: quantiles.clone(),
         slowdown: quantiles,
         slowdown_min: 1.0,

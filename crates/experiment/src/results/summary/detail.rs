@@ -17,6 +17,26 @@ pub struct RunDetail {
     /// Load of every fabric link over time, rows ordered by tier then link; null for all seeds but
     /// the first.
     pub heat: Option<Heat>,
+    /// Queues and load of the links of `probes.links`; left out if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkDetail>,
+}
+
+/// Queue and load of one link over time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct LinkDetail {
+    /// Name of the link, such as `leaf0 -> spine1`.
+    pub name: String,
+    /// Width of a time bin, microseconds.
+    pub bin_us: f64,
+    /// Largest sample of the queue in each bin, bytes.
+    pub queue_max_bytes: Vec<u32>,
+    /// Mean of the samples in each bin, bytes.
+    pub queue_mean_bytes: Vec<f64>,
+    /// Bytes that have arrived at the far end in each bin.
+    pub carried_bytes: Vec<u64>,
+    /// Carried bytes as a share of the capacity, per bin (0..1).
+    pub utilisation: Vec<f64>,
 }
 
 /// Utilisation of one kind of link over time.

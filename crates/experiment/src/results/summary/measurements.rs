@@ -17,6 +17,10 @@ pub struct FlowCounts {
     pub failed: u64,
     /// Flows running at the end of the run: censored, never included in averages.
     pub running: u64,
+    /// Flows that started before `probes.warm_up`: simulated, and left out of averages over flows
+    /// and groups. Left out if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warm_up: u64,
 }
 
 /// Packet accounting: sent = delivered + to the controller + dropped + in flight.

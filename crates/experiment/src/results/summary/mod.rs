@@ -14,7 +14,7 @@ mod requests;
 mod testbed;
 
 pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
-pub use detail::{Heat, RunDetail, RunRecord, TierSeries};
+pub use detail::{Heat, LinkDetail, RunDetail, RunRecord, TierSeries};
 pub use fidelity::{FidelityCheck, FidelityError};
 pub use measurements::{
     ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead,

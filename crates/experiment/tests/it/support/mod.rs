@@ -188,8 +188,14 @@ fn record(
     let last = index + 1 == recipe.balancers.len();
     let running = if last { (count as f64 * recipe.unfinished) as u64 } else { 0 };
     let failed = running / 7;
-    let flows =
-        FlowCounts { listed: count, started: count, completed: count - running, failed, running: running - failed };
+    let flows = FlowCounts {
+        listed: count,
+        started: count,
+        completed: count - running,
+        failed,
+        running: running - failed,
+        warm_up: 0,
+    };
     let dropped = (pain * 800.0) as u64 * u64::from(index != 1 || recipe.unfinished > 0.0);
     let sent = 3_141_592 + index as u64;
     let causes = [("queue", dropped), ("host_queue", 0), ("link_down", running * 3), ("random", 0)];

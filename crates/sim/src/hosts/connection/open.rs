@@ -187,6 +187,9 @@ impl Engine<'_> {
     /// Gives a flow its five-tuple on the wire, which a controller sees.
     fn name_flow(&mut self, slot: u32, id: u32, src_port: u16) {
         let dst_port = self.destination_port(id);
+        if let Some(tap) = &mut self.tap {
+            tap.flow_opened(self.slots.get_mut(slot).number, src_port, dst_port);
+        }
         let Some(controlled) = &mut self.controlled else { return };
         let flow = &self.list.flows[id as usize];
         let (src, dst) = (address::host_ipv4(flow.src), address::host_ipv4(flow.dst));
