@@ -24,7 +24,7 @@ pub fn check(file: &Path, experiment: &Experiment, overrides: &[Override], args:
     })?;
     let bar = progress::Bar::new(args.quiet);
     let jobs = usize::from(args.jobs.unwrap_or(0));
-    let found = fidelity::check(&copies, &out.join("fidelity"), jobs, &bar, interrupt::listen());
+    let found = fidelity::check(&copies, &out.join("fidelity"), jobs, &bar, interrupt::listen(None));
     bar.finish();
     let found = found?;
     experiment::add_fidelity_check(&out, &found)?;
