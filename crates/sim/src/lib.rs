@@ -76,7 +76,7 @@ pub trait Workers: Sync {
     fn count(&self) -> usize;
     /// Calls `work` with 0 to `threads` − 1, each on its own thread, and returns when all have returned.
     fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync));
-    /// Returns whether the machine has a core for each of so many threads.
+    /// Returns whether the machine has a core for each of `threads`.
     fn have_own_cores(&self, threads: usize) -> bool;
 }
 

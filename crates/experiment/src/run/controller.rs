@@ -239,7 +239,7 @@ mod tests {
         let config = sim::SimConfig::default();
         let scenario = Scenario { topology: &topology, flows: &flows, balancer: &balancer, seed: 1, config: &config };
         let (mut calls, mut is_booting) = (0, true);
-        let (outcome, _) = run(&scenario, &mut |at| {
+        let (outcome, _) = run(&scenario, 1, &mut |at| {
             (calls, is_booting) = (calls + 1, is_booting && at.events == 0);
             true
         })
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(outcome.accounting.flows_completed, 1);
         for allowed in [0, 3] {
             let mut calls = 0;
-            let ended = run(&scenario, &mut |_| {
+            let ended = run(&scenario, 1, &mut |_| {
                 calls += 1;
                 calls <= allowed
             });

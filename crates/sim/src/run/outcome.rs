@@ -116,9 +116,11 @@ impl Run<'_> {
             return;
         }
         let (list, mss) = (self.engines[0].list, u64::from(self.engines[0].params.mss));
-        for flow in 0..self.engines[0].udp_lost.len() {
+        if self.engines[0].udp_lost.is_empty() {
+            return;
+        }
+        for (flow, record) in records.iter_mut().enumerate() {
             let lost: u32 = self.engines.iter().map(|engine| engine.udp_lost[flow]).sum();
-            let record = &mut records[flow];
             let segments = list.flows[flow].size_bytes.div_ceil(mss);
             let arrived = record.delivered_bytes.div_ceil(mss);
             if record.end == FlowEnd::Running && lost > 0 && arrived + u64::from(lost) == segments {
