@@ -60,6 +60,11 @@ pub fn execute_in(
         warn(experiment);
         eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
     }
+    if args.threads.is_some_and(|threads| threads > 1) && !args.quiet {
+        for (balancer, reason) in experiment.single_threaded() {
+            eprintln!("note: runs of `{balancer}` use one thread: {reason}");
+        }
+    }
     let options = Options {
         out: out.to_owned(),
         jobs: usize::from(args.jobs.unwrap_or(0)),

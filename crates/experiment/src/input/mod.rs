@@ -48,7 +48,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use net::Topology;
-use sim::SimConfig;
+use sim::{Scenario, SimConfig};
+use traffic::FlowList;
 
 pub use config::diagnostic::{Diagnostic, FileError, SourceLocation};
 pub use headline::Headline;
@@ -229,6 +230,25 @@ impl Experiment {
             return Err(top.error("sweep", message));
         }
         Ok(experiment)
+    }
+
+    /// Returns the balancers whose runs use one thread regardless of the number given, each with the
+    /// reason.
+    pub fn single_threaded(&self) -> Vec<(String, &'static str)> {
+        let mut found: Vec<(String, &'static str)> = Vec::new();
+        let flows = FlowList::default();
+        for variant in &self.variants {
+            for balancer in &self.balancers {
+                let (topology, config) = (&*variant.topology, &variant.config);
+                let scenario = Scenario { topology, flows: &flows, balancer, seed: 0, config };
+                if let Some(reason) = sim::reason_for_one_thread(&scenario)
+                    && !found.iter().any(|(label, _)| *label == balancer.label())
+                {
+                    found.push((balancer.label(), reason));
+                }
+            }
+        }
+        found
     }
 
     pub fn run_count(&self) -> usize {
