@@ -5,7 +5,7 @@ import re
 from sources import Mistake, cell, prose, read, table
 
 FOLDER = "crates/experiment/src/results/summary"
-FILES = [f"{FOLDER}/{name}.rs" for name in ("mod", "testbed", "measurements", "points", "claims", "detail", "requests")]
+FILES = [f"{FOLDER}/{name}.rs" for name in ("mod", "testbed", "measurements", "points", "claims", "detail", "fidelity", "requests")]
 # The outermost structure of `summary.json`; the types of its fields lead to the others.
 ROOT = "Summary"
 ITEM = re.compile(
