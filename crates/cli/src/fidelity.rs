@@ -16,7 +16,7 @@ use crate::{interrupt, progress};
 /// Runs the copy in both fidelities into the folder `fidelity` of the results, prints the errors and
 /// adds them to the report.
 pub fn check(file: &Path, experiment: &Experiment, overrides: &[Override], args: &RunArgs) -> Result<(), CliError> {
-    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
+    let out = args.folder(experiment);
     let copies = fidelity::copy(experiment, file, overrides).map_err(|cause| match cause {
         CopyError::NoCopy { .. } => CliError::new(cause.to_string())
             .with_hint("check a smaller network: set another one with --set topology.spec=…"),

@@ -38,8 +38,15 @@ pub struct RunArgs {
     pub write_flow_lists: bool,
 }
 
+impl RunArgs {
+    /// Returns the folder of the results of an experiment.
+    pub fn folder(&self, experiment: &Experiment) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name))
+    }
+}
+
 pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
-    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
+    let out = args.folder(experiment);
     let summary = execute_in(platform, experiment, &out, args)?;
     let mut stdout = io::stdout().lock();
     stdout.write_all(text(&summary, args.quiet).as_bytes())?;

@@ -10,6 +10,7 @@ pub mod families;
 pub mod import;
 pub mod paths;
 pub mod random;
+mod recent;
 pub mod routes;
 pub mod spec;
 pub mod spec_text;
@@ -18,6 +19,7 @@ pub mod units;
 
 pub use address::FiveTuple;
 pub use random::RandomStream;
+pub use recent::RecentValues;
 pub use routes::Routes;
 pub use topology::{HostIx, Link, LinkIx, Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
 pub use units::{Bandwidth, Bytes, Time, UnitError};

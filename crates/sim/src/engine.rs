@@ -72,8 +72,7 @@ impl RunParams {
             header: t.header_bytes,
             ack_bytes: t.ack_bytes as u16,
             data_flags: DATA | FRESH | if t.is_ecn_capable() { ECT } else { 0 },
-            // Transports that track single packets need an acknowledgement of each.
-            ack_every: if t.tolerates_reordering() { 1 } else { t.ack_every.max(1) },
+            ack_every: t.packets_per_ack(),
             ack_timeout: t.ack_timeout.as_ps(),
             handshake: t.handshake,
             udp: if let TransportKind::Udp(rate) = t.kind { Some(rate) } else { None },
@@ -135,7 +134,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) hops: u64,
     pub(crate) flows_done: u64,
     pub(crate) udp_seed: u64,
-    /// Packets lost here by flow; only with UDP, whose senders do not learn of losses.
+    /// Packets lost here by flow; only with UDP, whose senders do not learn of losses, and if packets
+    /// carry the numbers of flows.
     pub(crate) udp_lost: Vec<u32>,
     pub(crate) port_seed: u64,
     /// Whether ports and routes exceed the caches of a core, so that loading them in advance saves time.
@@ -201,8 +201,12 @@ impl Engine<'_> {
     /// Returns whether nothing is left to start here, and what has started has ended.
     pub(crate) fn is_idle(&self) -> bool {
         let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
-        let active = if self.slots.is_by_flow() { self.senders } else { self.slots.active };
-        is_served && active == 0 && self.starts.next(self.list).is_none()
+        is_served && self.active_flows() == 0 && self.starts.next(self.list).is_none()
+    }
+
+    /// Returns the number of flows, or of their connections, that have started here and not ended.
+    pub(crate) fn active_flows(&self) -> u64 {
+        if self.slots.is_by_flow() { self.senders } else { self.slots.active }
     }
 
     /// Returns whether a node belongs to this partition.
@@ -304,14 +308,19 @@ impl Engine<'_> {
             if let Some(controlled) = &mut self.controlled {
                 controlled.forget_frame(lost.seq);
             }
-        } else if self.slots.is_by_flow() {
-            self.in_network -= 1;
-            if let Some(lost_packets) = self.udp_lost.get_mut(lost.flow as usize) {
-                *lost_packets += 1;
-            }
+            return;
+        }
+        self.note_left(lost.flow);
+        if self.slots.is_by_flow() {
+            self.note_udp_loss(lost.flow);
         } else {
-            self.note_left(lost.flow);
             self.close_if_over(lost.flow);
+        }
+    }
+
+    pub(crate) fn note_udp_loss(&mut self, id: u32) {
+        if let Some(lost) = self.udp_lost.get_mut(id as usize) {
+            *lost += 1;
         }
     }
 

@@ -403,6 +403,19 @@ impl TransportConfig {
     pub fn packet_bytes(&self) -> u32 {
         self.mss_bytes + self.header_bytes
     }
+
+    /// Returns the bytes on the wire of a flow with `size` bytes of payload: of all its packets, with
+    /// headers.
+    pub(crate) fn wire_bytes(&self, size: u64) -> u64 {
+        size + size.div_ceil(u64::from(self.mss_bytes)) * u64::from(self.header_bytes)
+    }
+
+    /// Returns the in-order packets for each acknowledgement. Transports that track single packets
+    /// need one of each.
+    pub(crate) fn packets_per_ack(&self) -> u32 {
+        if self.tolerates_reordering() { 1 } else { self.ack_every.max(1) }
+    }
+
     pub fn is_ecn_capable(&self) -> bool {
         matches!(self.kind, TransportKind::Dctcp { .. } | TransportKind::Spray(_) | TransportKind::Rdma(_))
     }

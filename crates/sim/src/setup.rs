@@ -51,8 +51,8 @@ pub(crate) fn run<'a>(
     let shared = Shared::default();
     let engine = |partition| parts.engine(scenario, fabric.share(), &shared, &partitions, partition);
     let mut engines: Vec<Engine<'a>> = (0..partitions.count).map(engine).collect();
-    let wants_weights = engines.iter().any(|engine| engine.fabric.wants_weights);
-    engines.iter_mut().for_each(|engine| engine.fabric.wants_weights = wants_weights);
+    // The first fabric compiles the tables of all.
+    engines[0].fabric.wants_weights = engines.iter().any(|engine| engine.fabric.wants_weights);
     let tables = engines[0].fabric.compile_intact(topology);
     engines.iter_mut().for_each(|engine| engine.fabric.use_tables(&tables));
     if let Some(plane) = plane {
@@ -121,12 +121,9 @@ impl Parts {
             }
             _ => None,
         };
-        let is_udp = matches!(config.transport.kind, TransportKind::Udp(_));
-        let numbers = if has_own_numbers(scenario, &self.needs) {
-            Numbers::OfFlows(vec![NIL; flows.flows.len()])
-        } else {
-            Numbers::OfSlots
-        };
+        let is_by_flow = has_own_numbers(scenario, &self.needs);
+        let counts_losses = is_by_flow && matches!(config.transport.kind, TransportKind::Udp(_));
+        let numbers = if is_by_flow { Numbers::OfFlows(vec![NIL; flows.flows.len()]) } else { Numbers::OfSlots };
         Engine {
             topology,
             list: flows,
@@ -140,7 +137,7 @@ impl Parts {
             slots: Slots::new(numbers),
             connections: ConnectionTable::new(self.needs.connection, self.connection_window),
             records: vec![FlowRecord::default(); flows.flows.len()],
-            udp_lost: if is_udp { vec![0; flows.flows.len()] } else { Vec::new() },
+            udp_lost: if counts_losses { vec![0; flows.flows.len()] } else { Vec::new() },
             tap: Tap::new(&config.probes.capture, topology.links().len()),
             starts: Starts::new(flows, is_local),
             is_interface_awaited: vec![false; topology.hosts().len()],
@@ -173,7 +170,7 @@ impl Parts {
 /// of which only its hosts and switches keep state.
 fn has_own_numbers(scenario: &Scenario<'_>, needs: &Needs) -> bool {
     let is_controlled = matches!(scenario.balancer.entry.build, Build::Central(_) | Build::Server(_));
-    !is_controlled && needs.connection == Connection::Single && scenario.config.services.is_none()
+    !is_controlled && needs.connection == Connection::Single
 }
 
 /// Returns why a scenario runs in one partition, if it must.

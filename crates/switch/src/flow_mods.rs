@@ -1,20 +1,15 @@
 //! Changes of flow tables (specification 6.4).
 
-use std::sync::Arc;
-
 use net::Time;
 use openflow::{
-    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Instructions, Match, Message,
-    RemovedReason, TableId,
+    BufferId, ErrorKind, FlowEvent, FlowMod, FlowModCommand, FlowModFailed, FlowRemoved, Message, RemovedReason,
+    TableId,
 };
 
 use crate::counters::{Counter, age_ns};
 use crate::key::{Key, Pattern};
 use crate::table::Entry;
 use crate::{Switch, checks};
-
-/// Number of instructions, and of forms of matches, added last that are kept to be shared.
-const RECENT_MAX: usize = 8;
 
 fn refused<T>(why: FlowModFailed) -> Result<T, ErrorKind> {
     Err(ErrorKind::FlowModFailed(why))
@@ -68,7 +63,7 @@ impl Switch {
             Some(entry) if !flow_mod.flags.reset_counts => (entry.counter, entry.counted_since),
             _ => (Counter::default(), now),
         };
-        let instructions = self.share(flow_mod.instructions);
+        let instructions = self.recent_instructions.share(flow_mod.instructions);
         let before = replaced.as_ref().map(|entry| &*entry.instructions);
         let entry = Entry {
             serial: self.changed(),
@@ -76,7 +71,7 @@ impl Switch {
             priority,
             is_table_miss: priority == 0 && pattern.is_everything(),
             value: pattern.value,
-            form: self.form_of(&flow_mod.match_),
+            form: self.recent_forms.share(Pattern::to_match(&Key::default(), &flow_mod.match_)),
             instructions,
             cookie: flow_mod.cookie,
             flags: flow_mod.flags,
@@ -95,33 +90,6 @@ impl Switch {
         self.tally.entries += 1;
         self.tally.entries_max = self.tally.entries_max.max(self.tally.entries);
         Ok(())
-    }
-
-    /// Returns instructions as a value that later entries share.
-    fn share(&mut self, instructions: Instructions) -> Arc<Instructions> {
-        if let Some(known) = self.recent_instructions.iter().find(|known| ***known == instructions) {
-            return known.clone();
-        }
-        if self.recent_instructions.len() == RECENT_MAX {
-            self.recent_instructions.pop_front();
-        }
-        let instructions = Arc::new(instructions);
-        self.recent_instructions.push_back(instructions.clone());
-        instructions
-    }
-
-    /// Returns the fields and masks of a match as a value that later entries share.
-    fn form_of(&mut self, match_: &Match) -> Arc<Match> {
-        let form = Pattern::to_match(&Key::default(), match_);
-        if let Some(known) = self.recent_forms.iter().find(|known| ***known == form) {
-            return known.clone();
-        }
-        if self.recent_forms.len() == RECENT_MAX {
-            self.recent_forms.pop_front();
-        }
-        let form = Arc::new(form);
-        self.recent_forms.push_back(form.clone());
-        form
     }
 
     /// Returns the slots of the entries that a modification or deletion covers, in one table.
@@ -148,7 +116,7 @@ impl Switch {
         }
         let version = self.changed();
         let now = self.clock.now;
-        let instructions = self.share(flow_mod.instructions.clone());
+        let instructions = self.recent_instructions.share(flow_mod.instructions.clone());
         let table = &mut self.tables[usize::from(flow_mod.table.0)];
         for slot in chosen {
             let Some(entry) = table.get_mut(slot) else { continue };

@@ -43,9 +43,8 @@ pub mod testing;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
-use net::Time;
+use net::{RecentValues, Time};
 use openflow::{
     ConnectionId, DatapathId, Description, Envelope, ErrorKind, FlowMod, Headers, Instructions, Match, PortDesc,
     PortNo, TableId, Xid,
@@ -176,9 +175,9 @@ pub struct Switch {
     part_entries: usize,
     scratch: Decision,
     /// Instructions added last, which further entries share.
-    recent_instructions: VecDeque<Arc<Instructions>>,
+    recent_instructions: RecentValues<Instructions>,
     /// Fields and masks of matches added last.
-    recent_forms: VecDeque<Arc<Match>>,
+    recent_forms: RecentValues<Match>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -212,8 +211,8 @@ impl Switch {
             tally: Tally::default(),
             part_entries: PART_ENTRIES,
             scratch: Decision::default(),
-            recent_instructions: VecDeque::new(),
-            recent_forms: VecDeque::new(),
+            recent_instructions: RecentValues::default(),
+            recent_forms: RecentValues::default(),
             config,
         }
     }

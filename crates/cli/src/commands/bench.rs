@@ -62,7 +62,8 @@ struct SimArgs {
 struct Figures {
     packet_hops: u64,
     cpu_s: f64,
-    wall_s: f64,
+    /// Unknown for the reference program.
+    wall_s: Option<f64>,
     peak_rss_bytes: u64,
 }
 
@@ -122,7 +123,9 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
         let id = id.trim();
         let title = scenario(id)?.title;
         let mut runs = (0..args.repeat).map(|_| measure(id, None, args.threads)).collect::<Result<Vec<_>, _>>()?;
-        let own = median(&mut runs, |run| run.wall_s);
+        let by: fn(&Figures) -> f64 =
+            if args.threads > 1 { |run| run.wall_s.unwrap_or(run.cpu_s) } else { |run| run.cpu_s };
+        let own = median(&mut runs, by);
         let reference = args.reference.as_deref().map(|program| measure_reference(program, id)).transpose()?.flatten();
         rows.push((id.to_owned(), title, own, reference));
     }
@@ -148,7 +151,7 @@ fn run_all(args: &SimArgs) -> Result<(), CliError> {
         let mut row = vec![id.clone()];
         row.extend(cells(own));
         if args.threads > 1 {
-            row.push(format!("{:.2}", own.wall_s));
+            row.push(own.wall_s.map_or_else(String::new, |wall_s| format!("{wall_s:.2}")));
         }
         if args.reference.is_some() {
             let none = || vec!["—".to_owned(); 4];
@@ -236,7 +239,7 @@ fn measure(id: &str, balancer: Option<&str>, threads: u16) -> Result<Figures, Cl
     Ok(Figures {
         packet_hops: number("packet_hops") as u64,
         cpu_s: number("cpu_s").max(0.01),
-        wall_s: number("wall_s"),
+        wall_s: value["wall_s"].as_f64(),
         peak_rss_bytes: number("peak_rss_bytes") as u64,
     })
 }
@@ -263,7 +266,7 @@ fn measure_reference(program: &Path, id: &str) -> Result<Option<Figures>, CliErr
     Ok(Some(Figures {
         packet_hops: field("packet_hops")? as u64,
         cpu_s: field("cpu_s")?,
-        wall_s: field("cpu_s")?,
+        wall_s: None,
         peak_rss_bytes: (field("peak_rss_mb")? * 1_048_576.0) as u64,
     }))
 }

@@ -229,7 +229,5 @@ impl Optimum<'_> {
 }
 
 fn wire_bytes(scenario: &Scenario<'_>, id: u32) -> f64 {
-    let size = scenario.flows.flows[id as usize].size_bytes;
-    let transport = &scenario.config.transport;
-    (size + size.div_ceil(u64::from(transport.mss_bytes)) * u64::from(transport.header_bytes)) as f64
+    scenario.config.transport.wire_bytes(scenario.flows.flows[id as usize].size_bytes) as f64
 }

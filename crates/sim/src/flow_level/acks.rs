@@ -5,7 +5,7 @@
 //! a cable therefore carries acknowledgements in proportion to the data in the other. Queues do not
 //! hold them back: they take their part of the capacity first.
 
-use super::run::BYTES_PER_PS;
+use super::run::bytes_per_ps;
 use crate::scenario::Scenario;
 
 /// Change of a reservation, as a share of the capacity, from which rates are solved again.
@@ -25,11 +25,12 @@ pub(super) struct AckLoad {
 impl AckLoad {
     pub(super) fn new(scenario: &Scenario<'_>) -> AckLoad {
         let transport = &scenario.config.transport;
-        let every = if transport.tolerates_reordering() { 1 } else { transport.ack_every.max(1) };
-        let rates = scenario.topology.links().iter().map(|link| link.rate.as_bps() as f64 * BYTES_PER_PS);
+        let rates = scenario.topology.links().iter().map(|link| bytes_per_ps(link.rate.as_bps()));
         let links = scenario.topology.links().len();
         AckLoad {
-            share: f64::from(transport.ack_bytes) / f64::from(transport.packet_bytes()) / f64::from(every),
+            share: f64::from(transport.ack_bytes)
+                / f64::from(transport.packet_bytes())
+                / f64::from(transport.packets_per_ack()),
             load: vec![0.0; links],
             total: rates.collect(),
             reserved: vec![0.0; links],

@@ -92,10 +92,10 @@ impl FlowRun<'_> {
             };
             self.link_queues[hop.link as usize] = LinkQueue { packets: waiting, keeper };
             delay += hop.weight * arriving * step;
-            if packets == 0.0 || waiting < self.law.threshold.min(standing) {
+            let threshold = self.law.threshold.min(standing);
+            if packets == 0.0 || waiting < threshold {
                 continue;
             }
-            let threshold = self.law.threshold.min(standing);
             let unmarked = ((threshold - arriving) / packets.max(1.0)).clamp(0.0, 1.0);
             found.unmarked = if found.is_marked { found.unmarked.min(unmarked) } else { unmarked };
             found.is_marked = true;

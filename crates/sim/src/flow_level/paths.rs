@@ -42,7 +42,8 @@ impl<'a> PathFinder<'a> {
             scenario,
             network: Network::new(scenario, None, EventQueue::new(0, 1)),
             splitter: splits.then(|| Splitter::new(Arc::clone(&routes), by_path)),
-            fabric: Fabric::whole(scenario, routes, scale),
+            // Divisions follow from the routes alone.
+            fabric: if splits { Fabric::new(scenario, routes) } else { Fabric::whole(scenario, routes, scale) },
             port_seed: setup::port_seed(scenario.seed),
             has_acks: !scenario.config.failures.is_empty(),
             links: Vec::new(),
@@ -129,11 +130,12 @@ impl<'a> PathFinder<'a> {
             return false;
         }
         let (known, alive) = faults.known(topology, now);
-        let tables = self.fabric.compile_for(&known, &alive);
-        self.fabric.reroute(&tables, &known, &alive);
-        if let Some(splitter) = &mut self.splitter {
-            let by_path = matches!(self.scenario.balancer.entry.build, Build::Edge(_));
-            *splitter = Splitter::new(Arc::new(Routes::new(&known, &alive)), by_path);
+        match &mut self.splitter {
+            Some(splitter) => splitter.use_routes(Routes::new(&known, &alive)),
+            None => {
+                let tables = self.fabric.compile_for(&known, &alive);
+                self.fabric.reroute(&tables, &known, &alive);
+            }
         }
         true
     }

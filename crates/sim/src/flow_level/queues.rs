@@ -10,6 +10,8 @@
 use super::congestion::WindowLaw;
 use crate::scenario::{Marking, Scenario, TransportConfig, TransportKind};
 use crate::setup;
+use crate::transport::cubic;
+use crate::transport::transport_params::{CongestionParams, TransportParams};
 
 /// Queue of each congestion control, in packets.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,7 @@ enum Kind {
 }
 
 impl StandingQueue {
-    pub(super) fn new(scenario: &Scenario<'_>, base_rtt: u64) -> StandingQueue {
+    pub(super) fn new(scenario: &Scenario<'_>, params: &TransportParams) -> StandingQueue {
         let config = scenario.config;
         let packet = f64::from(config.transport.packet_bytes());
         let threshold = match config.switch.marking {
@@ -40,14 +42,12 @@ impl StandingQueue {
             Marking::Off => f64::INFINITY,
         };
         let is_marking = config.switch.marking != Marking::Off;
-        let kind = match config.transport.kind {
-            TransportKind::Dctcp { .. } if is_marking => Kind::Sawtooth,
-            TransportKind::Rdma(_) if is_marking => Kind::Threshold,
-            TransportKind::Spray(spray) => {
-                Kind::Delay(spray.target_delay.map_or(base_rtt as f64 * 0.75, |delay| delay.as_ps() as f64))
-            }
-            TransportKind::Cubic => Kind::DropTail(0.7),
-            _ => Kind::DropTail(0.5),
+        let kind = match params.congestion {
+            CongestionParams::Reno if params.gain.is_some() && is_marking => Kind::Sawtooth,
+            CongestionParams::Rate(_) if is_marking => Kind::Threshold,
+            CongestionParams::Nscc(nscc) => Kind::Delay(nscc.target as f64),
+            CongestionParams::Cubic => Kind::DropTail(cubic::BETA),
+            CongestionParams::Reno | CongestionParams::Rate(_) => Kind::DropTail(0.5),
         };
         StandingQueue { kind, threshold, limit: setup::queue_bytes(scenario) as f64 / packet }
     }

@@ -24,7 +24,10 @@ use crate::scenario::{Scenario, TransportKind};
 use crate::transport::transport_params::TransportParams;
 use crate::{Progress, SimError, setup};
 
-pub(super) const BYTES_PER_PS: f64 = 1.0 / 8e12;
+/// Returns a rate in bytes per picosecond.
+pub(super) fn bytes_per_ps(bps: u64) -> f64 {
+    bps as f64 * (1.0 / 8e12)
+}
 
 /// Solutions at one instant, at most: each changes the load of acknowledgements, and that the rates.
 const ROUNDS_MAX: usize = 4;
@@ -39,8 +42,6 @@ pub(super) struct FlowRun<'a> {
     pub(super) ledger: Ledger<'a>,
     paths: PathFinder<'a>,
     faults: Faults,
-    /// Times of failures and of their detection, latest first.
-    fault_times: Vec<u64>,
     pub(super) shares: Shares,
     pub(super) acks: AckLoad,
     events: FlowEvents,
@@ -76,22 +77,19 @@ impl<'a> FlowRun<'a> {
         let extent = setup::extent(scenario, base_rtt);
         let params = TransportParams::new(transport, &extent);
         let packet = f64::from(transport.packet_bytes());
-        let faults = Faults::new(topology, &config.failures);
-        let mut fault_times: Vec<u64> = faults.times().collect();
-        fault_times.sort_unstable_by(|a, b| b.cmp(a));
+        let queues = StandingQueue::new(scenario, &params);
         FlowRun {
             scenario,
             ledger: Ledger::new(scenario, Arc::clone(&routes)),
             paths: PathFinder::new(scenario, routes, base_rtt),
-            faults,
-            fault_times,
-            shares: Shares::new(topology.links().iter().map(|link| link.rate.as_bps() as f64 * BYTES_PER_PS)),
+            faults: Faults::new(topology, &config.failures),
+            shares: Shares::new(topology.links().iter().map(|link| bytes_per_ps(link.rate.as_bps()))),
             acks: AckLoad::new(scenario),
             events: FlowEvents::default(),
             senders: Vec::new(),
             unused: Vec::new(),
-            law: StandingQueue::new(scenario, base_rtt).law(transport),
-            queues: StandingQueue::new(scenario, base_rtt),
+            law: queues.law(transport),
+            queues,
             link_queues: vec![LinkQueue::default(); topology.links().len()],
             rivals: Vec::new(),
             has_standing_queue: false,
@@ -110,7 +108,7 @@ impl<'a> FlowRun<'a> {
     pub(super) fn play(mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<Outcome, SimError> {
         while self.ledger.is_open() {
             let next = self.events.first().map_or(NEVER, |(at, _)| at).min(self.ledger.next_event());
-            let next = next.min(self.fault_times.last().copied().unwrap_or(NEVER));
+            let next = next.min(self.faults.next().unwrap_or(NEVER));
             let sample = self.sampler.as_ref().map_or(NEVER, |sampler| sampler.next);
             let next = if next == NEVER { NEVER } else { next.min(sample) };
             if !self.ledger.proceed(next, progress)? {
@@ -211,19 +209,14 @@ impl<'a> FlowRun<'a> {
             latency: ideal.saturating_sub((total / alone).round() as u64),
             ..Sender::default()
         };
+        // RDMA sends at its rate from the first packet on.
+        let is_rdma = matches!(self.scenario.config.transport.kind, TransportKind::Rdma(_));
         if !is_found || !self.is_up(number) {
             self.stall(number);
-        } else if self.scenario.config.transport.handshake && !matches!(self.params_kind(), Transmission::Rate) {
+        } else if self.scenario.config.transport.handshake && !is_rdma {
             self.wait(number, now + self.handshake(number));
         } else {
             self.begin_round(number);
-        }
-    }
-
-    fn params_kind(&self) -> Transmission {
-        match self.scenario.config.transport.kind {
-            TransportKind::Rdma(_) | TransportKind::Udp(_) => Transmission::Rate,
-            _ => Transmission::Window,
         }
     }
 
@@ -240,14 +233,13 @@ impl<'a> FlowRun<'a> {
     /// Returns the rate of a flow over the links found last if it has the intact network alone.
     fn rate_alone(&self) -> f64 {
         let links = self.paths.links.iter().filter(|(_, weight)| *weight > 0.0);
-        let full = |link: u32| self.scenario.topology.link(net::LinkIx(link)).rate.as_bps() as f64 * BYTES_PER_PS;
+        let full = |link: u32| bytes_per_ps(self.scenario.topology.link(net::LinkIx(link)).rate.as_bps());
         links.map(|(link, weight)| full(*link) / weight).fold(f64::INFINITY, f64::min)
     }
 
     pub(super) fn wire_bytes(&self, id: u32) -> f64 {
-        let transport = &self.scenario.config.transport;
         let size = self.scenario.flows.flows[id as usize].size_bytes;
-        (size + size.div_ceil(u64::from(transport.mss_bytes)) * u64::from(transport.header_bytes)) as f64
+        self.scenario.config.transport.wire_bytes(size) as f64
     }
 
     fn on_event(&mut self, number: u32) {
@@ -400,7 +392,7 @@ impl<'a> FlowRun<'a> {
             let mut cut: Vec<u32> = Vec::new();
             for (link, bps) in (0u32..).zip(rates_bps) {
                 let was_up = self.shares.capacity(link) > 0.0;
-                let for_data = self.acks.set_capacity(link, bps as f64 * BYTES_PER_PS);
+                let for_data = self.acks.set_capacity(link, bytes_per_ps(bps));
                 self.shares.set_capacity(link, for_data);
                 if was_up && bps == 0 {
                     cut.extend(self.shares.memberships.members(link).iter().map(|member| member.flow));
@@ -410,13 +402,8 @@ impl<'a> FlowRun<'a> {
             cut.dedup();
             cut.into_iter().for_each(|number| self.stall(number));
         }
-        if self.fault_times.last().is_some_and(|at| *at <= now) {
-            while self.fault_times.last().is_some_and(|at| *at <= now) {
-                self.fault_times.pop();
-            }
-            if self.paths.reroute(&mut self.faults, now) {
-                self.reroute();
-            }
+        if self.faults.next().is_some_and(|at| at <= now) && self.paths.reroute(&mut self.faults, now) {
+            self.reroute();
         }
     }
 
@@ -482,10 +469,4 @@ impl<'a> FlowRun<'a> {
             self.events.set(number, self.ledger.now.saturating_add(timeout));
         }
     }
-}
-
-/// How a sender paces itself.
-enum Transmission {
-    Window,
-    Rate,
 }

@@ -183,11 +183,10 @@ impl Shares {
         }
         share.solved = self.update;
         self.set.push(flow);
-        for hop in self.memberships.hops(flow).iter().filter(|hop| hop.weight > 0.0) {
-            let link = &mut self.links[hop.link as usize];
-            if link.touched != self.update {
-                link.touched = self.update;
-                self.touched.push(hop.link);
+        for place in 0..self.memberships.hops(flow).len() {
+            let hop = self.memberships.hops(flow)[place];
+            if hop.weight > 0.0 {
+                self.touch(hop.link);
             }
         }
     }

@@ -23,6 +23,12 @@ impl Splitter {
         Splitter { routes, by_path, known: BTreeMap::new() }
     }
 
+    /// Divides flows over other routes from now on.
+    pub(super) fn use_routes(&mut self, routes: Routes) {
+        self.routes = Arc::new(routes);
+        self.known.clear();
+    }
+
     /// Appends the links of a flow with their shares, from the sender on. Returns whether there is a
     /// path.
     pub(super) fn split(

@@ -397,9 +397,7 @@ impl Engine<'_> {
             self.sent += 1;
             self.network.dropped.host_queue += 1; // The packet never entered the network.
             let id = self.slots.get_mut(flow).id;
-            if let Some(lost) = self.udp_lost.get_mut(id as usize) {
-                *lost += 1;
-            }
+            self.note_udp_loss(id);
         } else {
             self.send_segment(flow, segment, false);
         }

@@ -45,11 +45,6 @@ impl Border {
 }
 
 impl Network {
-    /// Returns the node that a link leads to.
-    pub(crate) fn far_end(&self, link: u32) -> u32 {
-        self.ports[link as usize].to
-    }
-
     /// Marks a link as one into another partition.
     pub(crate) fn set_remote(&mut self, link: u32, partition: u8) {
         self.ports[link as usize].remote = partition + 1;

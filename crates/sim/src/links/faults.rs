@@ -58,11 +58,6 @@ impl Faults {
         Faults { failures, timetable, cursor: 0 }
     }
 
-    /// Returns the times of all actions, earliest first.
-    pub(crate) fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        self.timetable.iter().map(|(at, _, _)| *at)
-    }
-
     /// Returns the time of the next action.
     pub(crate) fn next(&self) -> Option<u64> {
         self.timetable.get(self.cursor).map(|(at, _, _)| *at)

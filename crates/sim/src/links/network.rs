@@ -119,11 +119,7 @@ impl Network {
         match std::mem::replace(&mut port.tail, packet) {
             NIL => {
                 port.head = packet;
-                if port.remote == 0 {
-                    events.push_link(departs + port.delay, link);
-                } else {
-                    border.note_queued(link);
-                }
+                await_head(port, link, departs, events, border);
             }
             tail => arena.get_mut(tail).next = packet,
         }
@@ -145,18 +141,14 @@ impl Network {
 
     #[inline]
     pub(crate) fn put_on_wire(&mut self, link: u32, packet: u32) {
-        let port = &mut self.ports[link as usize];
+        let Network { events, arena, ports, border, .. } = self;
+        let port = &mut ports[link as usize];
         let tail = std::mem::replace(&mut port.tail, packet);
         if tail == NIL {
             port.head = packet;
-            if port.remote == 0 {
-                let arrives = self.arena.get(packet).departs + port.delay;
-                self.events.push_link(arrives, link);
-            } else {
-                self.border.note_queued(link);
-            }
+            await_head(port, link, arena.get(packet).departs, events, border);
         } else {
-            self.arena.get_mut(tail).next = packet;
+            arena.get_mut(tail).next = packet;
         }
     }
 
@@ -285,5 +277,15 @@ impl Network {
             self.events.cancel_link(link);
             self.events.push_link(arrives, link);
         }
+    }
+}
+
+/// Sees to it that the first packet of a link arrives: here, or in the partition of its far end.
+#[inline(always)]
+fn await_head(port: &Port, link: u32, departs: u64, events: &mut EventQueue, border: &mut Border) {
+    if port.remote == 0 {
+        events.push_link(departs + port.delay, link);
+    } else {
+        border.note_queued(link);
     }
 }

@@ -2,8 +2,9 @@
 //! partition may fill the next box while another one still empties the last.
 
 use std::mem;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use super::parallel::lock;
 use crate::engine::Engine;
 use crate::links::border::Crossing;
 use crate::links::pfc::PauseFrame;
@@ -27,7 +28,7 @@ impl Parcel {
 }
 
 /// What one partition sends in a step, by receiving partition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Departures {
     boxes: Vec<Parcel>,
 }
@@ -37,15 +38,19 @@ impl Crossings {
         Crossings { partitions, boxes: (0..2 * partitions * partitions).map(|_| Mutex::default()).collect() }
     }
 
+    /// Returns empty boxes for the packets of one partition.
+    pub(super) fn departures(&self) -> Departures {
+        Departures { boxes: (0..self.partitions).map(|_| Parcel::default()).collect() }
+    }
+
     fn exchange(&self, step: usize, from: usize, to: usize, content: &mut Parcel) {
         let place = ((step % 2) * self.partitions + from) * self.partitions + to;
-        mem::swap(content, &mut *self.boxes[place].lock().unwrap_or_else(PoisonError::into_inner));
+        mem::swap(content, &mut *lock(&self.boxes[place]));
     }
 
     /// Takes the packets that have departed from a partition. `space` is kept for the next step.
     pub(super) fn send(&self, step: usize, engine: &mut Engine<'_>, space: &mut Departures) {
         let from = usize::from(engine.partition);
-        space.boxes.resize_with(self.partitions, Parcel::default);
         engine.network.take_departed(|to, crossing| space.boxes[to].packets.push(crossing));
         for (to, frame) in engine.network.crossing_frames() {
             space.boxes[to].frames.push(frame);

@@ -66,23 +66,17 @@ impl Status {
     };
 
     fn of(engine: &mut Engine<'_>) -> Status {
-        let border = &engine.network.border;
         Status {
-            next: border.next,
+            next: engine.network.border.next.min(engine.network.events.next_time()),
             is_idle: engine.is_idle(),
             is_broken: engine.is_broken,
             in_network: engine.in_network,
-            packets: engine.network.arena.alive + border.crossing,
-            flows: if engine.slots.is_by_flow() { engine.senders } else { engine.slots.active },
+            packets: engine.network.arena.alive + engine.network.border.crossing,
+            flows: engine.active_flows(),
             events: engine.events + engine.hops,
             flows_done: engine.flows_done,
             is_report_due: std::mem::take(&mut engine.is_report_due),
         }
-        .before(engine.network.events.next_time())
-    }
-
-    fn before(self, time: u64) -> Status {
-        Status { next: self.next.min(time), ..self }
     }
 
     fn and(self, other: Status) -> Status {
@@ -244,7 +238,7 @@ impl<'a> Run<'a> {
         let Run { engines, pacer, interruptions, .. } = self;
         let mut engines: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
         let crossings = Crossings::new(engines.len());
-        let mut space: Vec<Departures> = engines.iter().map(|_| Departures::default()).collect();
+        let mut space: Vec<Departures> = engines.iter().map(|_| crossings.departures()).collect();
         let mut status = status_of(&mut engines);
         while let Some(end) = pacer.next_step(status) {
             for (engine, space) in engines.iter_mut().zip(&mut space) {

@@ -106,19 +106,14 @@ impl Run<'_> {
         }
         records
     }
-}
 
-impl Run<'_> {
     /// Ends the UDP flows of which packets were lost and none is in the network: they have failed, at the
     /// arrival of their last packet.
     fn end_lossy_udp(&self, records: &mut [FlowRecord]) {
-        if !self.engines[0].slots.is_by_flow() {
-            return;
-        }
-        let (list, mss) = (self.engines[0].list, u64::from(self.engines[0].params.mss));
         if self.engines[0].udp_lost.is_empty() {
             return;
         }
+        let (list, mss) = (self.engines[0].list, u64::from(self.engines[0].params.mss));
         for (flow, record) in records.iter_mut().enumerate() {
             let lost: u32 = self.engines.iter().map(|engine| engine.udp_lost[flow]).sum();
             let segments = list.flows[flow].size_bytes.div_ceil(mss);

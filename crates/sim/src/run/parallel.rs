@@ -82,7 +82,8 @@ struct Shared<'r, 'a> {
     barrier: Barrier,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks what threads share. A thread that has panicked leaves it usable: the run ends by that panic.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -119,7 +120,7 @@ impl<'a> Run<'a> {
 impl Shared<'_, '_> {
     fn work(&self, thread: usize, pacer: &mut Pacer, first: Status, report: &mut Report<'_>) {
         let own: Vec<usize> = (thread..self.engines.len()).step_by(self.barrier.threads).collect();
-        let mut space: Vec<Departures> = own.iter().map(|_| Departures::default()).collect();
+        let mut space: Vec<Departures> = own.iter().map(|_| self.crossings.departures()).collect();
         let (mut status, mut step) = (first, 0);
         while let Some(end) = pacer.next_step(status) {
             for (partition, space) in own.iter().zip(&mut space) {

@@ -30,8 +30,8 @@ pub(crate) struct Partitions {
     pub(crate) owners: Option<Arc<[u8]>>,
     /// Duration of a time step, picoseconds. It does not depend on the number of partitions.
     pub(crate) step: u64,
-    /// Links between partitions, by number, with the partition that each leads to.
-    between: Vec<(u32, u8)>,
+    /// Links between partitions: the number of each, and the partitions of its ends.
+    between: Vec<(u32, u8, u8)>,
 }
 
 impl Partitions {
@@ -49,8 +49,8 @@ impl Partitions {
         let count = of_node.iter().max().map_or(0, |last| usize::from(*last) + 1);
         let owners: Arc<[u8]> = numbering.to_topology.iter().map(|node| of_node[node.ix()]).collect();
         let links = (0u32..).zip(topology.links());
-        let between = links.filter(|(_, link)| of_node[link.from.ix()] != of_node[link.to.ix()]);
-        let between = between.map(|(ix, link)| (ix, of_node[link.to.ix()])).collect();
+        let ends = links.map(|(ix, link)| (ix, of_node[link.from.ix()], of_node[link.to.ix()]));
+        let between = ends.filter(|(_, from, to)| from != to).collect();
         Partitions { count, owners: Some(owners), step, between }
     }
 
@@ -60,11 +60,8 @@ impl Partitions {
 
     /// Marks the links from `partition` into others.
     pub(crate) fn mark_links(&self, network: &mut Network, partition: usize) {
-        for (link, to) in &self.between {
-            let from = network.far_end(*link ^ 1);
-            if self.of(from) == partition {
-                network.set_remote(*link, *to);
-            }
+        for (link, _, to) in self.between.iter().filter(|(_, from, _)| usize::from(*from) == partition) {
+            network.set_remote(*link, *to);
         }
     }
 }

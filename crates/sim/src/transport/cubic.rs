@@ -3,7 +3,7 @@
 /// Scale of the curve, segments per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
 /// Multiplicative decrease: the share of the window left after a loss (§4.6).
-const BETA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.7;
 /// Growth per round trip of the Reno-friendly estimate (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 

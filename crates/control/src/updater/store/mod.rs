@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use core::net::Ipv4Addr;
-use net::Time;
+use net::{RecentValues, Time};
 
 use openflow::{
     Action, Bucket, DatapathId, ErrorKind, FlowModFailed, FlowModFlags, FlowRemoved, FlowStats, GroupDescription,
@@ -26,9 +26,6 @@ pub(crate) use self::table::{RuleSet, RuleTable};
 use crate::updater::CONFIRM_TIMEOUT;
 use crate::updater::compile::{CLASSIFY, destination, last_hop_key};
 use crate::updater::ecmp_hashing::{GroupForm, HashingMethod};
-
-/// Number of rules made last that are kept to be shared.
-const RECENT_MAX: usize = 8;
 
 impl Rule {
     /// Returns whether its group is not confirmed yet. The number may turn out to be taken, and a
@@ -103,7 +100,7 @@ pub(crate) struct Installer {
     /// Desired rules with buckets, in case their form changes.
     divided: RuleTable<Arc<DesiredRule>>,
     /// Rules made last: the next ones are usually equal to one of them.
-    recent: VecDeque<Arc<Rule>>,
+    recent: RecentValues<Rule>,
     recent_divided: Option<Arc<DesiredRule>>,
     /// Identity of the switch for draws of single next hops.
     pub(crate) datapath: Option<DatapathId>,
@@ -128,7 +125,7 @@ impl Installer {
         }
         let rule = wanted.map(|wanted| {
             let rule = self.resolve(&key, wanted);
-            self.share(rule)
+            self.recent.share(rule)
         });
         let before = match &rule {
             Some(rule) => self.desired.insert(key, rule.clone()),
@@ -144,18 +141,6 @@ impl Installer {
         }
     }
 
-    /// Returns a rule as a shared value.
-    fn share(&mut self, rule: Rule) -> Arc<Rule> {
-        if let Some(known) = self.recent.iter().find(|known| ***known == rule) {
-            return known.clone();
-        }
-        if self.recent.len() == RECENT_MAX {
-            self.recent.pop_front();
-        }
-        let rule = Arc::new(rule);
-        self.recent.push_back(rule.clone());
-        rule
-    }
     fn share_divided(&mut self, wanted: &DesiredRule) -> Arc<DesiredRule> {
         let known = self.recent_divided.take().filter(|known| **known == *wanted);
         let wanted = known.unwrap_or_else(|| Arc::new(wanted.clone()));
@@ -294,7 +279,7 @@ impl Installer {
             let rule = Rule::from(stats);
             // Usually equal to the desired one.
             let desired = self.desired.get(&key).filter(|desired| ***desired == rule).cloned();
-            let rule = desired.unwrap_or_else(|| self.share(rule));
+            let rule = desired.unwrap_or_else(|| self.recent.share(rule));
             self.put_installed(key, Some(rule));
         }
         let all = self.desired.keys().chain(self.installed.keys());
