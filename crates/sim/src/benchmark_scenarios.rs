@@ -10,8 +10,8 @@ use net::{HostIx, Time, Topology, TopologyError};
 use traffic::{Arrivals, Flow, FlowList, Load, Pattern, Start, TrafficSpec};
 
 use crate::scenario::{
-    HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig,
-    TransportKind,
+    Dctcp, HostConfig, HostScheduler, Marking, NewReno, ProbeConfig, QueueConfig, QueueLimit, Resequencing, SimConfig,
+    TransportConfig, TransportKind,
 };
 
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ fn stride(id: &'static str, k: u32, packets: u64) -> Result<BenchmarkScenario, T
     };
     let title = format!("fat-tree k={k}, {hosts} flows of {packets} packets to the other half, NewReno, per-flow hash");
     let flows = (0..hosts).map(flow).collect();
-    Ok(benchmark(id, title, topology, flows, config(TransportKind::NewReno, Marking::Off)))
+    Ok(benchmark(id, title, topology, flows, config(TransportKind::NewReno(NewReno), Marking::Off)))
 }
 
 fn benchmark(
@@ -84,7 +84,7 @@ fn mixed(id: &'static str, count: usize) -> Result<BenchmarkScenario, TopologyEr
         net::families::LeafSpine { leaves: 16, spines: 8, hosts_per_leaf: 8, ..Default::default() }.build()?;
     let title =
         format!("leaf-spine 16 x 8, {count} flows at half of host capacity between leaves, DCTCP, per-flow hash");
-    let config = config(TransportKind::Dctcp { gain: 1.0 / 16.0 }, Marking::Step(QueueLimit::Packets(15)));
+    let config = config(TransportKind::Dctcp(Dctcp::default()), Marking::Step(QueueLimit::Packets(15)));
     Ok(benchmark(id, title, topology, mixed_flows(count), config))
 }
 

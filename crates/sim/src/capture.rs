@@ -145,7 +145,7 @@ impl Engine<'_> {
             return;
         }
         let packet = self.network.arena.get(packet);
-        let wire = Wire { is_tcp: self.params.is_tcp, mss: self.params.mss };
+        let wire = Wire { is_tcp: self.params.properties.is_tcp, mss: self.params.mss };
         let headers = if packet.is(CONTROL) {
             self.controlled.as_ref().map_or_else(experimental, |controlled| controlled.frame(packet.seq).to_vec())
         } else {

@@ -5,7 +5,7 @@ use net::{Routes, Time};
 use traffic::Start;
 
 use crate::SimError;
-use crate::scenario::{Marking, QueueLimit, Rdma, RdmaRecovery, Scenario, SimConfig, TransportKind, UdpRate};
+use crate::scenario::{Acks, Marking, QueueLimit, Scenario, SimConfig, TransportKind};
 use crate::services::ServicesConfig;
 use crate::setup;
 
@@ -84,7 +84,7 @@ fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<
 
 fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
-    let is_tcp = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic);
+    let is_tcp = transport.properties().is_tcp;
     let reason = "requests need a TCP transport: use newreno, dctcp or cubic";
     reject_if(!is_tcp, "transport.kind", transport.kind.name(), reason)?;
     let hosts = scenario.topology.hosts().len();
@@ -123,11 +123,11 @@ fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<()
     }
 }
 
-fn wrong(key: &'static str, value: impl ToString, reason: &str) -> SimError {
+pub(crate) fn wrong(key: &'static str, value: impl ToString, reason: &str) -> SimError {
     SimError::Config { key, value: value.to_string(), reason: reason.to_owned() }
 }
 
-fn reject_if(is_wrong: bool, key: &'static str, value: impl ToString, reason: &str) -> Result<(), SimError> {
+pub(crate) fn reject_if(is_wrong: bool, key: &'static str, value: impl ToString, reason: &str) -> Result<(), SimError> {
     if is_wrong { Err(wrong(key, value, reason)) } else { Ok(()) }
 }
 
@@ -146,56 +146,37 @@ fn check_transport(config: &SimConfig) -> Result<(), SimError> {
     if t.sack {
         check_selective_window(config)?;
     }
-    match t.kind {
-        TransportKind::Rdma(rdma) => check_rdma(&rdma, config),
-        TransportKind::Spray(spray) => {
-            let zero = Some(Time::ZERO);
-            reject_if(spray.target_delay == zero, "transport.target_delay", Time::ZERO, "must be above 0")?;
-            reject_if(spray.packet_timeout == zero, "transport.packet_timeout", Time::ZERO, "must be above 0")?;
-            reject_if(spray.reorder_packets == Some(0), "transport.reorder_packets", 0, "must be at least 1")?;
-            check_selective_window(config)
-        }
-        TransportKind::Dctcp { gain } if !(gain > 0.0 && gain <= 1.0) => {
-            Err(wrong("transport.gain", gain, "must be above 0 and at most 1"))
-        }
-        TransportKind::Udp(UdpRate::Constant(rate)) if rate.as_bps() == 0 => {
-            Err(wrong("transport.rate", rate, "must be above 0"))
-        }
-        TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s })
-            if !(min_per_s > 0.0 && max_per_s >= min_per_s && max_per_s < 1e12) =>
-        {
-            Err(wrong("transport.rate", format!("{min_per_s}..{max_per_s} packets/s"), "0 < min <= max must hold"))
-        }
-        _ => Ok(()),
-    }
+    t.kind.check(config)
 }
 
 /// Checks the transport of flows with several connections: those that race need acknowledgements,
 /// those that share data a transport whose windows and recovery they support.
 fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
-    let is_udp = matches!(transport.kind, TransportKind::Udp(_));
-    if matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack {
+    let properties = transport.properties();
+    if properties.couples_subflows {
         return Ok(());
     }
+    let has_acks = properties.acks != Acks::None;
     // Whether a flow becomes several connections does not depend on times: any scale will do.
     let scale = setup::scale(scenario, 0);
-    let name = scenario.balancer.entry.name;
+    let (name, kind) = (scenario.balancer.entry.name, transport.kind.name());
     match (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params).connection {
-        Connection::Subflows(_) if !is_udp => {
+        Connection::Subflows(_) if has_acks => {
             let reason = format!(
                 "balancer `{name}` couples the windows of subflows without SACK; use newreno or dctcp with sack = \
                  false, or a balancer with one connection per flow"
             );
             let with = if transport.sack { " with sack" } else { "" };
-            Err(wrong("transport", format!("{}{with}", transport.kind.name()), &reason))
+            Err(wrong("transport", format!("{kind}{with}"), &reason))
         }
-        Connection::Subflows(_) | Connection::Copies(_) if is_udp => {
+        Connection::Subflows(_) | Connection::Copies(_) if !has_acks => {
+            let title = transport.kind.about().title;
             let reason = format!(
-                "balancer `{name}` opens several connections per flow, but UDP has none; use newreno or dctcp, or a \
+                "balancer `{name}` opens several connections per flow, but {title} has none; use newreno or dctcp, or a \
                  balancer with one connection per flow"
             );
-            Err(wrong("transport", "udp", &reason))
+            Err(wrong("transport", kind, &reason))
         }
         _ => Ok(()),
     }
@@ -204,29 +185,10 @@ fn check_connections(scenario: &Scenario<'_>) -> Result<(), SimError> {
 /// Maximum window with selective acknowledgements: they name segments up to this far ahead.
 pub(crate) const MAX_SELECTIVE_WINDOW: u32 = 65_000;
 
-fn check_selective_window(config: &SimConfig) -> Result<(), SimError> {
+pub(crate) fn check_selective_window(config: &SimConfig) -> Result<(), SimError> {
     let window = config.transport.max_window_packets.unwrap_or(0);
     let reason = "must be at most 65000 packets, the reach of selective acknowledgements";
     reject_if(window > MAX_SELECTIVE_WINDOW, "transport.max_window", window, reason)
-}
-
-fn check_rdma(rdma: &Rdma, config: &SimConfig) -> Result<(), SimError> {
-    let d = &rdma.dcqcn;
-    reject_if(!(d.gain > 0.0 && d.gain <= 1.0), "transport.gain", d.gain, "must be above 0 and at most 1")?;
-    let times = [
-        ("transport.notify_interval", Some(d.notify_interval)),
-        ("transport.alpha_timer", Some(d.alpha_timer)),
-        ("transport.rate_timer", Some(d.rate_timer)),
-        ("transport.packet_timeout", rdma.packet_timeout),
-    ];
-    times
-        .into_iter()
-        .try_for_each(|(key, time)| reject_if(time == Some(Time::ZERO), key, Time::ZERO, "must be above 0"))?;
-    reject_if(d.byte_counter == 0, "transport.byte_counter", 0, "must be above 0")?;
-    match rdma.recovery {
-        RdmaRecovery::Selective => check_selective_window(config),
-        RdmaRecovery::GoBackN => Ok(()),
-    }
 }
 
 fn check_queues(config: &SimConfig) -> Result<(), SimError> {

@@ -7,23 +7,25 @@ use net::Topology;
 use traffic::FlowList;
 
 use crate::capture::Tap;
-use crate::flows::{NEVER, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
+use crate::hosts::slots::Slots;
 use crate::hosts::starts::Starts;
 use crate::links::faults::{Action, Faults};
 use crate::links::network::{Loss, Network};
 use crate::links::pfc::{PAUSE, TRANSMITTER};
 use crate::openflow::Controlled;
+use crate::openflow::switch_cpu::SwitchCpuQueue;
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
 use crate::queue::{Event, NIL};
-use crate::scenario::{HostScheduler, SimConfig, TransportKind, UdpRate};
+use crate::scenario::{Acks, HostScheduler, Properties, Scenario};
 use crate::services::requests::Requests;
 use crate::switching::fabric::{Fabric, Hop};
-use crate::switching::switch_cpu::SwitchCpuQueue;
-use crate::transport::transport_params::{NetworkScale, TransportParams};
+use crate::timers::NEVER;
+use crate::transport::params::{NetworkScale, TransportParams};
+use crate::transport::{SenderEnv, Transport};
 use crate::{SimError, run};
 
 /// Components after all links and timers, in the order in which they act at one instant.
@@ -40,7 +42,10 @@ pub(crate) const INTERFACE: u32 = 1 << 31;
 
 #[derive(Clone, Debug)]
 pub(crate) struct RunParams {
-    pub(crate) tcp: TransportParams,
+    pub(crate) transport: TransportParams,
+    pub(crate) properties: Properties,
+    /// A sender that has not begun.
+    pub(crate) sender: Transport,
     pub(crate) mss: u32,
     pub(crate) header: u32,
     pub(crate) ack_bytes: u16,
@@ -48,12 +53,9 @@ pub(crate) struct RunParams {
     pub(crate) ack_every: u32,
     pub(crate) ack_timeout: u64,
     pub(crate) handshake: bool,
-    pub(crate) udp: Option<UdpRate>,
-    /// Whether packets are TCP on the wire; all others are UDP.
-    pub(crate) is_tcp: bool,
-    /// Minimum time between notifications of DCQCN; 0 without DCQCN.
-    pub(crate) notify_interval: u64,
+    /// Whether flows take turns at the interface of their host.
     pub(crate) is_fair: bool,
+    /// Packets that an interface queues of flows that do not wait for it.
     pub(crate) host_queue: u32,
     /// Size bounds up to which flows are more urgent, largest first.
     priority_sizes: Vec<u64>,
@@ -63,25 +65,23 @@ pub(crate) struct RunParams {
 }
 
 impl RunParams {
-    pub(crate) fn new(config: &SimConfig, extent: &NetworkScale, resequencer: Option<Resequencer>) -> RunParams {
+    pub(crate) fn new(scenario: &Scenario<'_>, scale: &NetworkScale, resequencer: Option<Resequencer>) -> RunParams {
+        let config = scenario.config;
         let t = &config.transport;
-        let words = (extent.window as usize / 64 + 2).next_power_of_two();
+        let properties = t.properties();
+        let words = (scale.window as usize / 64 + 2).next_power_of_two();
         RunParams {
-            tcp: TransportParams::new(t, extent),
+            transport: TransportParams::new(t, scale),
+            sender: t.kind.sender(&SenderEnv { config: t, scale, seed: scenario.seed, words }),
             mss: t.mss_bytes,
             header: t.header_bytes,
             ack_bytes: t.ack_bytes as u16,
-            data_flags: DATA | FRESH | if t.is_ecn_capable() { ECT } else { 0 },
+            data_flags: DATA | FRESH | if properties.is_ecn_capable { ECT } else { 0 },
             ack_every: t.packets_per_ack(),
             ack_timeout: t.ack_timeout.as_ps(),
-            handshake: t.handshake,
-            udp: if let TransportKind::Udp(rate) = t.kind { Some(rate) } else { None },
-            is_tcp: !matches!(t.kind, TransportKind::Udp(_) | TransportKind::Rdma(_) | TransportKind::Spray(_)),
-            notify_interval: match t.kind {
-                TransportKind::Rdma(rdma) => rdma.dcqcn.notify_interval.as_ps(),
-                _ => 0,
-            },
-            is_fair: config.host.scheduler == HostScheduler::Fair,
+            handshake: t.handshake && properties.acks != Acks::None,
+            is_fair: config.host.scheduler == HostScheduler::Fair && properties.acks != Acks::None,
+            properties,
             host_queue: config.host.queue_packets,
             priority_sizes: config.host.priority_sizes.clone(),
             resequencer,
@@ -133,10 +133,9 @@ pub(crate) struct Engine<'a> {
     pub(crate) partition: u8,
     pub(crate) hops: u64,
     pub(crate) flows_done: u64,
-    pub(crate) udp_seed: u64,
-    /// Packets lost here by flow; only with UDP, whose senders do not learn of losses, and if packets
-    /// carry the numbers of flows.
-    pub(crate) udp_lost: Vec<u32>,
+    /// Packets lost here by flow; only if senders do not learn of losses, and if packets carry the
+    /// numbers of flows.
+    pub(crate) lost: Vec<u32>,
     pub(crate) port_seed: u64,
     /// Whether ports and routes exceed the caches of a core, so that loading them in advance saves time.
     pub(crate) is_large: bool,
@@ -312,14 +311,14 @@ impl Engine<'_> {
         }
         self.note_left(lost.flow);
         if self.slots.is_by_flow() {
-            self.note_udp_loss(lost.flow);
+            self.note_unseen_loss(lost.flow);
         } else {
             self.close_if_over(lost.flow);
         }
     }
 
-    pub(crate) fn note_udp_loss(&mut self, id: u32) {
-        if let Some(lost) = self.udp_lost.get_mut(id as usize) {
+    pub(crate) fn note_unseen_loss(&mut self, id: u32) {
+        if let Some(lost) = self.lost.get_mut(id as usize) {
             *lost += 1;
         }
     }
@@ -437,7 +436,7 @@ impl Engine<'_> {
         if is_by_flow {
             return self.close_sender(flow);
         }
-        if self.params.udp.is_some() {
+        if self.params.properties.acks == Acks::None {
             let is_whole = slot.tally.delivered_packets == slot.segments;
             slot.end = if is_whole { FlowEnd::Completed } else { FlowEnd::Failed };
         }
@@ -455,8 +454,8 @@ impl Engine<'_> {
             return;
         }
         self.flows_done += 1;
-        // The last byte of a TCP flow triggers others; the end of a UDP flow is known only here.
-        if self.params.udp.is_some()
+        // The last byte triggers other flows; without acknowledgements the end is known only here.
+        if self.params.properties.acks == Acks::None
             && end == FlowEnd::Completed
             && let Some(at) = self.starts.trigger(self.list, id, self.network.now)
         {

@@ -5,14 +5,9 @@
 
 use net::Time;
 
+use crate::links::network::LinkSample;
 use crate::outcome::{LinkSeries, QueueBin};
 use crate::scenario::ProbeConfig;
-
-/// State of a link at a sample.
-pub(crate) struct LinkSample {
-    pub(crate) queued_bytes: u32,
-    pub(crate) carried_bytes: u64,
-}
 
 pub(crate) struct LinkProbe {
     interval: u64,

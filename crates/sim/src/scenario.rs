@@ -2,6 +2,14 @@
 
 use net::{Bandwidth, LinkIx, Time, Topology};
 
+pub use crate::transport::cubic::Cubic;
+pub use crate::transport::dctcp::Dctcp;
+pub use crate::transport::new_reno::NewReno;
+pub use crate::transport::rdma::{Dcqcn, Rdma, RdmaRecovery};
+pub use crate::transport::spray::Spray;
+pub use crate::transport::udp::UdpRate;
+pub use crate::transport::{About, Acks, Properties, TransportKind};
+
 use crate::failures::Failure;
 use traffic::FlowList;
 
@@ -48,95 +56,6 @@ impl Fidelity {
     pub fn name(self) -> &'static str {
         Fidelity::NAMES[self as usize]
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TransportKind {
-    /// TCP NewReno (RFC 5681, RFC 6582) without SACK.
-    NewReno,
-    /// DCTCP (SIGCOMM 2010, RFC 8257): NewReno that reduces by the share of marked bytes.
-    Dctcp {
-        /// Gain of the marked-fraction average; 1/16 as published.
-        gain: f64,
-    },
-    /// TCP CUBIC (RFC 9438) without HyStart. It ignores ECN.
-    Cubic,
-    /// Per-packet transport for spraying: every packet is acknowledged and placed directly; windows
-    /// follow ECN and delay (`nscc.rs`); trimming, time-outs or far overtaking show losses.
-    Spray(Spray),
-    Rdma(Rdma),
-    Udp(UdpRate),
-}
-
-impl TransportKind {
-    pub fn name(&self) -> &'static str {
-        match self {
-            TransportKind::NewReno => "newreno",
-            TransportKind::Dctcp { .. } => "dctcp",
-            TransportKind::Cubic => "cubic",
-            TransportKind::Spray(_) => "spray",
-            TransportKind::Rdma(_) => "rdma",
-            TransportKind::Udp(_) => "udp",
-        }
-    }
-}
-
-/// Parameters of [`TransportKind::Spray`]; `None` scales with the network.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Spray {
-    /// Target queueing delay of the window; `None`: three quarters of the base round-trip time.
-    pub target_delay: Option<Time>,
-    /// Number of later packets that must arrive before a packet counts as lost. `None`: one
-    /// bandwidth-delay product and one switch queue, more than unequal queues alone can cause.
-    pub reorder_packets: Option<u32>,
-    /// Minimum time-out of a packet; `None` as in [`Rdma::packet_timeout`].
-    pub packet_timeout: Option<Time>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RdmaRecovery {
-    /// RoCE: the receiver keeps nothing out of order; the sender goes back to a reported gap.
-    GoBackN,
-    /// IRN (SIGCOMM 2018): selective acknowledgements, one bandwidth-delay product in flight.
-    Selective,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rdma {
-    pub recovery: RdmaRecovery,
-    /// Minimum retransmission time-out. `None`: the base round-trip time and three full queues of
-    /// the slowest switch link, or three base round-trip times if that is longer. With
-    /// [`RdmaRecovery::Selective`] the time-out is a third of it (but not below two base round-trip
-    /// times) while at most three packets are in flight, as IRN's RTO_low.
-    pub packet_timeout: Option<Time>,
-    pub dcqcn: Dcqcn,
-}
-
-/// DCQCN (SIGCOMM 2015) with its published parameters as default.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dcqcn {
-    /// g, gain of alpha: 1/256.
-    pub gain: f64,
-    /// Minimum interval between notifications of marks by the receiver: 50 us.
-    pub notify_interval: Time,
-    /// Interval at which alpha decays without notifications: 55 us.
-    pub alpha_timer: Time,
-    /// Interval at which the rate is raised: 55 us.
-    pub rate_timer: Time,
-    /// Bytes sent after which the rate is also raised: 10 MB.
-    pub byte_counter: u64,
-    /// R_AI; `None`: a thousandth of the line rate (40 Mb/s at 40 Gb/s).
-    pub additive_increase: Option<Bandwidth>,
-    /// R_HAI; `None`: a hundredth of the line rate.
-    pub hyper_increase: Option<Bandwidth>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum UdpRate {
-    /// Bits per second on the wire, evenly spaced.
-    Constant(Bandwidth),
-    /// A rate drawn uniformly from this range for every packet, as D-ITG's uniform option does.
-    UniformPackets { min_per_s: f64, max_per_s: f64 },
 }
 
 /// Transport parameters. Reports print each, because each changes results.
@@ -363,7 +282,7 @@ impl Default for ControlConfig {
 impl Default for TransportConfig {
     fn default() -> Self {
         TransportConfig {
-            kind: TransportKind::Dctcp { gain: 1.0 / 16.0 },
+            kind: TransportKind::Dctcp(Dctcp::default()),
             mss_bytes: 1460,
             header_bytes: 40,
             ack_bytes: 40,
@@ -383,12 +302,12 @@ impl Default for TransportConfig {
 
 impl TransportConfig {
     pub fn new_reno() -> TransportConfig {
-        TransportConfig { kind: TransportKind::NewReno, ..TransportConfig::default() }
+        TransportConfig { kind: TransportKind::NewReno(NewReno), ..TransportConfig::default() }
     }
 
     /// Returns TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
     pub fn cubic() -> TransportConfig {
-        TransportConfig { kind: TransportKind::Cubic, sack: true, ..TransportConfig::default() }
+        TransportConfig { kind: TransportKind::Cubic(Cubic), sack: true, ..TransportConfig::default() }
     }
 
     pub fn spray() -> TransportConfig {
@@ -396,7 +315,7 @@ impl TransportConfig {
     }
 
     pub fn rdma(recovery: RdmaRecovery) -> TransportConfig {
-        let rdma = Rdma { recovery, packet_timeout: None, dcqcn: Dcqcn::default() };
+        let rdma = Rdma { recovery, ..Rdma::default() };
         TransportConfig { kind: TransportKind::Rdma(rdma), ..TransportConfig::default() }
     }
 
@@ -413,30 +332,12 @@ impl TransportConfig {
     /// Returns the in-order packets for each acknowledgement. Transports that track single packets
     /// need one of each.
     pub(crate) fn packets_per_ack(&self) -> u32 {
-        if self.tolerates_reordering() { 1 } else { self.ack_every.max(1) }
+        if self.properties().tolerates_reordering { 1 } else { self.ack_every.max(1) }
     }
 
-    pub fn is_ecn_capable(&self) -> bool {
-        matches!(self.kind, TransportKind::Dctcp { .. } | TransportKind::Spray(_) | TransportKind::Rdma(_))
-    }
-
-    /// Returns whether any packet order is fine, or must be seen: hosts then do not resequence.
-    pub fn tolerates_reordering(&self) -> bool {
-        matches!(self.kind, TransportKind::Spray(_) | TransportKind::Rdma(_))
-    }
-}
-
-impl Default for Dcqcn {
-    fn default() -> Self {
-        Dcqcn {
-            gain: 1.0 / 256.0,
-            notify_interval: Time::from_us(50),
-            alpha_timer: Time::from_us(55),
-            rate_timer: Time::from_us(55),
-            byte_counter: 10_000_000,
-            additive_increase: None,
-            hyper_increase: None,
-        }
+    /// Returns how hosts and switches treat the packets.
+    pub fn properties(&self) -> Properties {
+        self.kind.properties(self)
     }
 }
 

@@ -8,28 +8,27 @@ use net::{LinkIx, RandomStream, Routes, Time};
 use crate::capture::Tap;
 use crate::checks::MAX_SELECTIVE_WINDOW;
 use crate::engine::{Engine, RunParams};
-use crate::flows::{NEVER, Numbers, Slots};
 use crate::hosts::Hosts;
 use crate::hosts::connection::ConnectionTable;
 use crate::hosts::receiving::Resequencer;
+use crate::hosts::slots::{Numbers, Slots};
 use crate::hosts::starts::Starts;
 use crate::ideal::Ideals;
 use crate::links::network::Network;
 use crate::links::port::serialisation_ps;
 use crate::links::sensors::Sensors;
 use crate::openflow::Controlled;
+use crate::openflow::switch_cpu::SwitchCpuQueue;
 use crate::outcome::{ControlRecord, FlowRecord, ResequencingRecord};
 use crate::queue::{EventQueue, NIL};
 use crate::run::Run;
 use crate::run::partitions::Partitions;
-use crate::scenario::{
-    Marking, QueueLimit, Rdma, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, TransportKind,
-};
+use crate::scenario::{Acks, Marking, QueueLimit, Resequencing, ResequencingBounds, Scenario};
 use crate::services::requests::Requests;
 use crate::switching::fabric::Fabric;
 use crate::switching::plane::ControlPlane;
-use crate::switching::switch_cpu::SwitchCpuQueue;
-use crate::transport::transport_params::NetworkScale;
+use crate::timers::NEVER;
+use crate::transport::params::NetworkScale;
 
 /// Number of links from which on a network counts as large: 1 MiB of ports, about the size of the
 /// cache of a core.
@@ -80,9 +79,9 @@ impl Parts {
         let scale = scale(scenario, base_rtt);
         let needs = (scenario.balancer.entry.needs)(&scale, &scenario.balancer.params);
         let resequencer = resequencer(scenario, &needs, base_rtt, extent.window);
-        let mut params = RunParams::new(config, &extent, resequencer);
+        let mut params = RunParams::new(scenario, &extent, resequencer);
         if needs.receiving == Receiving::Patient && config.host.resequencing == Resequencing::Auto {
-            params.tcp.dup_ack_threshold = u32::MAX;
+            params.transport.dup_ack_threshold = u32::MAX;
         }
         Parts {
             params,
@@ -122,7 +121,7 @@ impl Parts {
             _ => None,
         };
         let is_by_flow = has_own_numbers(scenario, &self.needs);
-        let counts_losses = is_by_flow && matches!(config.transport.kind, TransportKind::Udp(_));
+        let counts_losses = is_by_flow && self.params.properties.acks == Acks::None;
         let numbers = if is_by_flow { Numbers::OfFlows(vec![NIL; flows.flows.len()]) } else { Numbers::OfSlots };
         Engine {
             topology,
@@ -137,7 +136,7 @@ impl Parts {
             slots: Slots::new(numbers),
             connections: ConnectionTable::new(self.needs.connection, self.connection_window),
             records: vec![FlowRecord::default(); flows.flows.len()],
-            udp_lost: if counts_losses { vec![0; flows.flows.len()] } else { Vec::new() },
+            lost: if counts_losses { vec![0; flows.flows.len()] } else { Vec::new() },
             tap: Tap::new(&config.probes.capture, topology.links().len()),
             starts: Starts::new(flows, is_local),
             is_interface_awaited: vec![false; topology.hosts().len()],
@@ -159,7 +158,6 @@ impl Parts {
             in_network: 0,
             owners: partitions.owners.clone(),
             partition: partition as u8,
-            udp_seed: RandomStream::new(scenario.seed, "udp").next_u64(),
             port_seed: port_seed(scenario.seed),
             is_large: topology.links().len() >= LINKS_OF_LARGE,
         }
@@ -274,13 +272,9 @@ pub(crate) fn extent(scenario: &Scenario<'_>, base_rtt: u64) -> NetworkScale {
     let bits = u128::from(fastest_host_bps(scenario)) * u128::from(base_rtt) / 1_000_000_000_000;
     let product = (bits as f64 / 8.0 / packet as f64).max(1.0);
     let bytes = queue_bytes(scenario);
-    let scaled = || scaled_window(scenario, base_rtt);
-    let window = transport.max_window_packets.unwrap_or_else(|| match transport.kind {
-        TransportKind::Rdma(Rdma { recovery: RdmaRecovery::GoBackN, .. }) => 1 << 24,
-        TransportKind::Rdma(_) => (product.ceil() as u32).min(MAX_SELECTIVE_WINDOW),
-        TransportKind::Spray(_) => scaled().min(MAX_SELECTIVE_WINDOW),
-        _ if transport.sack => scaled().min(MAX_SELECTIVE_WINDOW),
-        _ => scaled(),
+    let window = transport.max_window_packets.unwrap_or_else(|| {
+        let reach = if transport.sack { MAX_SELECTIVE_WINDOW } else { u32::MAX };
+        transport.kind.window(scaled_window(scenario, base_rtt).min(reach), product.ceil() as u32)
     });
     NetworkScale {
         base_rtt,
@@ -318,7 +312,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
-        Resequencing::Auto if scenario.config.transport.tolerates_reordering() => return None,
+        Resequencing::Auto if scenario.config.transport.properties().tolerates_reordering => return None,
         Resequencing::Auto
             if scenario.balancer.entry.reorders() != balance::Reorders::Always
                 && needs.receiving != Receiving::Resequenced =>

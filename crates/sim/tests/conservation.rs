@@ -8,15 +8,15 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use anabranch_sim::{
-    Boot, ControlConfig, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler, Marking, Outcome,
-    QueueConfig, QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig, SimError, Spray,
-    StopRule, TransportConfig, TransportKind, UdpRate, run_controlled,
+    Boot, ControlConfig, Cubic, Dctcp, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler, Marking,
+    NewReno, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario, SimConfig,
+    SimError, Spray, StopRule, TransportConfig, TransportKind, UdpRate, run_controlled,
 };
 use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
 use common::{
-    fault, flow, is_refused, list, other_transports, simulate, simulate_on, some_flows, topology, try_simulate, with,
+    all_transports, fault, flow, is_refused, list, simulate, simulate_on, some_flows, topology, try_simulate, with,
 };
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
@@ -45,10 +45,10 @@ static COUNTING: Counting = Counting;
 
 fn transports() -> impl Strategy<Value = TransportConfig> {
     let kind = prop_oneof![
-        Just(TransportKind::NewReno),
-        Just(TransportKind::Dctcp { gain: 0.0625 }),
+        Just(TransportKind::NewReno(NewReno)),
+        Just(TransportKind::Dctcp(Dctcp { gain: 0.0625 })),
         Just(TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(3)))),
-        Just(TransportKind::Cubic),
+        Just(TransportKind::Cubic(Cubic)),
         Just(TransportConfig::spray().kind),
         (1u64..200, 1u32..40).prop_map(|(us, packets)| TransportKind::Spray(Spray {
             target_delay: Some(Time::from_us(us)),
@@ -320,7 +320,7 @@ fn packets_cost_no_allocation() {
     for entry in balance::registry::DATAPLANE {
         check(entry.name, entry.example, TransportConfig::default());
     }
-    for (name, transport) in other_transports() {
-        check(name, "ecmp", transport);
+    for (name, transport) in all_transports() {
+        check(&name, "ecmp", transport);
     }
 }

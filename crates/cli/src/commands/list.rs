@@ -240,31 +240,10 @@ fn transports() -> Vec<Item> {
         let known = experiment::input::LAYOUT.of("transport").filter(|key| names.contains(&key.name));
         known.map(|key| parameter(key.name, key.default, "", key.doc)).collect()
     };
-    let tcp = ["initial_window", "min_rto", "sack", "dup_ack_threshold", "ack_every", "handshake"];
-    let spray = ["target_delay", "reorder_packets", "packet_timeout", "handshake"];
-    let rdma: Vec<&str> = "recovery packet_timeout gain notify_interval alpha_timer rate_timer byte_counter \
-        additive_increase hyper_increase"
-        .split(' ')
-        .collect();
-    let dctcp: Vec<&str> = ["gain"].into_iter().chain(tcp).collect();
-    vec![
-        item("dctcp", "DCTCP: reduces in proportion to the share of ECN-marked bytes", "RFC 8257", keys(&dctcp)),
-        item("newreno", "TCP NewReno: halves the window at a loss", "RFC 5681, RFC 6582", keys(&tcp)),
-        item("cubic", "TCP CUBIC: what Linux hosts run, with SACK; ignores ECN", "RFC 9438, RFC 6675", keys(&tcp)),
-        item(
-            "spray",
-            "Per-packet transport for spraying: no order, single packets acknowledged, window by ECN and delay",
-            "Ultra Ethernet 1.0 (NSCC), arXiv 2404.01630; simpler than either",
-            keys(&spray),
-        ),
-        item(
-            "rdma",
-            "RDMA over Ethernet: DCQCN's rate, with RoCE's go-back-n or IRN's selective retransmission",
-            "SIGCOMM 2015 (DCQCN), SIGCOMM 2018 (IRN)",
-            keys(&rdma),
-        ),
-        item("udp", "UDP: a rate, and no reaction to anything", "", keys(&["rate", "min_packets", "max_packets"])),
-    ]
+    let of = |about: &sim::About| {
+        item(about.name, &format!("{}: {}", about.title, about.summary), about.source, keys(about.keys))
+    };
+    sim::TransportKind::ALL.iter().map(of).collect()
 }
 
 fn metrics() -> Vec<Item> {

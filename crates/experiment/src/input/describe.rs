@@ -54,9 +54,7 @@ fn topology(variant: &Variant) -> String {
 
 fn transport(config: &TransportConfig) -> String {
     let kind = match config.kind {
-        TransportKind::NewReno => "TCP NewReno".to_owned(),
-        TransportKind::Dctcp { gain } => format!("DCTCP (gain {gain})"),
-        TransportKind::Cubic => "TCP CUBIC".to_owned(),
+        TransportKind::Dctcp(dctcp) => format!("{} (gain {})", config.kind.about().title, dctcp.gain),
         TransportKind::Spray(spray) => return describe_spray(config, &spray),
         TransportKind::Rdma(rdma) => return describe_rdma(config, &rdma),
         TransportKind::Udp(UdpRate::Constant(rate)) => {
@@ -65,6 +63,7 @@ fn transport(config: &TransportConfig) -> String {
         TransportKind::Udp(UdpRate::UniformPackets { min_per_s, max_per_s }) => {
             return format!("UDP at {min_per_s} to {max_per_s} packets/s, {} B packets", config.packet_bytes());
         }
+        kind => kind.about().title.to_owned(),
     };
     let kind = if config.sack { format!("{kind} with SACK") } else { kind };
     let window = window(config);

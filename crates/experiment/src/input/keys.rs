@@ -4,6 +4,7 @@
 use config::keys::{Key, Kind, Layout, key};
 use config::kind::{COUNT, SIZE, TEXT};
 use control::vip::BUCKETS;
+use sim::TransportKind;
 use traffic::{Placement, TraceOrder};
 
 /// The forms of a queue limit.
@@ -101,7 +102,7 @@ const KEYS: &[Key] = &[
     key("agents", "pause", Kind::Time, "5s", "pause before each measurement"),
     key("agents", "sampling", Kind::Time, "10s", "duration of each measurement of the CPU load"),
 
-    key("transport", "kind", Kind::Choice(&["newreno", "dctcp", "cubic", "udp", "spray", "rdma"]), "dctcp", "transport protocol of hosts"),
+    key("transport", "kind", Kind::Choice(TransportKind::NAMES), "dctcp", "transport protocol of hosts"),
     key("transport", "gain", Kind::Positive(1.0), "0.0625; rdma: 1/256", "gain of the marked fraction (DCTCP) or of alpha (DCQCN)"),
     key("transport", "rate", Kind::Bandwidth, "required by udp, or min_packets", "constant sending rate of a UDP flow, on the wire"),
     key("transport", "min_packets", Kind::Positive(1e12), "none", "UDP: minimum of a uniform packet rate"),

@@ -295,7 +295,7 @@ impl Experiment {
                     let error = top.section("probes")?.error("capture", "cannot go with [[requests]]");
                     return Err(error.with_hint("switches rewrite headers of requests, which captures do not show"));
                 }
-                let (services, traffic) = services::read(&top, &topology, &config.transport.kind)?;
+                let (services, traffic) = services::read(&top, &topology, &config.transport)?;
                 config.services = Some(services);
                 traffic
             } else {

@@ -10,7 +10,7 @@ use config::section::Section;
 use core::net::Ipv4Addr;
 use net::did_you_mean::suggestion;
 use net::{Bytes, HostIx, Time, Topology};
-use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, TransportKind, VirtualService};
+use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, TransportConfig, VirtualService};
 use traffic::{Pacing, RequestSpec};
 
 use super::traffic_plan::{ReadTraffic, TrafficPlan};
@@ -26,10 +26,10 @@ pub(crate) fn has_requests(top: &Section<'_>) -> bool {
 pub(crate) fn read(
     top: &Section<'_>,
     topology: &Topology,
-    transport: &TransportKind,
+    transport: &TransportConfig,
 ) -> Result<(ServicesConfig, ReadTraffic), FileError> {
-    if !matches!(transport, TransportKind::NewReno | TransportKind::Dctcp { .. } | TransportKind::Cubic) {
-        let message = format!("requests need TCP connections, not {}", transport.name());
+    if !transport.properties().is_tcp {
+        let message = format!("requests need TCP connections, not {}", transport.kind.name());
         return Err(top.section("transport")?.error("kind", message).with_hint("use newreno, dctcp or cubic"));
     }
     if top.has("traffic") {

@@ -1,40 +1,18 @@
 //! The `[transport]` section, read into [`TransportConfig`].
 
 use net::Bandwidth;
-use sim::{Dcqcn, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
+use sim::{Dcqcn, Dctcp, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
 
 use config::diagnostic::FileError;
 use config::document::Data;
 use config::section::Section;
-
-const OF_KINDS: &[(&str, &[&str])] = &[
-    ("gain", &["dctcp", "rdma"]),
-    ("rate", &["udp"]),
-    ("min_packets", &["udp"]),
-    ("max_packets", &["udp"]),
-    ("sack", &["newreno", "dctcp", "cubic"]),
-    ("target_delay", &["spray"]),
-    ("reorder_packets", &["spray"]),
-    ("packet_timeout", &["spray", "rdma"]),
-    ("recovery", &["rdma"]),
-    ("notify_interval", &["rdma"]),
-    ("alpha_timer", &["rdma"]),
-    ("rate_timer", &["rdma"]),
-    ("byte_counter", &["rdma"]),
-    ("additive_increase", &["rdma"]),
-    ("hyper_increase", &["rdma"]),
-];
-
-/// TCP keys without effect on transports that time and acknowledge single packets.
-const OF_TCP: [&str; 6] =
-    ["initial_window", "min_rto", "dup_ack_threshold", "limited_transmit", "ack_every", "ack_timeout"];
 
 pub(crate) fn transport(section: &Section<'_>) -> Result<TransportConfig, FileError> {
     let default = TransportConfig::default();
     let kind = transport_kind(section)?;
     let config = TransportConfig {
         kind,
-        sack: section.flag("sack")?.unwrap_or(kind == TransportKind::Cubic),
+        sack: section.flag("sack")?.unwrap_or(matches!(kind, TransportKind::Cubic(_))),
         mss_bytes: section.size("mss")?.unwrap_or(default.mss_bytes),
         header_bytes: section.size("header")?.unwrap_or(default.header_bytes),
         ack_bytes: section.size("ack")?.unwrap_or(default.ack_bytes),
@@ -59,28 +37,36 @@ pub(crate) fn transport(section: &Section<'_>) -> Result<TransportConfig, FileEr
 
 fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
     let kind = section.choice("kind")?.unwrap_or("dctcp");
-    for (key, kinds) in OF_KINDS {
-        if section.has(key) && !kinds.contains(&kind) {
-            let kinds: Vec<String> = kinds.iter().map(|kind| format!("\"{kind}\"")).collect();
-            return Err(section.error(key, format!("belongs to kind = {} only", kinds.join(" or "))));
-        }
-    }
-    if let ("spray" | "rdma", Some(key)) = (kind, OF_TCP.into_iter().find(|key| section.has(key))) {
-        let hint = "use `packet_timeout`; packets are acknowledged individually";
-        return Err(section.error(key, format!("has no effect with kind = \"{kind}\"")).with_hint(hint));
-    }
+    check_keys(section, kind)?;
     Ok(match kind {
-        "newreno" => TransportKind::NewReno,
-        "dctcp" => TransportKind::Dctcp { gain: section.positive("gain")?.unwrap_or(1.0 / 16.0) },
-        "cubic" => TransportKind::Cubic,
+        "dctcp" => TransportKind::Dctcp(Dctcp { gain: section.positive("gain")?.unwrap_or(Dctcp::default().gain) }),
         "spray" => TransportKind::Spray(Spray {
             target_delay: section.above_zero("target_delay")?,
             reorder_packets: section.count("reorder_packets")?,
             packet_timeout: section.above_zero("packet_timeout")?,
         }),
         "rdma" => TransportKind::Rdma(rdma(section)?),
-        _ => TransportKind::Udp(udp_rate(section)?),
+        "udp" => TransportKind::Udp(udp_rate(section)?),
+        // The others have only the keys that all have.
+        name => TransportKind::named(name).unwrap_or(TransportConfig::default().kind),
     })
+}
+
+/// Checks that the section has no key that only other transports read.
+fn check_keys(section: &Section<'_>, kind: &str) -> Result<(), FileError> {
+    for key in crate::input::LAYOUT.of("transport").filter(|key| section.has(key.name)) {
+        let readers = || TransportKind::ALL.iter().filter(|about| about.keys.contains(&key.name));
+        if readers().next().is_none() || readers().any(|about| about.name == kind) {
+            continue;
+        }
+        let names: Vec<String> = readers().map(|about| format!("\"{}\"", about.name)).collect();
+        let error = section.error(key.name, format!("belongs to kind = {} only", names.join(" or ")));
+        return Err(match kind {
+            "spray" | "rdma" => error.with_hint("use `packet_timeout`; packets are acknowledged individually"),
+            _ => error,
+        });
+    }
+    Ok(())
 }
 
 fn rdma(section: &Section<'_>) -> Result<Rdma, FileError> {

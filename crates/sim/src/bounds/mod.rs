@@ -25,12 +25,12 @@ use std::sync::Arc;
 
 use net::{Routes, Time};
 
-use crate::flows::NEVER;
 use crate::hosts::starts::Starts;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
 use crate::outcome::{Accounting, EngineRecord, FlowEnd, FlowRecord, LinkRecord, Outcome, Series};
 use crate::scenario::Scenario;
+use crate::timers::NEVER;
 use crate::{Progress, SimError};
 
 /// Events between two progress reports: a few milliseconds of work.

@@ -18,9 +18,9 @@ use net::Routes;
 use super::cuts::{Capacity, Cuts};
 use super::fill::{Filler, Users};
 use super::{Ledger, Order};
-use crate::flows::NEVER;
 use crate::outcome::{Outcome, Series};
 use crate::scenario::Scenario;
+use crate::timers::NEVER;
 use crate::{Progress, SimError};
 
 const BYTES_PER_PS: f64 = 1.0 / 8e12;

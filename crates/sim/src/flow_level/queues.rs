@@ -8,32 +8,22 @@
 //! | NewReno, CUBIC | between the queue limit B and its lower end B − (1 − β)(C·RTT + B) / n | Appenzeller, Keslassy, McKeown, Sizing Router Buffers, SIGCOMM 2004; β = 0.5 (RFC 5681), 0.7 (RFC 9438) |
 
 use super::congestion::WindowLaw;
-use crate::scenario::{Marking, Scenario, TransportConfig, TransportKind};
+use crate::scenario::{Marking, Scenario};
 use crate::setup;
-use crate::transport::cubic;
-use crate::transport::transport_params::{CongestionParams, TransportParams};
+use crate::transport::QueueLaw;
+use crate::transport::params::NetworkScale;
 
 /// Queue of each congestion control, in packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StandingQueue {
-    kind: Kind,
+    law: QueueLaw,
     /// Marking threshold, and limit of a queue, packets.
     threshold: f64,
     limit: f64,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Sawtooth,
-    Threshold,
-    /// Target delay of the window, picoseconds.
-    Delay(f64),
-    /// Share of the window that remains after a loss.
-    DropTail(f64),
-}
-
 impl StandingQueue {
-    pub(super) fn new(scenario: &Scenario<'_>, params: &TransportParams) -> StandingQueue {
+    pub(super) fn new(scenario: &Scenario<'_>, scale: &NetworkScale) -> StandingQueue {
         let config = scenario.config;
         let packet = f64::from(config.transport.packet_bytes());
         let threshold = match config.switch.marking {
@@ -41,24 +31,17 @@ impl StandingQueue {
             Marking::Ramp { min_bytes, .. } => min_bytes as f64 / packet,
             Marking::Off => f64::INFINITY,
         };
-        let is_marking = config.switch.marking != Marking::Off;
-        let kind = match params.congestion {
-            CongestionParams::Reno if params.gain.is_some() && is_marking => Kind::Sawtooth,
-            CongestionParams::Rate(_) if is_marking => Kind::Threshold,
-            CongestionParams::Nscc(nscc) => Kind::Delay(nscc.target as f64),
-            CongestionParams::Cubic => Kind::DropTail(cubic::BETA),
-            CongestionParams::Reno | CongestionParams::Rate(_) => Kind::DropTail(0.5),
-        };
-        StandingQueue { kind, threshold, limit: setup::queue_bytes(scenario) as f64 / packet }
+        let law = config.transport.kind.queue_law(scale);
+        StandingQueue { law, threshold, limit: setup::queue_bytes(scenario) as f64 / packet }
     }
 
     /// Returns the law by which windows shrink at such a queue.
-    pub(super) fn law(&self, transport: &TransportConfig) -> WindowLaw {
+    pub(super) fn window_law(&self) -> WindowLaw {
         let marks = WindowLaw { gain: None, reduction: 0.5, threshold: self.threshold.min(self.limit) };
-        match (transport.kind, self.kind) {
-            (TransportKind::Dctcp { gain }, Kind::Sawtooth) => WindowLaw { gain: Some(gain), ..marks },
-            (_, Kind::DropTail(beta)) => WindowLaw { reduction: 1.0 - beta, threshold: self.limit, ..marks },
-            _ => marks,
+        match self.law {
+            QueueLaw::Sawtooth(gain) => WindowLaw { gain: Some(gain), ..marks },
+            QueueLaw::DropTail(beta) => WindowLaw { reduction: 1.0 - beta, threshold: self.limit, ..marks },
+            QueueLaw::Threshold | QueueLaw::Delay(_) => marks,
         }
     }
 
@@ -66,14 +49,14 @@ impl StandingQueue {
     /// the link in packets, and `step` the time of one packet in picoseconds.
     pub(super) fn packets(&self, flows: u32, product: f64, step: f64) -> f64 {
         let (n, limit) = (f64::from(flows), self.limit);
-        let queue = match self.kind {
-            Kind::Sawtooth => {
+        let queue = match self.law {
+            QueueLaw::Sawtooth(_) => {
                 let amplitude = (2.0 * n * (product + self.threshold)).sqrt() / 2.0;
                 self.threshold + n - amplitude / 2.0
             }
-            Kind::Threshold => self.threshold,
-            Kind::Delay(target) => (target / step).min(self.threshold),
-            Kind::DropTail(beta) => {
+            QueueLaw::Threshold => self.threshold,
+            QueueLaw::Delay(target) => (target / step).min(self.threshold),
+            QueueLaw::DropTail(beta) => {
                 let lowest = limit - (1.0 - beta) * (product + limit) / n;
                 (lowest.max(0.0) + limit) / 2.0
             }

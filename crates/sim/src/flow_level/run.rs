@@ -15,13 +15,13 @@ use super::results::payload;
 use super::sender::{Phase, Sender};
 use super::shares::Shares;
 use crate::bounds::Ledger;
-use crate::flows::NEVER;
 use crate::ideal::Ideals;
 use crate::links::faults::Faults;
 use crate::outcome::Outcome;
 use crate::probes::Sampler;
 use crate::scenario::{Scenario, TransportKind};
-use crate::transport::transport_params::TransportParams;
+use crate::timers::NEVER;
+use crate::transport::params::TransportParams;
 use crate::{Progress, SimError, setup};
 
 /// Returns a rate in bytes per picosecond.
@@ -77,7 +77,7 @@ impl<'a> FlowRun<'a> {
         let extent = setup::extent(scenario, base_rtt);
         let params = TransportParams::new(transport, &extent);
         let packet = f64::from(transport.packet_bytes());
-        let queues = StandingQueue::new(scenario, &params);
+        let queues = StandingQueue::new(scenario, &extent);
         FlowRun {
             scenario,
             ledger: Ledger::new(scenario, Arc::clone(&routes)),
@@ -88,7 +88,7 @@ impl<'a> FlowRun<'a> {
             events: FlowEvents::default(),
             senders: Vec::new(),
             unused: Vec::new(),
-            law: queues.law(transport),
+            law: queues.window_law(),
             queues,
             link_queues: vec![LinkQueue::default(); topology.links().len()],
             rivals: Vec::new(),

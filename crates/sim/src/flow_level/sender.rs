@@ -5,7 +5,7 @@
 //! share of the flow needs longer for a window than a round trip, the window no longer limits it.
 
 use super::congestion::Congestion;
-use crate::flows::NEVER;
+use crate::timers::NEVER;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Phase {

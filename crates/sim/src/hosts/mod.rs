@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod receiving;
 mod records;
 mod sending;
+pub(crate) mod slots;
 pub(crate) mod starts;
 
 use balance::{Commands, Cx, HostBalancer};

@@ -1,11 +1,12 @@
 //! The receiving side of hosts: resequencing, delivery to the transport, acknowledgements.
 
 use crate::engine::{Engine, START};
-use crate::flows::{Echo, NEVER, Receiver};
+use crate::hosts::slots::{Echo, Receiver};
 use crate::outcome::FlowEnd;
 use crate::packet::{ACK, CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
 use crate::queue::NIL;
-use crate::transport::transport_params::Recovery;
+use crate::scenario::Acks;
+use crate::timers::NEVER;
 
 /// Bounds of the resequencing buffer.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +33,12 @@ impl Engine<'_> {
     /// Handles data of the flow in slot `flow`.
     pub(crate) fn on_data(&mut self, flow: u32, ix: u32, packet: &Packet) {
         let slot = self.slots.get_mut(flow);
-        if self.params.udp.is_some() {
+        if self.params.properties.acks == Acks::None {
             slot.tally.delivered_packets += 1;
             slot.completed_at = self.network.now;
             self.network.arena.remove(ix);
             if self.slots.is_by_flow() {
-                return self.complete_udp(flow);
+                return self.complete_if_whole(flow);
             }
             return self.close_if_over(flow);
         }
@@ -74,8 +75,8 @@ impl Engine<'_> {
         self.receive(flow, ix, packet);
     }
 
-    /// Completes a UDP flow if all its packets have arrived.
-    fn complete_udp(&mut self, flow: u32) {
+    /// Completes a flow without acknowledgements if all its packets have arrived.
+    fn complete_if_whole(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         if slot.tally.delivered_packets < slot.segments {
             return;
@@ -102,7 +103,7 @@ impl Engine<'_> {
         let words = self.params.bitmap_words;
         let (slot, pool) = self.slots.with_pool(flow);
         let receiver = &mut slot.receiver;
-        if self.params.tcp.recovery == Recovery::GoBackN && packet.seq > receiver.next {
+        if self.params.properties.acks == Acks::InOrder && packet.seq > receiver.next {
             return self.reject_out_of_order(flow, ix, packet);
         }
         let before = receiver.next;
@@ -119,13 +120,13 @@ impl Engine<'_> {
         let is_sent_again = is_duplicate && packet.flags & RETRANSMIT != 0;
         if is_duplicate {
             slot.tally.spurious += u32::from(is_sent_again);
-        } else if self.params.tcp.recovery == Recovery::Spray {
+        } else if self.params.properties.acks == Acks::EachPacket {
             // Stored directly, in order or not.
             slot.tally.delivered_packets += 1;
         }
         let mut echo = echo_of(packet);
-        if self.params.notify_interval > 0 {
-            echo.flags |= slot.receiver.notification(echo.marked, now, self.params.notify_interval);
+        if self.params.properties.notify_interval > 0 {
+            echo.flags |= slot.receiver.notification(echo.marked, now, self.params.properties.notify_interval);
         }
         // Anything but plain in-order progress is acknowledged immediately (RFC 5681 §4.2).
         let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
@@ -187,7 +188,7 @@ impl Engine<'_> {
 
     /// Rejects an out-of-order packet of go-back-N. Reports the expected segment once per gap.
     fn reject_out_of_order(&mut self, flow: u32, ix: u32, packet: &Packet) {
-        let (now, interval) = (self.network.now, self.params.notify_interval);
+        let (now, interval) = (self.network.now, self.params.properties.notify_interval);
         let receiver = &mut self.slots.get_mut(flow).receiver;
         if std::mem::replace(&mut receiver.is_gap_reported, true) {
             self.network.arena.remove(ix);
@@ -199,7 +200,7 @@ impl Engine<'_> {
     }
 
     fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
-        let is_selective = self.params.tcp.is_selective();
+        let is_selective = matches!(self.params.properties.acks, Acks::Selective | Acks::EachPacket);
         let slot = self.slots.get_mut(flow);
         let mut flags = ACK | FRESH | slot.priority | echo.flags;
         flags |= if echo.marked { CE } else { 0 };

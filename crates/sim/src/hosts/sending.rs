@@ -1,29 +1,28 @@
-//! The sending side of hosts: windows, turns at the interface, timers, UDP pacing.
+//! The sending side of hosts: what transports allow, turns at the interface, timers.
 
-use balance::hash::{combine, mix};
+use balance::hash::combine;
 use balance::{HostFeedback, HostLoss, HostPacket, Loss};
 use net::Time;
 
 use crate::engine::{Engine, INTERFACE};
-use crate::flows::{NEVER, Slot};
+use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
 use crate::packet::{CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
-use crate::scenario::UdpRate;
-use crate::transport::sack::AckInfo;
-use crate::transport::tcp::Reply;
-use crate::transport::transport_params::Recovery;
+use crate::scenario::Acks;
+use crate::timers::NEVER;
+use crate::transport::sender::{AckInfo, Reply, Sent, TimerEffect};
 
 impl Engine<'_> {
-    #[inline]
     /// Handles an acknowledgement of the flow in slot `flow`.
+    #[inline]
     pub(crate) fn on_ack(&mut self, flow: u32, packet: &Packet) {
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
         if slot.is_sender_done {
             return self.close_if_over(flow);
         }
-        slot.sender.on_rtt(since(packet.sent, now));
+        slot.sender.state.on_rtt(since(packet.sent, now));
         if packet.flags & SYN != 0 {
             if slot.is_connecting {
                 slot.is_connecting = false;
@@ -35,18 +34,12 @@ impl Engine<'_> {
             }
             return;
         }
-        let una = slot.sender.una;
+        let una = slot.sender.state.una;
         if slot.connection != NIL {
             self.connections.couple(slot);
         }
-        let params = &self.params.tcp;
-        let (reply, acked) = if params.recovery == Recovery::Cumulative {
-            let reply = slot.sender.on_ack(params, packet.seq, packet.flags & CE != 0, now);
-            (reply, slot.sender.una - una)
-        } else {
-            slot.sender.on_selective_ack(params, &arrived(packet, now))
-        };
-        let is_trimmed = packet.is(NACK) && params.recovery == Recovery::Spray;
+        let (reply, acked) = slot.sender.on_ack(&self.params.transport, &arrived(packet, now));
+        let is_trimmed = packet.is(NACK) && self.params.properties.acks == Acks::EachPacket;
         if self.hosts.is_some() && !is_trimmed {
             self.feed_back(flow, packet, acked);
         }
@@ -60,14 +53,14 @@ impl Engine<'_> {
     #[inline]
     fn feed_back(&mut self, flow: u32, packet: &Packet, acked: u32) {
         let Some(hosts) = &mut self.hosts else { return };
-        let sender = &self.slots.get_mut(flow).sender;
+        let state = &self.slots.get_mut(flow).sender.state;
         let feedback = HostFeedback {
             flow: packet.flow,
             entropy: packet.echo_path,
             marked: packet.is(CE),
             acked,
-            una: sender.una,
-            next: sender.high,
+            una: state.una,
+            next: state.high,
             rtt: Time::from_ps(since(packet.sent, self.network.now)),
         };
         hosts.call(&self.network, packet.dst, |hosts, cx| hosts.on_ack(cx, &feedback));
@@ -94,10 +87,9 @@ impl Engine<'_> {
                     hosts.call(&self.network, packet.dst, |hosts, cx| hosts.on_loss(cx, packet.flow, loss));
                 }
             }
-            Reply::Retransmit(segment) => {
-                let is_first = packet.seq == una || self.params.tcp.recovery == Recovery::Sack;
-                slot.tally.fast_retransmits += u32::from(is_first);
-                if is_first {
+            Reply::Retransmit { segment, is_new } => {
+                slot.tally.fast_retransmits += u32::from(is_new);
+                if is_new {
                     self.note_loss(flow, Loss::FastRetransmit);
                 }
                 self.send_segment(flow, segment, true);
@@ -105,7 +97,7 @@ impl Engine<'_> {
             Reply::Continue => {}
         }
         let slot = self.slots.get_mut(flow);
-        if packet.seq > una && slot.sender.restarts_timer(&self.params.tcp) {
+        if packet.seq > una && slot.sender.restarts_timer() {
             slot.timer.deadline = NEVER;
         }
         self.pump_after_ack(flow);
@@ -124,8 +116,21 @@ impl Engine<'_> {
             }
         }
         self.keep_timer(flow);
-        if self.slots.get_mut(flow).connection != NIL {
+        if self.params.properties.acks == Acks::None {
+            self.end_if_sent(flow);
+        } else if self.slots.get_mut(flow).connection != NIL {
             self.open_subflows_if_due(flow);
+        }
+    }
+
+    /// Ends the sender of a flow without acknowledgements if it has sent everything.
+    fn end_if_sent(&mut self, flow: u32) {
+        let slot = self.slots.get_mut(flow);
+        slot.tally.sender_fct = self.network.now - slot.started;
+        if slot.sender.state.next == slot.sender.state.total {
+            slot.is_sender_done = true;
+            slot.timer.deadline = NEVER;
+            self.close_if_over(flow);
         }
     }
 
@@ -194,16 +199,8 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn keep_timer(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
-        if self.params.notify_interval > 0
-            && let Some(deadline) = slot.sender.paced_deadline(&self.params.tcp, self.network.now)
-        {
-            if deadline != slot.timer.deadline {
-                self.arm_sender(flow, deadline);
-            }
-        } else if slot.sender.in_flight() == 0 {
-            slot.timer.deadline = NEVER;
-        } else if slot.timer.deadline == NEVER {
-            let deadline = self.network.now + slot.sender.rto(&self.params.tcp);
+        let deadline = slot.sender.deadline(&self.params.transport, slot.timer.deadline, self.network.now);
+        if deadline != slot.timer.deadline {
             self.arm_sender(flow, deadline);
         }
     }
@@ -233,36 +230,63 @@ impl Engine<'_> {
             self.params.mss
         };
         let flags = self.params.data_flags | if again { RETRANSMIT } else { 0 };
-        let mut packet = outgoing(slot, segment, (payload + self.params.header) as u16, flags, self.network.now);
+        let bytes = payload + self.params.header;
+        let mut packet = outgoing(slot, segment, bytes as u16, flags, self.network.now);
+        let is_first = slot.tally.packets == 1;
+        if self.params.properties.acks == Acks::None && self.is_interface_full(packet.src) {
+            self.drop_at_interface(flow);
+            return self.note_segment_sent(flow, segment, bytes);
+        }
         if let Some(hosts) = &mut self.hosts {
-            let (number, is_first) = (slot.number, slot.tally.packets == 1);
+            let number = packet.flow;
             let sent = HostPacket { flow: number, seq: segment, is_first, is_retransmission: again };
             let entropy = hosts.call(&self.network, packet.src, |hosts, cx| hosts.entropy(cx, &sent));
             packet.path = entropy;
             packet.hash = combine(packet.hash, u64::from(entropy));
             self.fabric.edges.note_path(number, entropy);
         }
-        let (src, bytes) = (packet.src, u64::from(packet.bytes));
         self.inject(flow, packet);
         if self.controlled.is_some() {
             self.note_sent(flow, if again { 0 } else { payload });
         }
-        if self.params.tcp.recovery != Recovery::Cumulative {
-            // Without turns, only the rate delays a flow.
-            let free_at = match self.fabric.uplink[src as usize] {
-                NIL => self.network.now,
-                uplink if self.params.is_fair => self.network.free_at(uplink),
-                _ => self.network.now,
-            };
-            self.slots.get_mut(flow).sender.on_sent(&self.params.tcp, segment, bytes, self.network.now, free_at);
+        if self.params.properties.acks != Acks::Cumulative {
+            self.note_segment_sent(flow, segment, bytes);
         }
+    }
+
+    /// Notifies the transport that a segment has left.
+    fn note_segment_sent(&mut self, flow: u32, segment: u32, bytes: u32) {
+        let now = self.network.now;
+        let limit = self.controlled.as_ref().and_then(|controlled| controlled.rate_limit_of(flow));
+        let slot = self.slots.get_mut(flow);
+        // Without turns, only the rate delays a flow.
+        let free_at = match self.fabric.uplink[slot.src as usize] {
+            uplink if uplink != NIL && self.params.is_fair => self.network.free_at(uplink),
+            _ => now,
+        };
+        let sent = Sent { flow: slot.id, segment, bytes: u64::from(bytes), now, free_at, limit };
+        slot.sender.on_sent(&sent);
+    }
+
+    fn is_interface_full(&mut self, host: u32) -> bool {
+        let uplink = self.fabric.uplink[host as usize];
+        uplink != NIL && self.network.queued_packets(uplink) >= self.params.host_queue
+    }
+
+    /// Counts a packet that finds the interface of its host full: it does not enter the network.
+    #[cold]
+    fn drop_at_interface(&mut self, flow: u32) {
+        self.sent += 1;
+        self.network.dropped.host_queue += 1;
+        let id = self.slots.get_mut(flow).id;
+        self.note_unseen_loss(id);
     }
 
     pub(crate) fn send_syn(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         slot.is_connecting = true;
         let packet = outgoing(slot, 0, self.params.ack_bytes, SYN | FRESH, self.network.now);
-        let rto = slot.sender.rto(&self.params.tcp);
+        let rto = slot.sender.state.rto(&self.params.transport);
         self.inject(flow, packet);
         self.arm_sender(flow, self.network.now + rto);
     }
@@ -284,35 +308,40 @@ impl Engine<'_> {
         if !timer.is_multiple_of(2) {
             self.on_receiver_timer(flow);
             self.close_receiver_if_over(flow);
-        } else if self.params.udp.is_some() {
-            self.pace(flow);
-        } else if self.params.notify_interval > 0 {
-            self.on_paced_timer(flow);
-        } else {
-            self.on_retransmission_timeout(flow);
+        } else if !self.slots.get_mut(flow).is_sender_done {
+            self.on_sender_timer(flow);
         }
     }
 
-    fn on_retransmission_timeout(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.is_sender_done || (slot.sender.in_flight() == 0 && !slot.is_connecting) {
-            return;
+    fn on_sender_timer(&mut self, flow: u32) {
+        let (slot, params) = (self.slots.get_mut(flow), &self.params.transport);
+        let is_connecting = slot.is_connecting;
+        let effect = if is_connecting {
+            TimerEffect::TimedOut { is_over: !slot.sender.on_timeout(params), again: None }
+        } else {
+            slot.sender.on_timer(params, self.network.now)
+        };
+        let (is_timeout, is_over, again) = match effect {
+            TimerEffect::Nothing => return,
+            TimerEffect::Resume { again } => (false, false, again),
+            TimerEffect::TimedOut { is_over, again } => (true, is_over, again),
+        };
+        if is_timeout {
+            slot.tally.timeouts += 1;
+            self.note_loss(flow, Loss::Timeout);
         }
-        if self.params.tcp.recovery == Recovery::Spray && !slot.is_connecting {
-            return self.on_packet_timer(flow);
-        }
-        slot.tally.timeouts += 1;
-        self.note_loss(flow, Loss::Timeout);
-        let slot = self.slots.get_mut(flow);
-        if !slot.sender.on_timeout(&self.params.tcp) {
+        if is_over {
             return self.fail(flow);
         }
-        if slot.is_connecting {
+        if is_connecting {
             return self.send_syn(flow);
         }
-        let is_shared = slot.connection != NIL;
+        if let Some(at) = again {
+            self.arm_sender(flow, at);
+        }
+        let is_shared = self.slots.get_mut(flow).connection != NIL;
         self.pump(flow);
-        if is_shared {
+        if is_timeout && is_shared {
             self.note_subflow_timeout(flow);
         }
     }
@@ -337,35 +366,6 @@ impl Engine<'_> {
         self.close_if_over(flow);
     }
 
-    fn on_packet_timer(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        let (expired, again) = slot.sender.expire(&self.params.tcp, self.network.now);
-        if expired > 0 {
-            slot.tally.timeouts += 1;
-            let is_over = u32::from(slot.sender.consecutive_timeouts) > self.params.tcp.max_timeouts;
-            self.note_loss(flow, Loss::Timeout);
-            if is_over {
-                return self.fail(flow);
-            }
-        }
-        if let Some(at) = again {
-            self.arm_sender(flow, at);
-        }
-        self.pump(flow);
-    }
-
-    fn on_paced_timer(&mut self, flow: u32) {
-        let slot = self.slots.get_mut(flow);
-        if slot.is_sender_done {
-            return;
-        }
-        let is_timeout = slot.sender.on_paced_timer(self.network.now);
-        if slot.is_connecting || is_timeout {
-            return self.on_retransmission_timeout(flow);
-        }
-        self.pump(flow);
-    }
-
     pub(crate) fn note_loss(&mut self, flow: u32, loss: Loss) {
         if let Some(hosts) = &mut self.hosts {
             let loss = match loss {
@@ -381,47 +381,6 @@ impl Engine<'_> {
             self.run_issued_commands();
         }
     }
-
-    pub(crate) fn pace(&mut self, flow: u32) {
-        let Some(rate) = self.params.udp else { return };
-        let slot = self.slots.get_mut(flow);
-        let Some((segment, _)) = slot.sender.next_unpaced() else { return };
-        let (src, payload) = (slot.src, if segment + 1 == slot.segments { slot.last_bytes } else { self.params.mss });
-        let is_last = segment + 1 == slot.segments;
-        slot.is_sender_done = is_last;
-        slot.tally.sender_fct = self.network.now - slot.started;
-        let uplink = self.fabric.uplink[src as usize];
-        let is_full = uplink != NIL && self.network.queued_packets(uplink) >= self.params.host_queue;
-        if is_full {
-            self.slots.get_mut(flow).tally.packets += 1;
-            self.sent += 1;
-            self.network.dropped.host_queue += 1; // The packet never entered the network.
-            let id = self.slots.get_mut(flow).id;
-            self.note_udp_loss(id);
-        } else {
-            self.send_segment(flow, segment, false);
-        }
-        if is_last {
-            return self.close_if_over(flow);
-        }
-        let gap = match rate {
-            UdpRate::Constant(rate) => rate.time_for(u64::from(payload + self.params.header)).as_ps(),
-            UdpRate::UniformPackets { min_per_s, max_per_s } => {
-                let id = self.slots.get_mut(flow).id;
-                let draw = unit(mix(self.udp_seed ^ mix(u64::from(id) << 32 | u64::from(segment))));
-                let per_s = min_per_s + (max_per_s - min_per_s) * draw;
-                (1e12 / per_s) as u64
-            }
-        };
-        let slowest = self.controlled.as_ref().and_then(|controlled| controlled.rate_limit_of(flow));
-        let gap = gap.max(slowest.map_or(1, |rate| rate.time_for(u64::from(payload + self.params.header)).as_ps()));
-        self.arm_sender(flow, self.network.now + gap);
-    }
-}
-
-/// Returns a number in [0, 1) from random bits.
-fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn arrived(packet: &Packet, now: u64) -> AckInfo {

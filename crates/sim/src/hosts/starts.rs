@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use net::Time;
 use traffic::{FlowList, Start, Triggers};
 
-use crate::flows::NEVER;
+use crate::timers::NEVER;
 
 pub(crate) struct Starts {
     /// Flows with a start time, earliest first.

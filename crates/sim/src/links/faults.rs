@@ -3,7 +3,7 @@
 use net::{LinkIx, NodeIx, Topology};
 
 use crate::failures::{ChannelFault, Effect, Failure};
-use crate::switching::fabric::Numbering;
+use crate::numbering::Numbering;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {

@@ -13,12 +13,11 @@ use super::histogram::QueueHistogram;
 use super::pfc::PfcPorts;
 use super::port::{DOWN, Port, RATE_BITS, ps_per_byte, serialisation_of};
 use super::queue_rule::Rule;
-use crate::link_probe::LinkSample;
+use crate::numbering::Numbering;
 use crate::outcome::Drops;
 use crate::packet::{Arena, Packet};
 use crate::queue::{EventQueue, NIL};
 use crate::scenario::Scenario;
-use crate::switching::fabric::Numbering;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
@@ -29,6 +28,12 @@ pub(crate) enum Loss {
     NoRoute,
     Watchdog,
     Loop,
+}
+
+/// State of a link at a sample.
+pub(crate) struct LinkSample {
+    pub(crate) queued_bytes: u32,
+    pub(crate) carried_bytes: u64,
 }
 
 pub(crate) struct Network {

@@ -62,7 +62,7 @@ impl Controlled<'_> {
 
 impl Engine<'_> {
     pub(crate) fn boot(&mut self, progress: &mut dyn FnMut(&Progress) -> bool) -> Result<(), SimError> {
-        let can_limit_rates = self.params.udp.is_some();
+        let can_limit_rates = self.params.properties.acks == crate::Acks::None;
         let flows_listed = self.list.flows.len() as u64;
         let Some(controlled) = &mut self.controlled else { return Ok(()) };
         let at = Progress { now: Time::ZERO, flows_done: 0, flows_listed, events: 0 };

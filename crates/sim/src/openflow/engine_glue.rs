@@ -193,7 +193,7 @@ impl Engine<'_> {
 
     /// Handles due events of the control plane. Returns whether progress must be reported.
     pub(crate) fn on_control_events(&mut self) -> bool {
-        let can_limit_rates = self.params.udp.is_some();
+        let can_limit_rates = self.params.properties.acks == crate::Acks::None;
         let Some(controlled) = &mut self.controlled else { return false };
         let clock = controlled.clock(self.network.now);
         // An event that an earlier one superseded must not change the order of the others.

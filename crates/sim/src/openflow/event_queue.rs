@@ -8,7 +8,7 @@ use core::net::Ipv4Addr;
 use openflow::{ConnectionId, Envelope};
 
 use super::packet_ins::PacketIns;
-use crate::flows::WakeTimer;
+use crate::timers::WakeTimer;
 
 #[derive(Clone, Debug)]
 pub(super) enum ControlEvent {

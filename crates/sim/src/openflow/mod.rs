@@ -20,16 +20,17 @@ mod flows;
 mod frames;
 mod packet_ins;
 mod switch;
+pub(crate) mod switch_cpu;
 mod vip_connections;
 
 use net::Time;
 
-use crate::flows::WakeTimer;
 use crate::links::network::Loss;
 use crate::outcome::PlaneRecord;
 use crate::queue::NIL;
 use crate::scenario::{ControlConfig, Scenario};
 use crate::switching::plane::ControlPlane;
+use crate::timers::WakeTimer;
 
 pub(crate) use vip_connections::DirectionHeaders;
 

@@ -8,8 +8,8 @@ use super::channels::Channel;
 use super::event_queue::ControlEvent;
 use super::frames::FrameOut;
 use super::{Controlled, time};
-use crate::flows::WakeTimer;
 use crate::scenario::{HashSeeds, Scenario};
+use crate::timers::WakeTimer;
 
 const TABLES: u8 = 8;
 

@@ -54,7 +54,7 @@ impl Run<'_> {
         engines[1..].iter().for_each(|engine| add_resequencing(&mut resequencing, &engine.resequencing));
         let (links, queues) = (link_records(&engines), queue_records(&mut engines));
         let plane = engines[0].controlled.as_ref().map(|controlled| controlled.record(now));
-        let max_window_packets = engines[0].params.tcp.max_window;
+        let max_window_packets = engines[0].params.transport.max_window;
         let capture = engines[0].tap.take().map(|tap| tap.finish()).unwrap_or_default();
         let mut shared: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
         let probe = interruptions.link_probe;
@@ -91,7 +91,7 @@ impl Run<'_> {
         if self.engines[0].requests.is_some() {
             return records;
         }
-        self.end_lossy_udp(&mut records);
+        self.end_flows_with_unseen_losses(&mut records);
         let is_by_flow = self.engines[0].slots.is_by_flow();
         for (record, flow) in records.iter_mut().zip(&self.engines[0].list.flows) {
             if record.end == FlowEnd::NotStarted {
@@ -107,15 +107,15 @@ impl Run<'_> {
         records
     }
 
-    /// Ends the UDP flows of which packets were lost and none is in the network: they have failed, at the
-    /// arrival of their last packet.
-    fn end_lossy_udp(&self, records: &mut [FlowRecord]) {
-        if self.engines[0].udp_lost.is_empty() {
+    /// Ends the flows without acknowledgements of which packets were lost and none is in the network:
+    /// they have failed, at the arrival of their last packet.
+    fn end_flows_with_unseen_losses(&self, records: &mut [FlowRecord]) {
+        if self.engines[0].lost.is_empty() {
             return;
         }
         let (list, mss) = (self.engines[0].list, u64::from(self.engines[0].params.mss));
         for (flow, record) in records.iter_mut().enumerate() {
-            let lost: u32 = self.engines.iter().map(|engine| engine.udp_lost[flow]).sum();
+            let lost: u32 = self.engines.iter().map(|engine| engine.lost[flow]).sum();
             let segments = list.flows[flow].size_bytes.div_ceil(mss);
             let arrived = record.delivered_bytes.div_ceil(mss);
             if record.end == FlowEnd::Running && lost > 0 && arrived + u64::from(lost) == segments {

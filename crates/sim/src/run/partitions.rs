@@ -14,9 +14,9 @@ use net::{Link, NodeKind, Topology};
 use traffic::{FlowList, Start};
 
 use crate::links::network::Network;
+use crate::numbering::Numbering;
 use crate::scenario::Scenario;
 use crate::setup::reason_for_one_partition;
-use crate::switching::fabric::Numbering;
 
 /// Maximum number of partitions: ports have a byte for the one at the far end.
 const PARTITIONS_MAX: usize = 128;

@@ -11,12 +11,12 @@ use balance::{
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
 
-use crate::flows::WakeTimer;
 use crate::links::network::Network;
 use crate::packet::{ACK, CE, CONTROL, DATA, DETOUR, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::Scenario;
 use crate::switching::fabric::{Fabric, Hop, edge_rtt, scaled_weights, view};
+use crate::timers::WakeTimer;
 
 pub(crate) struct Edge {
     balancer: Box<dyn EdgeBalancer>,

@@ -3,4 +3,3 @@
 pub(crate) mod edges;
 pub(crate) mod fabric;
 pub(crate) mod plane;
-pub(crate) mod switch_cpu;

@@ -1,14 +1,66 @@
-//! CUBIC (RFC 9438), windows in segments, without HyStart.
+//! CUBIC (RFC 9438), windows in segments, without HyStart. It ignores ECN.
+
+use crate::scenario::TransportConfig;
+use crate::transport::params::{NetworkScale, TransportParams};
+use crate::transport::sender::SendState;
+use crate::transport::tcp::{self, CongestionControl, Tcp};
+use crate::transport::{About, Kind, Properties, QueueLaw, SenderEnv};
 
 /// Scale of the curve, segments per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
 /// Multiplicative decrease: the share of the window left after a loss (§4.6).
-pub(crate) const BETA: f64 = 0.7;
+const BETA: f64 = 0.7;
 /// Growth per round trip of the Reno-friendly estimate (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// Configuration: nothing beyond that of TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cubic;
+
+impl Kind for Cubic {
+    const ABOUT: About = About {
+        name: "cubic",
+        title: "TCP CUBIC",
+        summary: "what Linux hosts run, with SACK; ignores ECN",
+        source: "RFC 9438, RFC 6675",
+        keys: tcp::KEYS,
+    };
+
+    type Sender = Tcp<Curve>;
+
+    fn properties(&self, config: &TransportConfig) -> Properties {
+        Properties { couples_subflows: false, linux: Some("cubic"), ..Properties::tcp(config) }
+    }
+
+    fn queue_law(&self, _scale: &NetworkScale) -> QueueLaw {
+        QueueLaw::DropTail(BETA)
+    }
+
+    fn sender(&self, env: &SenderEnv<'_>) -> Tcp<Curve> {
+        Tcp::new(Curve::default(), env)
+    }
+}
+
+impl CongestionControl for Curve {
+    fn begin(&mut self) {
+        *self = Curve::default();
+    }
+
+    fn grow(&mut self, state: &mut SendState, params: &TransportParams, acked: u32, now: u64) {
+        // A window limited by the receiver's implies nothing about the network (RFC 9438 §5.8).
+        if state.cwnd < f64::from(params.max_window) {
+            state.cwnd = self.window(state.cwnd, acked, state.srtt, now);
+        }
+    }
+
+    fn threshold_after_loss(&mut self, state: &SendState, is_timeout: bool) -> f64 {
+        let (cwnd, in_flight) = (state.cwnd, state.in_flight());
+        if is_timeout { self.on_timeout(cwnd, in_flight) } else { self.on_loss(cwnd, in_flight) }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cubic {
+pub(crate) struct Curve {
     /// Window at the last loss, after fast convergence.
     w_max: f64,
     /// Window just before the last loss: above it the estimate grows as Reno's.
@@ -20,9 +72,9 @@ pub(crate) struct Cubic {
     w_est: f64,
 }
 
-impl Cubic {
+impl Curve {
     /// Handles a loss. Returns the slow-start threshold (§4.6, §4.7).
-    pub(crate) fn on_loss(&mut self, cwnd: f64, in_flight: u32) -> f64 {
+    fn on_loss(&mut self, cwnd: f64, in_flight: u32) -> f64 {
         // Fast convergence: a flow that loses below its last plateau releases bandwidth.
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.cwnd_prior = cwnd;
@@ -31,14 +83,14 @@ impl Cubic {
     }
 
     /// Handles a time-out: the next epoch starts at its plateau (§4.8). Returns the threshold.
-    pub(crate) fn on_timeout(&mut self, cwnd: f64, in_flight: u32) -> f64 {
+    fn on_timeout(&mut self, cwnd: f64, in_flight: u32) -> f64 {
         let ssthresh = self.on_loss(cwnd, in_flight);
         self.w_max = 0.0;
         ssthresh
     }
 
     /// Returns the window after `acked` segments; `rtt` and `now` in picoseconds.
-    pub(crate) fn grow(&mut self, cwnd: f64, acked: u32, rtt: u64, now: u64) -> f64 {
+    fn window(&mut self, cwnd: f64, acked: u32, rtt: u64, now: u64) -> f64 {
         let epoch = *self.epoch.get_or_insert_with(|| {
             if cwnd < self.w_max {
                 self.k = libm::cbrt((self.w_max - cwnd) / C);
@@ -51,15 +103,15 @@ impl Cubic {
         let t = seconds(now - epoch);
         let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { ALPHA };
         self.w_est += alpha * f64::from(acked) / cwnd;
-        if self.curve(t) < self.w_est {
+        if self.at(t) < self.w_est {
             return cwnd.max(self.w_est);
         }
-        let target = self.curve(t + seconds(rtt)).clamp(cwnd, 1.5 * cwnd);
+        let target = self.at(t + seconds(rtt)).clamp(cwnd, 1.5 * cwnd);
         cwnd + (target - cwnd) / cwnd * f64::from(acked)
     }
 
     /// Returns W_cubic(t) of §4.2, segments.
-    fn curve(&self, t: f64) -> f64 {
+    fn at(&self, t: f64) -> f64 {
         let x = t - self.k;
         C * x * x * x + self.w_max
     }
@@ -74,11 +126,11 @@ mod tests {
     use super::*;
 
     /// Returns the windows of a flow that acknowledges `cwnd` segments per round trip.
-    fn run(cubic: &mut Cubic, mut cwnd: f64, rtt_s: f64, until_s: f64) -> Vec<(f64, f64)> {
+    fn run(cubic: &mut Curve, mut cwnd: f64, rtt_s: f64, until_s: f64) -> Vec<(f64, f64)> {
         let (mut now, rtt) = (0.0, (rtt_s * 1e12) as u64);
         let mut seen = vec![(0.0, cwnd)];
         while now < until_s {
-            cwnd = cubic.grow(cwnd, 1, rtt, (now * 1e12) as u64);
+            cwnd = cubic.window(cwnd, 1, rtt, (now * 1e12) as u64);
             seen.push((now, cwnd));
             now += rtt_s / cwnd;
         }
@@ -89,7 +141,7 @@ mod tests {
     fn after_a_loss_the_window_follows_the_curve() {
         // W_max 1000, 100 ms: far above where Reno's estimate matters.
         let (w_max, rtt) = (1000.0, 0.1);
-        let mut cubic = Cubic::default();
+        let mut cubic = Curve::default();
         let cwnd = cubic.on_loss(w_max, w_max as u32);
         assert_eq!(cwnd, 700.0);
         let k = libm::cbrt(w_max * 0.3 / 0.4);
@@ -111,7 +163,7 @@ mod tests {
     #[test]
     fn with_short_round_trips_it_is_as_fast_as_reno() {
         // 100 us: the curve needs seconds for what Reno does in milliseconds.
-        let mut cubic = Cubic::default();
+        let mut cubic = Curve::default();
         let cwnd = cubic.on_loss(100.0, 100);
         let rtt = 0.0001;
         let seen = run(&mut cubic, cwnd, rtt, 0.012);
@@ -126,7 +178,7 @@ mod tests {
 
     #[test]
     fn early_loss_lowers_plateau() {
-        let mut cubic = Cubic::default();
+        let mut cubic = Curve::default();
         cubic.on_loss(1000.0, 1000);
         assert_eq!(cubic.w_max, 1000.0);
         cubic.on_loss(800.0, 800);
@@ -135,9 +187,9 @@ mod tests {
 
     #[test]
     fn a_time_out_forgets_the_plateau() {
-        let mut cubic = Cubic::default();
+        let mut cubic = Curve::default();
         assert_eq!(cubic.on_timeout(100.0, 100), 70.0);
-        cubic.grow(70.0, 1, 100_000_000, 0);
+        cubic.window(70.0, 1, 100_000_000, 0);
         assert_eq!((cubic.k, cubic.w_max), (0.0, 70.0));
     }
 }

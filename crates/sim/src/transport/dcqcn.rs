@@ -4,13 +4,13 @@
 
 use net::Bandwidth;
 
-use crate::scenario::Dcqcn as Config;
+use crate::transport::rdma::Dcqcn as Config;
 
 /// Stages of fast recovery, F in the paper.
 const FAST_STAGES: u32 = 5;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Dcqcn {
+pub(crate) struct Rate {
     line: f64,
     current: f64,
     target: f64,
@@ -24,10 +24,10 @@ pub(crate) struct Dcqcn {
     is_untouched: bool,
 }
 
-impl Dcqcn {
-    pub(crate) fn new(line_bps: u64) -> Dcqcn {
+impl Rate {
+    pub(crate) fn new(line_bps: u64) -> Rate {
         let line = line_bps.max(1) as f64;
-        Dcqcn { line, current: line, target: line, alpha: 1.0, is_untouched: true, ..Dcqcn::default() }
+        Rate { line, current: line, target: line, alpha: 1.0, is_untouched: true, ..Rate::default() }
     }
 
     /// Returns the picoseconds between the beginnings of a packet of `bytes` and the next.
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_first_notification_halves_and_fast_recovery_halves_the_distance() {
-        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Rate::new(40_000_000_000));
         assert_eq!(flow.gap(&params, 1500, 0), 300_000, "line rate");
         flow.on_notification(&params, 0);
         assert_eq!((flow.current, flow.target), (20e9, 40e9), "alpha starts at 1");
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn additive_increase_moves_the_target() {
-        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Rate::new(40_000_000_000));
         (flow.current, flow.target) = (10e9, 10e9);
         flow.on_notification(&params, 0);
         flow.catch_up(&params, 15 * 55 * US);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn hyper_increase_needs_both_counters() {
         let config = Config { byte_counter: 1500, ..Config::default() };
-        let (params, mut flow) = (config, Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (config, Rate::new(40_000_000_000));
         (flow.current, flow.target) = (10e9, 10e9);
         flow.on_notification(&params, 0);
         for _ in 0..6 {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_long_silence_ends_at_line_rate_at_once() {
-        let (params, mut flow) = (Config::default(), Dcqcn::new(40_000_000_000));
+        let (params, mut flow) = (Config::default(), Rate::new(40_000_000_000));
         flow.on_notification(&params, 0);
         assert_eq!(flow.gap(&params, 1500, Time::from_s(3).as_ps()), 300_000);
         assert!(flow.alpha < 1e-9);

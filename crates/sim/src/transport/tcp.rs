@@ -1,257 +1,132 @@
-//! Senders without I/O: NewReno (RFC 5681, 6582, 6298, 3042), DCTCP (RFC 8257) and CUBIC (RFC
-//! 9438), in whole segments. Scoreboards and rates are in `sack.rs`.
+//! TCP senders: recovery from duplicate acknowledgements (RFC 6582, 3042) or from selective ones
+//! (RFC 6675), with any congestion control. There is no idle restart.
 //!
-//! Windows and sequence numbers count segments of one MSS; only the last of a flow is shorter. The
-//! caller passes in acknowledgements and time-outs; the sender returns what to send. Departures
-//! from the RFCs: the first timer is the minimum RTO or three base RTTs, whichever is longer,
-//! instead of a second; there is no idle restart.
+//! Departures from RFC 6675: An acknowledgement names only the segment that caused it, so a lost
+//! one is missing until the cumulative one passes. The optional rules 3 and 4 of NextSeg
+//! (retransmitting what is not known to be lost) are left out. After a time-out everything
+//! unacknowledged is retransmitted in slow start, except what SACK has seen.
 
-use crate::flows::OPEN_ENDED;
-use crate::transport::cubic::Cubic;
-use crate::transport::sack::{CongestionControl, SenderExtension};
-use crate::transport::transport_params::{CongestionParams, Recovery, TransportParams};
+use crate::transport::params::TransportParams;
+use crate::transport::scoreboard::Scoreboard;
+use crate::transport::sender::{AckInfo, Growth, Reply, SendState};
+use crate::transport::{SenderEnv, Sending};
 
-/// Maximum back-off: RFC 6298 allows a cap of at least 60 s.
-const MAX_RTO: u64 = 60_000_000_000_000;
+/// The keys of `[transport]` that all TCP variants read.
+pub(crate) const KEYS: &[&str] = &[
+    "initial_window",
+    "min_rto",
+    "sack",
+    "dup_ack_threshold",
+    "limited_transmit",
+    "ack_every",
+    "ack_timeout",
+    "handshake",
+];
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reply {
-    Continue,
-    Retransmit(u32),
-    LossNoticed,
-    Trimmed,
-    Finished,
+/// How a TCP variant sets its window. The methods have NewReno's behaviour unless it says otherwise.
+pub(crate) trait CongestionControl {
+    /// Whether an acknowledgement that echoes a mark lets the window grow.
+    const GROWS_WHEN_MARKED: bool = true;
+
+    /// Begins a flow, perhaps after another one.
+    fn begin(&mut self) {}
+
+    /// Handles the echo of a mark, or its absence, for `acked` more segments.
+    #[inline]
+    fn on_marks(&mut self, _state: &mut SendState, _acked: u32, _is_marked: bool) {}
+
+    /// Lets the window grow in congestion avoidance, after one acknowledgement of `acked` segments.
+    #[inline]
+    fn grow(&mut self, state: &mut SendState, _params: &TransportParams, _acked: u32, _now: u64) {
+        state.cwnd += 1.0 / state.cwnd;
+    }
+
+    /// Returns the slow-start threshold after a loss, segments.
+    fn threshold_after_loss(&mut self, state: &SendState, _is_timeout: bool) -> f64 {
+        (f64::from(state.in_flight()) / 2.0).max(2.0)
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) enum Growth {
-    #[default]
-    Own,
-    /// In congestion avoidance by this number of segments, perhaps negative, per one acknowledged.
-    Coupled(f64),
-    /// No growth: the window is not in use (RFC 7661).
-    Held,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sender {
-    pub(crate) cwnd: f64,
-    /// It changes when the window is reduced.
-    pub(crate) ssthresh: f64,
-    pub(crate) total: u32,
-    /// Whether more segments may be added: acknowledging all of them is not the end.
-    is_open_ended: bool,
-    pub(crate) growth: Growth,
-    pub(crate) una: u32,
-    pub(crate) next: u32,
-    pub(crate) high: u32,
-    /// NewReno's `recover`: recovery ends when this is acknowledged.
-    pub(crate) recover: u32,
+#[derive(Clone, Debug)]
+pub(crate) struct Tcp<C> {
+    pub(crate) control: C,
     dup_acks: u32,
     /// Segments beyond the window that limited transmit allows.
     extra: u32,
-    pub(crate) in_recovery: bool,
     /// Partial acknowledgements of the current recovery.
     partial_acks: u32,
-    pub(crate) backoff: u8,
-    pub(crate) consecutive_timeouts: u8,
-    /// Smoothed round-trip time, picoseconds; 0 before the first sample.
-    pub(crate) srtt: u64,
-    rttvar: u64,
-    dctcp: Dctcp,
-    /// State of transports beyond NewReno and DCTCP, from a pool.
-    pub(crate) extension: Option<Box<SenderExtension>>,
+    /// What selective acknowledgements have named, if the flow uses them.
+    board: Option<Box<Scoreboard>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Dctcp {
-    alpha: f64,
-    acked: u32,
-    marked: u32,
-    window_end: u32,
-    reduced_until: u32,
-}
-
-impl Sender {
-    /// Creates a sender of `segments`; of [`OPEN_ENDED`] it has none yet, and the caller adds them.
-    pub(crate) fn new(segments: u32, params: &TransportParams) -> Sender {
-        let dctcp = Dctcp { alpha: 1.0, ..Dctcp::default() };
-        let (cwnd, ssthresh) = (params.initial_window, f64::INFINITY);
-        let is_open_ended = segments == OPEN_ENDED;
-        let total = if is_open_ended { 0 } else { segments };
-        Sender { cwnd, ssthresh, total, is_open_ended, dctcp, ..Sender::default() }
+impl<C: CongestionControl> Tcp<C> {
+    pub(crate) fn new(control: C, env: &SenderEnv<'_>) -> Tcp<C> {
+        let board = env.config.sack.then(|| Box::new(Scoreboard::new(env.words, false)));
+        Tcp { control, dup_acks: 0, extra: 0, partial_acks: 0, board }
     }
 
     #[inline]
-    pub(crate) fn can_send(&self, params: &TransportParams) -> bool {
-        if params.recovery != Recovery::Cumulative {
-            return self.extension_allows_send(params);
+    fn has_space(&self, state: &SendState, params: &TransportParams) -> bool {
+        state.in_flight() < (state.cwnd as u32 + self.extra).min(params.max_window)
+    }
+
+    fn on_cumulative_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> Reply {
+        if arrived.ack > state.una {
+            return self.on_new_ack(state, params, arrived);
         }
-        self.next < self.total && self.has_space(params)
-    }
-
-    #[inline]
-    fn has_space(&self, params: &TransportParams) -> bool {
-        self.in_flight() < (self.cwnd as u32 + self.extra).min(params.max_window)
-    }
-
-    /// Returns the next segment that the window allows, and whether it was sent before.
-    #[inline]
-    pub(crate) fn next_segment(&mut self, params: &TransportParams) -> Option<(u32, bool)> {
-        if !self.can_send(params) {
-            return None;
-        }
-        if let Some(segment) = self.take_lost() {
-            return Some((segment, true));
-        }
-        let segment = self.next;
-        let again = segment < self.high;
-        self.next += 1;
-        self.high = self.high.max(self.next);
-        Some((segment, again))
-    }
-
-    pub(crate) fn next_unpaced(&mut self) -> Option<(u32, bool)> {
-        let segment = self.next;
-        self.next += 1;
-        (segment < self.total).then_some((segment, false))
-    }
-
-    /// Returns whether everything added was sent and the window would allow another segment.
-    #[inline]
-    pub(crate) fn can_take(&self, params: &TransportParams) -> bool {
-        self.next == self.total && self.has_space(params)
-    }
-
-    pub(crate) fn stop(&mut self) {
-        self.total = self.next;
-        if let Some(extension) = &mut self.extension {
-            extension.board.reset();
-        }
-    }
-
-    /// Returns the window in force, segments: in recovery, when it is inflated, the threshold.
-    pub(crate) fn window(&self, params: &TransportParams) -> f64 {
-        if self.in_recovery { self.ssthresh } else { self.cwnd }.clamp(1.0, f64::from(params.max_window))
-    }
-
-    /// Returns whether at least half the window is used, so that growth makes sense (RFC 7661).
-    pub(crate) fn is_window_used(&self) -> bool {
-        2.0 * f64::from(self.in_flight()) >= self.cwnd
-    }
-
-    pub(crate) fn in_flight(&self) -> u32 {
-        self.next - self.una
-    }
-
-    #[inline]
-    pub(crate) fn rto(&self, params: &TransportParams) -> u64 {
-        let is_low = params.low_rto_segments >= self.in_flight() && params.low_rto > 0;
-        let least = if is_low { params.low_rto } else { params.min_rto };
-        let base = if self.srtt == 0 { params.initial_rto } else { (self.srtt + 4 * self.rttvar).max(least) };
-        (base << self.backoff.min(20)).min(MAX_RTO)
-    }
-
-    #[inline]
-    pub(crate) fn on_rtt(&mut self, rtt: u64) {
-        let rtt = rtt.max(1);
-        if self.srtt == 0 {
-            (self.srtt, self.rttvar) = (rtt, rtt / 2);
-            return;
-        }
-        self.rttvar = self.rttvar - self.rttvar / 4 + self.srtt.abs_diff(rtt) / 4;
-        self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
-    }
-
-    /// Handles an acknowledgement of everything below `ack`; `marked` is its ECN echo.
-    pub(crate) fn on_ack(&mut self, params: &TransportParams, ack: u32, marked: bool, now: u64) -> Reply {
-        if ack > self.una {
-            return self.on_new_ack(params, ack, marked, now);
-        }
-        if ack < self.una || self.in_flight() == 0 {
+        if arrived.ack < state.una || state.in_flight() == 0 {
             return Reply::Continue;
         }
-        if marked {
-            self.observe_marks(params, 0, true);
+        if arrived.is_marked {
+            self.control.on_marks(state, 0, true);
         }
-        self.on_duplicate_ack(params)
+        self.on_duplicate_ack(state, params)
     }
 
-    fn on_new_ack(&mut self, params: &TransportParams, ack: u32, marked: bool, now: u64) -> Reply {
-        let acked = ack - self.una;
-        self.una = ack;
-        // After a time-out the receiver may already have segments that are due for retransmission.
-        self.next = self.next.max(ack);
-        self.backoff = 0;
-        self.consecutive_timeouts = 0;
+    fn on_new_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> Reply {
+        let (ack, acked) = (arrived.ack, arrived.ack - state.una);
+        state.advance(ack);
+        state.end_timeouts();
         self.extra = 0;
-        if ack >= self.total && !self.is_open_ended {
+        if state.is_finished() {
             return Reply::Finished;
         }
-        self.observe_marks(params, acked, marked);
-        if self.in_recovery {
-            if ack >= self.recover {
-                self.in_recovery = false;
+        self.control.on_marks(state, acked, arrived.is_marked);
+        if state.in_recovery {
+            if ack >= state.recover {
+                state.in_recovery = false;
                 self.dup_acks = 0;
-                self.cwnd = self.ssthresh;
+                state.cwnd = state.ssthresh;
                 return Reply::Continue;
             }
             // Partial: the next hole is lost too; deflate by what was acknowledged (RFC 6582 §3.2).
-            self.cwnd = (self.cwnd - f64::from(acked) + 1.0).max(1.0);
+            state.cwnd = (state.cwnd - f64::from(acked) + 1.0).max(1.0);
             self.partial_acks += 1;
-            return Reply::Retransmit(ack);
+            return Reply::Retransmit { segment: ack, is_new: false };
         }
         self.dup_acks = 0;
-        if !marked || params.gain.is_none() {
-            self.grow(params, acked, now);
-        }
+        self.grow(state, params, arrived, acked);
         Reply::Continue
     }
 
-    /// Applies the growth of one acknowledgement: 1 in slow start, then 1/cwnd or CUBIC's.
+    /// Applies the growth of one acknowledgement: 1 in slow start, then that of the variant.
     #[inline]
-    pub(crate) fn grow(&mut self, params: &TransportParams, acked: u32, now: u64) {
-        match self.growth {
-            Growth::Own | Growth::Coupled(_) if self.cwnd < self.ssthresh => self.cwnd += 1.0,
-            Growth::Own => match params.congestion {
-                CongestionParams::Cubic => self.grow_cubic(params, acked, now),
-                _ => self.cwnd += 1.0 / self.cwnd,
-            },
-            Growth::Coupled(increase) => self.cwnd = (self.cwnd + increase * f64::from(acked)).max(1.0),
+    fn grow(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo, acked: u32) {
+        if arrived.is_marked && !C::GROWS_WHEN_MARKED {
+            return;
+        }
+        match state.growth {
+            Growth::Own | Growth::Coupled(_) if state.cwnd < state.ssthresh => state.cwnd += 1.0,
+            Growth::Own => self.control.grow(state, params, acked, arrived.now),
+            Growth::Coupled(increase) => state.cwnd = (state.cwnd + increase * f64::from(acked)).max(1.0),
             Growth::Held => {}
         }
     }
 
-    fn grow_cubic(&mut self, params: &TransportParams, acked: u32, now: u64) {
-        // A window limited by the receiver's implies nothing about the network (RFC 9438 §5.8).
-        if self.cwnd < f64::from(params.max_window) {
-            let (cwnd, rtt) = (self.cwnd, self.srtt);
-            if let Some(cubic) = self.cubic() {
-                self.cwnd = cubic.grow(cwnd, acked, rtt, now);
-            }
-        }
-    }
-
-    fn cubic(&mut self) -> Option<&mut Cubic> {
-        match self.extension.as_deref_mut().map(|extension| &mut extension.congestion) {
-            Some(CongestionControl::Cubic(cubic)) => Some(cubic),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn threshold_after_loss(&mut self, is_timeout: bool) -> f64 {
-        let (cwnd, in_flight) = (self.cwnd, self.in_flight());
-        match self.cubic() {
-            Some(cubic) if is_timeout => cubic.on_timeout(cwnd, in_flight),
-            Some(cubic) => cubic.on_loss(cwnd, in_flight),
-            None => (f64::from(in_flight) / 2.0).max(2.0),
-        }
-    }
-
-    fn on_duplicate_ack(&mut self, params: &TransportParams) -> Reply {
+    fn on_duplicate_ack(&mut self, state: &mut SendState, params: &TransportParams) -> Reply {
         self.dup_acks += 1;
-        if self.in_recovery {
-            self.cwnd += 1.0;
+        if state.in_recovery {
+            state.cwnd += 1.0;
             return Reply::Continue;
         }
         if self.dup_acks < params.dup_ack_threshold {
@@ -260,80 +135,118 @@ impl Sender {
             return Reply::Continue;
         }
         // Duplicates caused by go-back-N after a time-out are no new loss (RFC 6582 §4).
-        if self.dup_acks != params.dup_ack_threshold || self.una < self.recover {
+        if self.dup_acks != params.dup_ack_threshold || state.una < state.recover {
             return Reply::Continue;
         }
-        self.extra = 0;
-        self.ssthresh = self.threshold_after_loss(false);
-        self.recover = self.high;
-        self.in_recovery = true;
-        self.partial_acks = 0;
-        self.cwnd = self.ssthresh + f64::from(params.dup_ack_threshold);
-        Reply::Retransmit(self.una)
+        (self.extra, self.partial_acks) = (0, 0);
+        state.ssthresh = self.control.threshold_after_loss(state, false);
+        (state.recover, state.in_recovery) = (state.high, true);
+        state.cwnd = state.ssthresh + f64::from(params.dup_ack_threshold);
+        Reply::Retransmit { segment: state.una, is_new: true }
     }
 
-    /// Returns whether the timer restarts after the new acknowledgement just handled. With recovery
-    /// from duplicate ones: always outside recovery, and on the first partial one inside (RFC
-    /// 6582's impatient variant). Packets with separate timers keep their times.
-    pub(crate) fn restarts_timer(&self, params: &TransportParams) -> bool {
-        match params.recovery {
-            Recovery::Cumulative => !self.in_recovery || self.partial_acks == 1,
-            Recovery::Spray => false,
-            Recovery::Sack | Recovery::GoBackN | Recovery::Selective => true,
+    /// Updates the recovery state after a selective acknowledgement (RFC 6675 §5).
+    fn on_selective_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> (Reply, u32) {
+        let Some(board) = self.board.as_deref_mut() else { return (Reply::Continue, 0) };
+        let has_advanced = arrived.ack > state.una;
+        let acked = state.note_arrivals(board, arrived);
+        if state.is_finished() {
+            return (Reply::Finished, acked);
+        }
+        self.control.on_marks(state, acked, arrived.is_marked);
+        board.find_lost(params.dup_ack_threshold, 0);
+        let is_past = state.una >= state.recover;
+        if state.in_recovery && is_past {
+            state.in_recovery = false;
+            state.cwnd = state.ssthresh;
+            return (Reply::Continue, acked);
+        }
+        if is_past && board.lost_count > 0 {
+            state.ssthresh = self.control.threshold_after_loss(state, false);
+            state.cwnd = state.ssthresh;
+            (state.recover, state.in_recovery) = (state.next, true);
+            let reply =
+                board.take_lost().map_or(Reply::Continue, |segment| Reply::Retransmit { segment, is_new: true });
+            return (reply, acked);
+        }
+        if has_advanced && !state.in_recovery {
+            self.grow(state, params, arrived, acked);
+        }
+        (Reply::Continue, acked)
+    }
+}
+
+impl<C: CongestionControl> Sending for Tcp<C> {
+    fn begin(&mut self, _line_bps: u64) {
+        (self.dup_acks, self.extra, self.partial_acks) = (0, 0, 0);
+        self.control.begin();
+        self.stop();
+    }
+
+    #[inline]
+    fn can_send(&self, state: &SendState, params: &TransportParams) -> bool {
+        match &self.board {
+            None => state.next < state.total && self.has_space(state, params),
+            Some(board) => state.has_space(board, params),
         }
     }
 
-    /// Handles the retransmission timer: goes back to `una`. Returns false if the flow must fail.
-    pub(crate) fn on_timeout(&mut self, params: &TransportParams) -> bool {
-        self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
-        if u32::from(self.consecutive_timeouts) > params.max_timeouts {
+    #[inline]
+    fn take(&mut self, state: &mut SendState) -> (u32, bool) {
+        match &mut self.board {
+            None => state.take_new(),
+            Some(board) => state.take_lost_or_new(board),
+        }
+    }
+
+    #[inline]
+    fn can_take(&self, state: &SendState, params: &TransportParams) -> bool {
+        state.next == state.total && self.has_space(state, params)
+    }
+
+    #[inline]
+    fn on_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> (Reply, u32) {
+        if self.board.is_some() {
+            return self.on_selective_ack(state, params, arrived);
+        }
+        let una = state.una;
+        let reply = self.on_cumulative_ack(state, params, arrived);
+        (reply, state.una - una)
+    }
+
+    /// Goes back to the lowest unacknowledged segment, in slow start.
+    fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {
+        if !state.count_timeout(params) {
             return false;
         }
-        let is_tcp = matches!(params.recovery, Recovery::Cumulative | Recovery::Sack);
         // A repeated time-out of one segment must not halve the threshold again (RFC 5681 §3.1).
-        if self.backoff == 0 && is_tcp {
-            self.ssthresh = self.threshold_after_loss(true);
+        if state.backoff == 0 {
+            state.ssthresh = self.control.threshold_after_loss(state, true);
         }
-        self.backoff = self.backoff.saturating_add(1);
-        if is_tcp {
-            self.cwnd = 1.0;
+        state.backoff = state.backoff.saturating_add(1);
+        state.cwnd = 1.0;
+        // A new recovery must not begin before `recover` is acknowledged.
+        (state.recover, state.in_recovery) = (state.high, false);
+        if let Some(board) = &mut self.board {
+            board.mark_all_lost(state.una, state.next);
+            return true;
         }
-        self.recover = self.high;
-        if params.is_selective() {
-            return self.lose_all();
-        }
-        self.next = self.una;
-        self.in_recovery = false;
-        self.dup_acks = 0;
-        self.extra = 0;
+        state.next = state.una;
+        (self.dup_acks, self.extra) = (0, 0);
         true
     }
 
-    /// DCTCP: counts marks, and once per window updates alpha and reduces.
+    /// With duplicate acknowledgements the timer restarts always outside recovery, and inside on the
+    /// first partial one (RFC 6582's impatient variant).
     #[inline]
-    pub(crate) fn observe_marks(&mut self, params: &TransportParams, acked: u32, marked: bool) {
-        let Some(gain) = params.gain else { return };
-        let d = &mut self.dctcp;
-        d.acked += acked;
-        d.marked += if marked { acked } else { 0 };
-        if self.una > d.window_end {
-            if d.acked > 0 {
-                let fraction = f64::from(d.marked) / f64::from(d.acked);
-                d.alpha = (1.0 - gain) * d.alpha + gain * fraction;
-            }
-            (d.acked, d.marked, d.window_end) = (0, 0, self.next);
-        }
-        if marked && self.una >= d.reduced_until && !self.in_recovery {
-            d.reduced_until = self.next;
-            // At least two packets, as in Linux: below, delayed ACKs and time-outs would stall.
-            self.cwnd = (self.cwnd * (1.0 - d.alpha / 2.0)).max(2.0);
-            self.ssthresh = self.cwnd;
-        }
+    fn restarts_timer(&self, state: &SendState) -> bool {
+        self.board.is_some() || !state.in_recovery || self.partial_acks == 1
     }
 
-    #[cfg(test)]
-    pub(crate) fn send_all(&mut self, params: &TransportParams) -> Vec<(u32, bool)> {
-        std::iter::from_fn(|| self.next_segment(params)).collect()
+    fn stop(&mut self) {
+        if let Some(board) = &mut self.board {
+            board.reset();
+        }
     }
 }
 
@@ -341,26 +254,32 @@ impl Sender {
 mod tests {
     use super::*;
     use crate::scenario::TransportConfig;
-    use crate::transport::transport_params::NetworkScale;
+    use crate::transport::sender::Sender;
+    use crate::transport::sender::tests::{sack, start};
 
-    fn params() -> TransportParams {
-        TransportParams::new(&TransportConfig::new_reno(), &NetworkScale::of_tests())
+    fn new_reno() -> (TransportParams, Sender) {
+        start(&TransportConfig::new_reno(), 1000)
     }
 
-    fn segments(sent: &[(u32, bool)]) -> Vec<u32> {
-        sent.iter().map(|(segment, _)| *segment).collect()
+    /// Returns the reply to a cumulative acknowledgement.
+    fn ack(s: &mut Sender, params: &TransportParams, ack: u32) -> Reply {
+        s.on_ack(params, &sack(ack, 0)).0
+    }
+
+    const fn again(segment: u32, is_new: bool) -> Reply {
+        Reply::Retransmit { segment, is_new }
     }
 
     #[test]
     fn slow_start_doubles_per_round() {
-        let (params, mut s) = (params(), Sender::new(10_000, &params()));
+        let (params, mut s) = start(&TransportConfig::new_reno(), 10_000);
         let mut round = s.send_all(&params).len();
         assert_eq!(round, 10);
         for _ in 0..4 {
             let mut sent = 0;
             for _ in 0..round {
-                let ack = s.una + 1;
-                assert_eq!(s.on_ack(&params, ack, false, 0), Reply::Continue);
+                let next = s.state.una + 1;
+                assert_eq!(ack(&mut s, &params, next), Reply::Continue);
                 sent += s.send_all(&params).len();
             }
             assert_eq!(sent, 2 * round);
@@ -370,38 +289,38 @@ mod tests {
 
     #[test]
     fn three_duplicates_retransmit_once_and_halve() {
-        let (params, mut s) = (params(), Sender::new(1000, &params()));
+        let (params, mut s) = new_reno();
         s.send_all(&params);
-        assert_eq!(s.on_ack(&params, 1, false, 0), Reply::Continue);
-        assert_eq!(segments(&s.send_all(&params)), [10, 11]);
-        assert_eq!(s.on_ack(&params, 1, false, 0), Reply::Continue);
-        assert_eq!(segments(&s.send_all(&params)), [12], "limited transmit");
-        assert_eq!(s.on_ack(&params, 1, false, 0), Reply::Continue);
-        assert_eq!(segments(&s.send_all(&params)), [13], "limited transmit");
-        assert_eq!(s.on_ack(&params, 1, false, 0), Reply::Retransmit(1));
-        assert_eq!(s.ssthresh, 6.5, "half of 13 in flight");
-        assert_eq!(s.on_ack(&params, 1, false, 0), Reply::Continue, "no second retransmit");
+        assert_eq!(ack(&mut s, &params, 1), Reply::Continue);
+        assert_eq!(s.segments(&params), [10, 11]);
+        assert_eq!(ack(&mut s, &params, 1), Reply::Continue);
+        assert_eq!(s.segments(&params), [12], "limited transmit");
+        assert_eq!(ack(&mut s, &params, 1), Reply::Continue);
+        assert_eq!(s.segments(&params), [13], "limited transmit");
+        assert_eq!(ack(&mut s, &params, 1), again(1, true));
+        assert_eq!(s.state.ssthresh, 6.5, "half of 13 in flight");
+        assert_eq!(ack(&mut s, &params, 1), Reply::Continue, "no second retransmit");
         // Two losses: the acknowledgement of the first is partial and retransmits the second.
-        assert_eq!(s.on_ack(&params, 5, false, 0), Reply::Retransmit(5));
-        assert!(s.restarts_timer(&params));
-        assert_eq!(s.on_ack(&params, 7, false, 0), Reply::Retransmit(7));
-        assert!(!s.restarts_timer(&params), "first partial acknowledgement only");
-        assert_eq!(s.on_ack(&params, 14, false, 0), Reply::Continue);
-        assert!(!s.in_recovery && s.cwnd == 6.5);
+        assert_eq!(ack(&mut s, &params, 5), again(5, false));
+        assert!(s.restarts_timer());
+        assert_eq!(ack(&mut s, &params, 7), again(7, false));
+        assert!(!s.restarts_timer(), "first partial acknowledgement only");
+        assert_eq!(ack(&mut s, &params, 14), Reply::Continue);
+        assert!(!s.state.in_recovery && s.state.cwnd == 6.5);
     }
 
     #[test]
     fn a_timeout_goes_back_and_backs_off() {
-        let (params, mut s) = (params(), Sender::new(1000, &params()));
+        let (params, mut s) = new_reno();
         s.send_all(&params);
-        s.on_rtt(100_000_000);
-        assert_eq!(s.rto(&params), params.min_rto);
+        s.state.on_rtt(100_000_000);
+        assert_eq!(s.state.rto(&params), params.min_rto);
         assert!(s.on_timeout(&params));
-        assert_eq!(s.rto(&params), 2 * params.min_rto);
+        assert_eq!(s.state.rto(&params), 2 * params.min_rto);
         assert_eq!(s.send_all(&params), [(0, true)]);
         // Only segment 0 was lost: the acknowledgement covers everything.
-        assert_eq!(s.on_ack(&params, 10, false, 0), Reply::Continue);
-        assert_eq!(s.rto(&params), params.min_rto);
+        assert_eq!(ack(&mut s, &params, 10), Reply::Continue);
+        assert_eq!(s.state.rto(&params), params.min_rto);
         assert_eq!(s.send_all(&params), [(10, false), (11, false)]);
         for _ in 0..params.max_timeouts {
             assert!(s.on_timeout(&params));
@@ -411,29 +330,68 @@ mod tests {
 
     #[test]
     fn duplicates_after_a_timeout_are_no_new_loss() {
-        let (params, mut s) = (params(), Sender::new(1000, &params()));
+        let (params, mut s) = new_reno();
         s.send_all(&params);
         s.on_timeout(&params);
         s.send_all(&params);
-        assert_eq!(s.on_ack(&params, 2, false, 0), Reply::Continue);
+        assert_eq!(ack(&mut s, &params, 2), Reply::Continue);
         s.send_all(&params);
         for _ in 0..5 {
-            assert_eq!(s.on_ack(&params, 2, false, 0), Reply::Continue);
+            assert_eq!(ack(&mut s, &params, 2), Reply::Continue);
         }
     }
 
     #[test]
-    fn dctcp_reduces_by_half_its_alpha_once_per_window() {
-        let params = TransportParams::new(&TransportConfig::default(), &NetworkScale::of_tests());
-        let mut s = Sender::new(100_000, &params);
+    fn three_holes_are_filled_within_one_round_trip() {
+        let (params, mut s) = start(&TransportConfig { sack: true, ..TransportConfig::new_reno() }, 1000);
+        s.state.cwnd = 20.0;
+        assert_eq!(s.segments(&params).len(), 20);
+        // 0, 5 and 6 are lost.
+        for segment in [1, 2] {
+            assert_eq!(s.on_ack(&params, &sack(0, segment)), (Reply::Continue, 1));
+        }
+        assert_eq!(s.segments(&params), [20, 21], "segments that left the network allow new ones");
+        assert_eq!(s.on_ack(&params, &sack(0, 3)), (again(0, true), 1));
+        assert_eq!((s.state.ssthresh, s.state.cwnd), (11.0, 11.0), "half of 22 in flight");
+        for segment in (4..20).filter(|s| ![4, 5, 6].contains(s)) {
+            s.on_ack(&params, &sack(0, segment));
+        }
+        s.on_ack(&params, &sack(0, 4));
+        // Arrived: 16 of 22; 5 and 6 are lost; in flight: 20, 21 and 0 again.
+        let sent = s.segments(&params);
+        assert_eq!(sent[..2], [5, 6], "holes first");
+        assert_eq!(sent[2..], [22, 23, 24, 25, 26, 27], "then new ones, to a window of 11");
+        assert_eq!(ack(&mut s, &params, 5), Reply::Continue, "no second reduction");
+        ack(&mut s, &params, 22);
+        assert!(!s.state.in_recovery && s.state.cwnd == 11.0);
+    }
+
+    #[test]
+    fn a_time_out_sends_again_only_what_did_not_arrive() {
+        let (params, mut s) = start(&TransportConfig::cubic(), 1000);
         s.send_all(&params);
-        s.dctcp.alpha = 0.5;
-        s.dctcp.window_end = 100;
-        let before = s.cwnd;
-        s.on_ack(&params, 1, true, 0);
-        assert!((s.cwnd - before * 0.75).abs() < 1e-9, "1 - alpha/2");
-        let reduced = s.cwnd;
-        s.on_ack(&params, 2, true, 0);
-        assert_eq!(s.cwnd, reduced, "once per window");
+        for segment in [4, 5] {
+            s.on_ack(&params, &sack(0, segment));
+        }
+        s.send_all(&params);
+        assert!(s.on_timeout(&params));
+        assert_eq!(s.state.cwnd, 1.0);
+        assert_eq!(s.segments(&params), [0]);
+        ack(&mut s, &params, 1);
+        assert_eq!(s.segments(&params), [1, 2], "slow start");
+        ack(&mut s, &params, 2);
+        ack(&mut s, &params, 3);
+        assert_eq!(s.segments(&params), [3, 6, 7, 8], "4 and 5 have arrived");
+    }
+
+    #[test]
+    fn cubic_leaves_seven_tenths() {
+        let (params, mut s) = start(&TransportConfig::cubic(), 1000);
+        s.state.cwnd = 100.0;
+        s.send_all(&params);
+        for segment in [1, 2, 3] {
+            s.on_ack(&params, &sack(0, segment));
+        }
+        assert!(s.state.in_recovery && s.state.cwnd == 70.0, "{}", s.state.cwnd);
     }
 }

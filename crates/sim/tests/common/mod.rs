@@ -4,7 +4,7 @@
 pub mod static_plane;
 
 use anabranch_sim::{
-    Failure, FailureKind, FlowRecord, Outcome, RdmaRecovery, Scenario, SimConfig, SimError, TransportConfig,
+    About, Failure, FailureKind, FlowRecord, Outcome, RdmaRecovery, Scenario, SimConfig, SimError, TransportConfig,
     TransportKind, Workers, run, run_on,
 };
 use balance::{Connection, Entry, Scale, Spec};
@@ -83,7 +83,7 @@ pub fn is_refused(entry: &Entry, transport: &TransportConfig) -> bool {
         host_rate: Bandwidth::from_gbps(10),
     };
     let spec = Spec::parse(entry.example).unwrap();
-    let is_plain = matches!(transport.kind, TransportKind::NewReno | TransportKind::Dctcp { .. }) && !transport.sack;
+    let is_plain = transport.properties().couples_subflows;
     match (entry.needs)(&scale, &spec.params).connection {
         Connection::Single => false,
         Connection::Copies(_) => matches!(transport.kind, TransportKind::Udp(_)),
@@ -115,15 +115,20 @@ pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us:
     Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
 }
 
-/// Returns a transport of each kind besides plain NewReno and DCTCP.
-pub fn other_transports() -> [(&'static str, TransportConfig); 5] {
-    [
+/// Returns every transport that retransmits, with its defaults and in its variants.
+pub fn all_transports() -> Vec<(String, TransportConfig)> {
+    let variants = [
         ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
-        ("CUBIC", TransportConfig::cubic()),
-        ("spray", TransportConfig::spray()),
+        ("CUBIC with SACK", TransportConfig::cubic()),
         ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
-        ("RDMA go-back-n", TransportConfig::rdma(RdmaRecovery::GoBackN)),
-    ]
+    ];
+    let default = |about: &About| {
+        let kind = TransportKind::named(about.name).expect("it is listed");
+        (about.name.to_owned(), TransportConfig { kind, ..TransportConfig::default() })
+    };
+    // UDP has no default rate, and does not retransmit.
+    let defaults = TransportKind::ALL.iter().filter(|about| about.name != "udp").map(default);
+    variants.into_iter().map(|(name, config)| (name.to_owned(), config)).chain(defaults).collect()
 }
 
 pub fn permanent(kind: FailureKind) -> Failure {

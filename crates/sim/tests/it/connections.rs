@@ -3,8 +3,8 @@
 
 use crate::common::{flow, last_us, list, permanent, simulate, some_flows, topology, try_simulate, with};
 use anabranch_sim::{
-    Failure, FailureKind, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, SimConfig, SimError,
-    StopRule, TransportConfig, TransportKind, UdpRate,
+    Dctcp, Failure, FailureKind, FlowEnd, HostConfig, Marking, NewReno, Outcome, QueueConfig, QueueLimit, SimConfig,
+    SimError, StopRule, TransportConfig, TransportKind, UdpRate,
 };
 use net::{Bandwidth, LinkIx, Time, Topology};
 use proptest::prelude::*;
@@ -353,7 +353,7 @@ proptest! {
     ) {
         let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=2");
         let flows: FlowList = some_flows(6, 30, seed, Time::from_us(400), 120_000);
-        let kind = if is_dctcp { TransportKind::Dctcp { gain: 0.0625 } } else { TransportKind::NewReno };
+        let kind = if is_dctcp { TransportKind::Dctcp(Dctcp { gain: 0.0625 }) } else { TransportKind::NewReno(NewReno) };
         let link = uplinks(&t)[(seed % 3) as usize];
         let config = SimConfig {
             transport: TransportConfig {

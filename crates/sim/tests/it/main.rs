@@ -9,6 +9,7 @@ mod connections;
 mod controlled;
 mod flow_level;
 mod fluid_oracles;
+mod layers;
 mod lossless;
 mod mcf;
 mod ns3;

@@ -3,8 +3,8 @@
 
 use crate::common::{flow, list, simulate, topology};
 use anabranch_sim::{
-    HostConfig, HostScheduler, Marking, Outcome, QueueConfig, QueueLimit, Resequencing, SimConfig, TransportConfig,
-    TransportKind,
+    Dctcp, HostConfig, HostScheduler, Marking, NewReno, Outcome, QueueConfig, QueueLimit, Resequencing, SimConfig,
+    TransportConfig, TransportKind,
 };
 use net::Time;
 use traffic::FlowList;
@@ -20,14 +20,14 @@ struct Reference {
 
 const DUMBBELL_FLOWS: &str = include_str!("../data/ns3/dumbbell-flows.csv");
 const FAT_TREE_FLOWS: &str = include_str!("../data/ns3/fat-tree-flows.csv");
-const DCTCP: TransportKind = TransportKind::Dctcp { gain: 1.0 / 16.0 };
+const DCTCP: TransportKind = TransportKind::Dctcp(Dctcp { gain: 1.0 / 16.0 });
 
 /// The runs differ from one with NewReno and queues too long to overflow.
 const FAT_TREE: Reference = Reference {
     topology: "fat-tree:k=4",
     flows: FAT_TREE_FLOWS,
     result: include_str!("../data/ns3/fat-tree-no-loss-result.csv"),
-    transport: TransportKind::NewReno,
+    transport: TransportKind::NewReno(NewReno),
     queue_packets: 5_000,
     drops: 0,
 };
@@ -62,7 +62,7 @@ fn simulated(reference: &Reference, jitter: Time, seed: u64) -> Outcome {
         switch: QueueConfig {
             limit: QueueLimit::Packets(reference.queue_packets),
             marking: match reference.transport {
-                TransportKind::Dctcp { .. } => Marking::Step(QueueLimit::Packets(20)),
+                TransportKind::Dctcp(_) => Marking::Step(QueueLimit::Packets(20)),
                 _ => Marking::Off,
             },
             ..QueueConfig::default()

@@ -1,7 +1,7 @@
 //! CUBIC, SACK, the `spray` transport, trimming and RDMA: closed forms and known properties.
 
 use crate::common::{
-    fabric_link, fault, flow, last_us, list, other_transports, simulate, some_flows, topology, total, with,
+    all_transports, fabric_link, fault, flow, last_us, list, simulate, some_flows, topology, total, with,
 };
 use anabranch_sim::{
     FailureKind, FlowEnd, HostConfig, Marking, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, SimConfig,
@@ -18,12 +18,24 @@ fn share_of_line(o: &Outcome, flow: usize, bytes: u64) -> f64 {
 fn every_transport_alone_reaches_line_rate() {
     let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=2");
     let size = 20_000_000;
-    for (name, transport) in other_transports() {
+    for (name, transport) in all_transports() {
         let o = simulate(&t, &list(vec![flow(0, 2, size, Time::ZERO)]), "ecmp", 1, &with(transport));
         let share = share_of_line(&o, 0, size);
         assert!(share > 0.98 && o.flows[0].fct >= o.flows[0].ideal, "{name}: {share} of the line");
         assert_eq!(total(&o, |f| f.retransmitted), 0, "{name}");
     }
+}
+
+#[test]
+fn rdma_sends_at_the_rate_of_its_own_interface() {
+    // Switches come before hosts in this network, and their links are slower.
+    let t = topology("fat-tree:k=4,host_rate=40Gbps,fabric_rate=10Gbps");
+    assert_ne!(t.host(net::HostIx(0)).0, 0, "hosts have other numbers as nodes");
+    let size = 20_000_000;
+    let config = with(TransportConfig::rdma(RdmaRecovery::Selective));
+    let o = simulate(&t, &list(vec![flow(0, 1, size, Time::ZERO)]), "ecmp", 1, &config);
+    let share = share_of_line(&o, 0, size) / 4.0;
+    assert!(share > 0.95, "{share} of 40 Gb/s");
 }
 
 #[test]
@@ -182,7 +194,7 @@ fn every_transport_survives_a_dying_link() {
     let t = topology("leaf-spine:leaves=2,spines=2,hosts_per_leaf=4");
     let up = fabric_link(&t);
     let flows = some_flows(8, 100, 3, Time::from_ms(2), 300_000);
-    for (name, transport) in other_transports() {
+    for (name, transport) in all_transports() {
         let failures = vec![fault(FailureKind::LinkDown(up), 300, None, 500)];
         let host = HostConfig { resequencing: Resequencing::Off, ..HostConfig::default() };
         let o = simulate(&t, &flows, "ecmp", 1, &SimConfig { failures, host, ..with(transport) });

@@ -1,7 +1,7 @@
 //! The network that the driver builds: names, addresses, ports, rates and queues.
 
 use experiment::input::TestbedConfig;
-use experiment::runner::{QueueLimit, SimConfig, TransportKind};
+use experiment::runner::{QueueLimit, SimConfig};
 use net::{HostIx, LinkIx, NodeIx, NodeKind, Topology, address};
 use serde::Serialize;
 
@@ -89,18 +89,8 @@ impl NetworkPlan {
             host_queue: Limit::Packets(config.host.queue_packets),
             datapath: testbed.datapath.name(),
             turns: testbed.queue_scheduling.name(),
-            congestion: congestion(config.transport.kind),
+            congestion: config.transport.properties().linux,
         }
-    }
-}
-
-/// Returns the Linux name of a congestion control; `None` for transports other than TCP.
-pub fn congestion(kind: TransportKind) -> Option<&'static str> {
-    match kind {
-        TransportKind::NewReno => Some("reno"),
-        TransportKind::Dctcp { .. } => Some("dctcp"),
-        TransportKind::Cubic => Some("cubic"),
-        _ => None,
     }
 }
 

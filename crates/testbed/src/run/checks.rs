@@ -11,7 +11,7 @@ use net::NodeKind;
 
 use crate::error::{Result, TestbedError, not_here};
 use crate::network::driver::Machine;
-use crate::network::plan::{IGNORED_DELAY_US, congestion};
+use crate::network::plan::IGNORED_DELAY_US;
 use crate::services::serving;
 use crate::traffic::sockets::PAYLOAD_MIN;
 
@@ -183,7 +183,7 @@ fn check_traffic(variant: &Variant) -> Result<()> {
     let (kind, source, mss) = (variant.config.transport.kind, source_of(variant), variant.config.transport.mss_bytes);
     let (is_udp, name) = (matches!(kind, TransportKind::Udp(_)), kind.name());
     let reason = format!("emulated hosts use the kernel's TCP and UDP, not `{name}`");
-    refuse_if(!is_udp && congestion(kind).is_none(), "transport.kind", reason)?;
+    refuse_if(!is_udp && variant.config.transport.properties().linux.is_none(), "transport.kind", reason)?;
     let reason = format!("`{}` cannot send `{name}`: use sockets or d-itg for UDP, iperf3 for TCP", source.name());
     let is_mismatch = variant.config.services.is_none() && is_udp == (source == TrafficSource::Iperf3);
     refuse_if(is_mismatch, "testbed.source", reason)?;

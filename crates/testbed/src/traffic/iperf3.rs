@@ -13,7 +13,7 @@ use crate::clock::seconds;
 use crate::error::{Result, failed, file_error};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::network::driver::words;
-use crate::network::plan::{congestion, host_name};
+use crate::network::plan::host_name;
 use crate::run::active_run::ActiveRun;
 use crate::run::checks::check_congestion_control;
 
@@ -29,7 +29,7 @@ pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     let starts = starts(flows)?;
     let folder = run.empty_folder("iperf3")?;
     run.live.exits.clear();
-    let congestion = congestion(scenario.config.transport.kind).unwrap_or("cubic");
+    let congestion = scenario.config.transport.properties().linux.unwrap_or("cubic");
     check_congestion_control(congestion)?;
     let (mut servers, mut clients) = (Vec::new(), Vec::new());
     for (number, flow) in flows.iter().enumerate() {

@@ -7,7 +7,7 @@ use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 
 use super::paths::SlotPaths;
 use super::uplink;
-use crate::flows::NEVER;
+use crate::timers::NEVER;
 
 /// Time at which every link is free again. A packet may join a link that can begin to send it
 /// within the slot: fast links take several packets a slot, slow ones one every few slots.

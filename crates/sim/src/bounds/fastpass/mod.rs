@@ -28,11 +28,11 @@ use net::{LinkIx, NodeKind, Routes, Time};
 use self::demands::Demands;
 use self::paths::Assigner;
 use super::{Ledger, Order};
-use crate::flows::NEVER;
 use crate::links::port::serialisation_ps;
 use crate::outcome::Outcome;
 use crate::probes::Sampler;
 use crate::scenario::Scenario;
+use crate::timers::NEVER;
 use crate::{Progress, SimError};
 
 struct Fastpass<'a> {

@@ -6,8 +6,8 @@ use net::{HostIx, Routes, Topology};
 
 use super::clos::Clos;
 use super::links::LinkSlots;
-use crate::flows::NEVER;
 use crate::links::port::serialisation_ps;
+use crate::timers::NEVER;
 
 /// Paths of the packets granted in one slot.
 #[derive(Default)]

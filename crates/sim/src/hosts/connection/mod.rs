@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use balance::{Connection as Plan, Copies, Coupling, Subflows};
 
 use crate::bits::{has, put, take};
-use crate::flows::Slot;
+use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
 use crate::transport::coupling::{MAX_SUBFLOWS, Path};
-use crate::transport::tcp::Growth;
-use crate::transport::transport_params::TransportParams;
+use crate::transport::params::TransportParams;
+use crate::transport::sender::Growth;
 
 /// Maximum initial capacity of a subflow's map; larger windows let it grow.
 const MAP_CAPACITY: u32 = 1024;
@@ -277,7 +277,7 @@ impl ConnectionTable {
         let reinjected = self.list[slot.connection as usize].take(slot.ordinal);
         // New on this subflow, but retransmitted data.
         slot.tally.retransmitted += u32::from(reinjected);
-        slot.sender.total += 1;
+        slot.sender.state.total += 1;
         slot.sender.next_segment(params)
     }
 
@@ -293,7 +293,7 @@ impl ConnectionTable {
     pub(crate) fn couple(&self, slot: &mut Slot) {
         let Plan::Subflows(Subflows { coupling, .. }) = self.plan else { return };
         let c = &self.list[slot.connection as usize];
-        slot.sender.growth = if !slot.sender.is_window_used() {
+        slot.sender.state.growth = if !slot.sender.state.is_window_used() {
             Growth::Held
         } else if coupling == Coupling::None {
             Growth::Own
@@ -305,9 +305,9 @@ impl ConnectionTable {
 
     /// Updates the path state of a subflow after an acknowledgement of `acked` segments or a loss.
     pub(crate) fn note_path(&mut self, slot: &Slot, params: &TransportParams, acked: u32, has_lost: bool) {
-        let sender = &slot.sender;
+        let state = &slot.sender.state;
         let path = &mut self.list[slot.connection as usize].paths[usize::from(slot.ordinal)];
-        path.update(sender.window(params), sender.srtt, sender.ssthresh, acked, has_lost);
+        path.update(state.window(params), state.srtt, state.ssthresh, acked, has_lost);
     }
 
     /// Records an arrival at a slot, the first one if `is_new`. Returns whether it ends the flow.

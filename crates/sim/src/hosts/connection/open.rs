@@ -6,10 +6,10 @@ use net::{FiveTuple, HostIx, address};
 use openflow::headers::protocol;
 
 use crate::engine::Engine;
-use crate::flows::{OPEN_ENDED, Slot};
+use crate::hosts::slots::Slot;
 use crate::packet::{ACK, CE, FRESH, PRIORITY_SHIFT, Packet, RETRANSMIT, TRIMMED};
 use crate::queue::NIL;
-use crate::transport::transport_params::CongestionParams;
+use crate::transport::sender::OPEN_ENDED;
 
 /// Number of source ports tried for a copy before it accepts one with a first hop already used.
 const PORT_TRIES: u64 = 256;
@@ -86,9 +86,7 @@ impl Engine<'_> {
     }
 
     pub(crate) fn begin(&mut self, slot: u32, handshake: bool) {
-        if self.params.udp.is_some() {
-            self.pace(slot);
-        } else if handshake {
+        if handshake {
             self.send_syn(slot);
         } else {
             self.pump(slot);
@@ -99,7 +97,7 @@ impl Engine<'_> {
         let c = self.connections.get_mut(connection);
         let (id, ordinal) = (c.id, c.opened as u8);
         let slot = self.open_slot(id, connection, ordinal, source_port);
-        self.connections.admit(connection, slot, source_port, first_hop, self.params.tcp.max_window);
+        self.connections.admit(connection, slot, source_port, first_hop, self.params.transport.max_window);
     }
 
     fn open_slot(&mut self, id: u32, connection: u32, ordinal: u8, source_port: u16) -> u32 {
@@ -108,12 +106,9 @@ impl Engine<'_> {
         let is_receiving = self.is_local(flow.dst.0);
         let slot = Slot { connection, ordinal, is_sending: true, is_receiving, ..self.slot_of(id, source_port) };
         let slot = Slot { segments: if is_subflow { OPEN_ENDED } else { slot.segments }, ..slot };
-        let opened = self.slots.open(slot, &self.params.tcp, self.params.bitmap_words);
-        if let CongestionParams::Rate(_) = self.params.tcp.congestion {
-            let links = self.topology.out_links(net::NodeIx(flow.src.0)).iter();
-            let rate = links.map(|link| self.topology.link(*link).rate.as_bps()).max();
-            self.slots.get_mut(opened).sender.set_line_rate(rate.unwrap_or(1));
-        }
+        let links = self.topology.out_links(self.topology.host(flow.src)).iter();
+        let line_bps = links.map(|link| self.topology.link(*link).rate.as_bps()).max().unwrap_or(1);
+        let opened = self.slots.open(slot, &self.params, line_bps);
         self.fabric.edges.forget_paths(self.slots.get_mut(opened).number);
         self.name_flow(opened, id, source_port);
         opened
@@ -123,7 +118,7 @@ impl Engine<'_> {
     pub(crate) fn open_receiver(&mut self, id: u32) -> u32 {
         let slot = Slot { is_receiving: true, ..self.slot_of(id, self.source_port(id, 0)) };
         self.fabric.edges.forget_paths(id);
-        self.slots.open(slot, &self.params.tcp, self.params.bitmap_words)
+        self.slots.open(slot, &self.params, 0)
     }
 
     /// Returns what is known of a flow before it starts.
@@ -193,7 +188,7 @@ impl Engine<'_> {
         let Some(controlled) = &mut self.controlled else { return };
         let flow = &self.list.flows[id as usize];
         let (src, dst) = (address::host_ipv4(flow.src), address::host_ipv4(flow.dst));
-        let protocol = if self.params.is_tcp { protocol::TCP } else { protocol::UDP };
+        let protocol = if self.params.properties.is_tcp { protocol::TCP } else { protocol::UDP };
         controlled.flow_opened(self.network.now, slot, id, flow, FiveTuple { src, dst, protocol, src_port, dst_port });
         self.follow_up();
     }

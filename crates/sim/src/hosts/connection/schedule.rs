@@ -1,30 +1,30 @@
 //! Running flows with several connections: shared data, races, and the end of one of them.
 
 use crate::engine::Engine;
-use crate::flows::NEVER;
 use crate::outcome::FlowEnd;
 use crate::queue::NIL;
-use crate::transport::tcp::Reply;
+use crate::timers::NEVER;
+use crate::transport::sender::Reply;
 
 impl Engine<'_> {
     /// Returns the next segment, of the slot or of the shared data, and whether it was sent before.
     pub(crate) fn next_segment(&mut self, flow: u32) -> Option<(u32, bool)> {
         let slot = self.slots.get_mut(flow);
-        let own = slot.sender.next_segment(&self.params.tcp);
+        let own = slot.sender.next_segment(&self.params.transport);
         if own.is_some() || slot.connection == NIL {
             return own;
         }
-        if !self.connections.can_pull(slot, &self.params.tcp) {
+        if !self.connections.can_pull(slot, &self.params.transport) {
             return None;
         }
-        self.connections.pull(slot, &self.params.tcp)
+        self.connections.pull(slot, &self.params.transport)
     }
 
     #[inline]
     pub(crate) fn can_send(&mut self, flow: u32) -> bool {
         let slot = self.slots.get_mut(flow);
-        slot.sender.can_send(&self.params.tcp)
-            || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.tcp))
+        slot.sender.can_send(&self.params.transport)
+            || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.transport))
     }
 
     /// Returns the slot that uses the turn of slot `turn`: new data goes to the subflow with space
@@ -32,15 +32,15 @@ impl Engine<'_> {
     #[inline]
     pub(crate) fn sender_of_turn(&mut self, turn: u32) -> u32 {
         let slot = self.slots.get_mut(turn);
-        let is_single = slot.connection == NIL || slot.sender.can_send(&self.params.tcp);
-        if is_single || !self.connections.can_pull(slot, &self.params.tcp) {
+        let is_single = slot.connection == NIL || slot.sender.can_send(&self.params.transport);
+        if is_single || !self.connections.can_pull(slot, &self.params.transport) {
             return turn;
         }
-        let mut best = (rank(slot.sender.srtt), turn);
+        let mut best = (rank(slot.sender.state.srtt), turn);
         for other in self.connections.slots(slot.connection).into_iter().filter(|other| *other != NIL) {
             let slot = self.slots.get_mut(other);
-            let srtt = rank(slot.sender.srtt);
-            if srtt < best.0 && self.connections.can_pull(slot, &self.params.tcp) {
+            let srtt = rank(slot.sender.state.srtt);
+            if srtt < best.0 && self.connections.can_pull(slot, &self.params.transport) {
                 best = (srtt, other);
             }
         }
@@ -50,7 +50,9 @@ impl Engine<'_> {
     /// Lets all connections of a flow send, those with the lowest round-trip times first.
     pub(crate) fn pump_all(&mut self, connection: u32) {
         let mut slots = self.connections.slots(connection);
-        slots.sort_by_key(|slot| if *slot == NIL { u64::MAX } else { rank(self.slots.get_mut(*slot).sender.srtt) });
+        slots.sort_by_key(
+            |slot| if *slot == NIL { u64::MAX } else { rank(self.slots.get_mut(*slot).sender.state.srtt) },
+        );
         for slot in slots.into_iter().filter(|slot| *slot != NIL) {
             let s = self.slots.get_mut(slot);
             if !s.is_sender_done && !s.is_connecting {
@@ -80,9 +82,9 @@ impl Engine<'_> {
             }
             return false;
         }
-        let una = slot.sender.una;
-        let has_lost = matches!(reply, Reply::Retransmit(_)) && una == una_before;
-        self.connections.note_path(slot, &self.params.tcp, una - una_before, has_lost);
+        let una = slot.sender.state.una;
+        let has_lost = matches!(reply, Reply::Retransmit { .. }) && una == una_before;
+        self.connections.note_path(slot, &self.params.transport, una - una_before, has_lost);
         let is_over = self.connections.get_mut(connection).acknowledge(ordinal, una);
         if is_over {
             self.note_sender_end(connection);
@@ -126,9 +128,9 @@ impl Engine<'_> {
         let Some(subflows) = self.connections.subflows() else { return };
         let slot = self.slots.get_mut(flow);
         let (connection, ordinal) = (slot.connection, slot.ordinal);
-        self.connections.note_path(slot, &self.params.tcp, 0, true);
+        self.connections.note_path(slot, &self.params.transport, 0, true);
         let c = self.connections.get_mut(connection);
-        c.offer_outstanding(ordinal, slot.sender.high);
+        c.offer_outstanding(ordinal, slot.sender.state.high);
         if c.opened < usize::from(subflows.count) {
             self.open_subflows(connection, usize::from(subflows.count));
         }
@@ -140,7 +142,7 @@ impl Engine<'_> {
         let now = self.network.now;
         let slot = self.slots.get_mut(flow);
         slot.sender.stop();
-        let (connection, ordinal, high) = (slot.connection, slot.ordinal, slot.sender.high);
+        let (connection, ordinal, high) = (slot.connection, slot.ordinal, slot.sender.state.high);
         let others = self.connections.slots(connection);
         let is_last = others.into_iter().all(|slot| slot == NIL || self.slots.get_mut(slot).is_sender_done);
         let is_shared = self.connections.subflows().is_some();

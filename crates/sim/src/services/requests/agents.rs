@@ -6,8 +6,8 @@ use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, frame};
 
 use super::Requests;
-use crate::flows::NEVER;
 use crate::services::{AgentConfig, ReportsTo};
+use crate::timers::NEVER;
 
 const SOURCE_PORT: u16 = 9_876;
 const HEADERS_LEN: usize = 14 + 20 + 8;

@@ -6,10 +6,11 @@ use super::agents::Report;
 use super::bound::{self, Sizes};
 use super::{Progress, RequestConnection};
 use crate::engine::{Engine, SERVICES};
-use crate::flows::{NEVER, Slot};
+use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
 use crate::queue::{NIL, put_free};
+use crate::timers::NEVER;
 
 impl Engine<'_> {
     pub(crate) fn start_request(&mut self, id: u32) {
@@ -67,7 +68,7 @@ impl Engine<'_> {
         // OpenFlow switches route nothing by class or hash.
         let known = Slot { id: request, connection: NIL, src, dst, started, ..Slot::default() };
         let flow = Slot { segments, last_bytes, priority, is_sending: true, is_receiving: true, ..known };
-        self.slots.open(flow, &self.params.tcp, self.params.bitmap_words)
+        self.slots.open(flow, &self.params, 0)
     }
 
     /// Handles a packet for a virtual address at a host, perhaps the first one at its server.

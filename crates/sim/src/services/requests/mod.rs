@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 
 use net::Topology;
 
-use crate::flows::WakeTimer;
 use crate::openflow::DirectionHeaders;
 use crate::queue::NIL;
 use crate::services::{ConnectionCounts, ServerRecord, ServicesConfig, ServicesRecord};
+use crate::timers::WakeTimer;
 use agents::Agent;
 use server::Processor;
 

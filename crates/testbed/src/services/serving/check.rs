@@ -37,7 +37,7 @@ pub fn check(variant: &Variant) -> Result<()> {
     let plan = Plan { services, testbed: &variant.testbed };
     let is_static = variant.testbed.rules == RuleSource::Static;
     refuse_if(is_static, "testbed.rules", "virtual services need a controller; leave out \"static\"")?;
-    let is_cubic = matches!(variant.config.transport.kind, TransportKind::Cubic);
+    let is_cubic = matches!(variant.config.transport.kind, TransportKind::Cubic(_));
     refuse_if(!is_cubic, "transport.kind", "servers and clients support only \"cubic\"")?;
     check_congestion_control("cubic")?;
     check_names(services, "testbed.ftp", variant.testbed.ftp.as_deref().unwrap_or_default())?;

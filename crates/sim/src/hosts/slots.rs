@@ -11,87 +11,12 @@ use std::slice::from_ref;
 use prefetch_index::prefetch_index;
 
 use crate::bits::{put, take};
+use crate::engine::RunParams;
 use crate::outcome::{FlowEnd, FlowRecord};
 use crate::queue::NIL;
-use crate::transport::sack::SenderExtension;
-use crate::transport::tcp::Sender;
-use crate::transport::transport_params::TransportParams;
-
-pub(crate) const NEVER: u64 = u64::MAX;
-
-/// Segment count of a subflow: its sender receives more data as it goes.
-pub(crate) const OPEN_ENDED: u32 = u32::MAX;
-
-/// A lazy timer: one deadline, and the time of the earliest event in the queue that will check it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer {
-    pub(crate) deadline: u64,
-    armed: u64,
-}
-
-impl Default for Timer {
-    fn default() -> Timer {
-        Timer { deadline: NEVER, armed: NEVER }
-    }
-}
-
-impl Timer {
-    /// Sets the deadline. Returns when to push an event, if the pending one would come too late.
-    #[inline]
-    pub(crate) fn set(&mut self, deadline: u64) -> Option<u64> {
-        self.deadline = deadline;
-        if deadline < self.armed {
-            self.armed = deadline;
-            return Some(deadline);
-        }
-        None
-    }
-
-    /// Returns whether the deadline is reached at this event, and else when to check again.
-    #[inline]
-    pub(crate) fn fired(&mut self, now: u64) -> (bool, Option<u64>) {
-        if now != self.armed {
-            return (false, None); // An earlier event has superseded this one.
-        }
-        self.armed = NEVER;
-        if self.deadline <= now {
-            self.deadline = NEVER;
-            return (true, None);
-        }
-        if self.deadline == NEVER {
-            return (false, None);
-        }
-        self.armed = self.deadline;
-        (false, Some(self.deadline))
-    }
-}
-
-/// Wake-up time of a queue or a state machine: at most one pending event for it is valid.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WakeTimer(u64);
-
-impl Default for WakeTimer {
-    fn default() -> WakeTimer {
-        WakeTimer(NEVER)
-    }
-}
-
-impl WakeTimer {
-    /// Sets the wake-up time. Returns the time of an event for it, if one is needed.
-    pub(crate) fn set(&mut self, now: u64, at: Option<u64>) -> Option<u64> {
-        self.0 = at.map(|at| at.max(now)).filter(|at| *at < self.0)?;
-        Some(self.0)
-    }
-
-    /// Handles an event at `now`. Returns whether it is the valid one.
-    pub(crate) fn is_valid(&mut self, now: u64) -> bool {
-        let is_current = self.0 <= now;
-        if is_current {
-            self.0 = NEVER;
-        }
-        is_current
-    }
-}
+use crate::timers::Timer;
+use crate::transport::Transport;
+use crate::transport::sender::{SendState, Sender};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
@@ -174,7 +99,7 @@ pub(crate) struct Slot {
     pub(crate) data_hash: u64,
     pub(crate) ack_hash: u64,
     pub(crate) started: u64,
-    /// Number of segments and payload of the last one. Subflows: [`OPEN_ENDED`].
+    /// Number of segments and payload of the last one. Subflows: `OPEN_ENDED`.
     pub(crate) segments: u32,
     pub(crate) last_bytes: u32,
     /// Traffic class, shifted to its position in the packet flags.
@@ -235,8 +160,8 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     pub(crate) active: u64,
     pub(crate) bit_pool: Vec<Box<[u64]>>,
-    #[expect(clippy::vec_box, reason = "senders take the boxes and give them back: nothing is moved or allocated")]
-    sender_pool: Vec<Box<SenderExtension>>,
+    /// Senders of flows that have ended, with their memory.
+    sender_pool: Vec<Transport>,
 }
 
 impl Slots {
@@ -261,14 +186,13 @@ impl Slots {
 
     /// Opens a slot for a flow, of which the caller sets the properties that never change. Timers of
     /// the slot's previous connection may still be pending; with [`Numbers::OfSlots`] they keep their
-    /// events.
-    pub(crate) fn open(&mut self, flow: Slot, params: &TransportParams, words: usize) -> u32 {
+    /// events. `line_bps` is the rate of the sender's interface.
+    pub(crate) fn open(&mut self, flow: Slot, params: &RunParams, line_bps: u64) -> u32 {
         self.active += 1;
-        let mut sender = Sender::new(flow.segments, params);
-        if flow.is_sending && params.has_extension() {
-            let mut extension = self.sender_pool.pop().unwrap_or_else(|| Box::new(SenderExtension::new(params, words)));
-            extension.begin(params);
-            sender.extension = Some(extension);
+        let mut sender = Sender { state: SendState::new(flow.segments, &params.transport), ..Sender::default() };
+        if flow.is_sending {
+            sender.transport = self.sender_pool.pop().unwrap_or_else(|| params.sender.clone());
+            sender.transport.begin(line_bps);
         }
         let receiver = Receiver { cell: u32::MAX, ..Receiver::default() };
         let mut slot = Slot { sender, receiver, end: FlowEnd::Running, ..flow };
@@ -282,8 +206,8 @@ impl Slots {
             return ix;
         };
         if let Numbers::OfSlots = self.numbers {
-            slot.timer = Timer { deadline: NEVER, ..old.timer };
-            slot.receiver.timer = Timer { deadline: NEVER, ..old.receiver.timer };
+            slot.timer = old.timer.without_deadline();
+            slot.receiver.timer = old.receiver.timer.without_deadline();
         }
         *old = slot;
         ix
@@ -299,7 +223,10 @@ impl Slots {
             bits.fill(0);
             self.bit_pool.push(bits);
         }
-        self.sender_pool.extend(slot.sender.extension.take());
+        match std::mem::take(&mut slot.sender.transport) {
+            Transport::Idle(_) => {}
+            transport => self.sender_pool.push(transport),
+        }
         self.active -= 1;
         self.free.push(ix);
     }
@@ -326,33 +253,5 @@ impl Slots {
     #[inline]
     pub(crate) fn with_pool(&mut self, ix: u32) -> (&mut Slot, &mut Vec<Box<[u64]>>) {
         (&mut self.slots[ix as usize], &mut self.bit_pool)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timer_needs_one_event_for_many_extensions() {
-        let mut timer = Timer::default();
-        assert_eq!(timer.set(100), Some(100));
-        assert_eq!(timer.set(150), None);
-        assert_eq!(timer.fired(100), (false, Some(150)));
-        assert_eq!(timer.set(120), Some(120), "an earlier deadline needs an earlier event");
-        assert_eq!(timer.fired(120), (true, None));
-        assert_eq!(timer.fired(150), (false, None), "superseded");
-    }
-
-    #[test]
-    fn wake_timer_needs_event_only_for_earlier_time() {
-        let mut timer = WakeTimer::default();
-        assert_eq!(timer.set(0, Some(100)), Some(100));
-        assert_eq!(timer.set(0, Some(150)), None);
-        assert_eq!(timer.set(0, Some(50)), Some(50));
-        assert_eq!(timer.set(0, None), None);
-        assert!(timer.is_valid(50));
-        assert!(!timer.is_valid(100), "superseded");
-        assert_eq!(timer.set(200, Some(150)), Some(200), "an overdue time is due now");
     }
 }
