@@ -483,8 +483,8 @@ fn bench_compares_with_several_reference_programs() {
         let path = folder.path().join(name);
         let figures = format!("packet_hops=3000 cpu_s={cpu_s} peak_rss_mb=1");
         let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && echo '{name} (a build)' || echo '{figures}'\n");
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let command = "bench sim --scenarios S4 --repeat 1 --reference ./slow --reference ./fast --json";
     let references = printed_json(folder.path(), command)[0]["references"].clone();
