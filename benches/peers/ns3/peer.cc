@@ -1,6 +1,7 @@
-// The ns-3 peer of the `anabranch` packet engine: the same network, flows and paths in ns-3.37.
+// The ns-3 peer of the `anabranch` packet engine: the same network, flows and paths in ns-3.
 //
-// Links against Debian 12's libns3-dev. See README.md for options, conventions and recorded figures.
+// Builds with Debian 12's libns3-dev (3.37) and with PyPI's `ns3` (3.44). See README.md for options, conventions
+// and recorded figures.
 
 #include "ns3/core-module.h"
 #include "ns3/internet-module.h"
@@ -21,9 +22,16 @@
 #include <unordered_map>
 #include <vector>
 
+#ifndef NS3_BUILD // Set by the Makefile.
+#define NS3_BUILD "ns-3 (unknown version and build"
+#define PEER_FLAGS "unknown flags"
+#endif
+
 using namespace ns3;
 
 namespace {
+
+const char* const kVersion = NS3_BUILD "; peer: GCC " __VERSION__ " " PEER_FLAGS ")";
 
 [[noreturn]] void Fail(const std::string& message) {
     std::cerr << "error: " << message << "\n";
@@ -92,6 +100,7 @@ const char* const kUsage =
   --scheduler S       map | heap | list | calendar | priority-queue              [map]
   --packets N         packets per flow in S1, S3        --flow-count N   flows in S4
   --until SECONDS     stop then even if flows are running
+  --version           print version and build of ns-3, and the build of this program
 )";
 
 double Number(const std::string& value) {
@@ -113,6 +122,10 @@ Options Parse(int argc, char** argv) {
         std::string arg = argv[i];
         if (arg == "--help" || arg == "-h") {
             std::cout << kUsage;
+            std::exit(0);
+        }
+        if (arg == "--version") {
+            std::cout << kVersion << "\n";
             std::exit(0);
         }
         if (arg.rfind("--", 0) != 0) Fail("`" + arg + "` is not an option\n" + kUsage);
@@ -395,6 +408,17 @@ constexpr uint32_t kFirstAddress = 0x0A000001; // host i is 10.0.0.1 + i
 
 uint32_t HostOf(Ipv4Address address) { return address.Get() - kFirstAddress; }
 
+// The parameter types of RouteInput's callbacks: values up to ns-3.37, const references in later versions.
+template <typename Method> struct CallbacksOf;
+template <typename U, typename M, typename L, typename E>
+struct CallbacksOf<bool (Ipv4RoutingProtocol::*)(Ptr<const Packet>, const Ipv4Header&, Ptr<const NetDevice>, U, M, L, E)> {
+    using Unicast = U;
+    using Multicast = M;
+    using Local = L;
+    using Error = E;
+};
+using Callbacks = CallbacksOf<decltype(&Ipv4RoutingProtocol::RouteInput)>;
+
 // Per-flow routes computed from (source, destination): no table, no allocation per packet.
 class PathRouting : public Ipv4RoutingProtocol {
   public:
@@ -414,8 +438,8 @@ class PathRouting : public Ipv4RoutingProtocol {
         error = Socket::ERROR_NOTERROR;
         return m_ports.at(0);
     }
-    bool RouteInput(Ptr<const Packet> p, const Ipv4Header& header, Ptr<const NetDevice>, UnicastForwardCallback forward,
-                    MulticastForwardCallback, LocalDeliverCallback deliver, ErrorCallback) override {
+    bool RouteInput(Ptr<const Packet> p, const Ipv4Header& header, Ptr<const NetDevice>, Callbacks::Unicast forward,
+                    Callbacks::Multicast, Callbacks::Local deliver, Callbacks::Error) override {
         uint32_t dst = HostOf(header.GetDestination());
         if (IsHost()) {
             if (dst != m_node) return false;

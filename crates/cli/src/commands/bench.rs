@@ -30,24 +30,26 @@ enum Target {
 
 /// Packet-hops per CPU second on the scenarios that `benches/peers/` runs in other simulators
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "With the ns-3 program, built as benches/peers/ns3/README.md says:\n  anabranch bench sim \
-                        --scenarios S1,S3,S4 --reference benches/peers/ns3/peer")]
+#[command(after_help = "With the ns-3 programs, built as benches/peers/ns3/README.md says:\n  anabranch bench sim \
+                        --scenarios S1,S3,S4 --reference benches/peers/ns3/peer \
+                        --reference benches/peers/ns3/peer-pypi")]
 struct SimArgs {
     /// Scenarios, in order; those ending in L are the long versions
     #[arg(long, value_name = "IDS", default_value = "S1,S2,S3,S4", value_delimiter = ',')]
     scenarios: Vec<String>,
-    /// Runs of each scenario; the table shows the median
+    /// Runs of each scenario and program; the table shows the median
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Program of `benches/peers/ns3` to run next to the simulator, once per scenario
-    #[arg(long, value_name = "PROGRAM")]
-    reference: Option<PathBuf>,
+    /// Program of `benches/peers/ns3` to compare with; may be repeated. The programs and the
+    /// simulator take turns, run by run
+    #[arg(long = "reference", value_name = "PROGRAM")]
+    references: Vec<PathBuf>,
     /// Threads of a run; with several the table also has the wall time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// Balancers instead of those of the scenarios, each compared with the first one; they take
     /// turns, run by run
-    #[arg(long, value_name = "SPECS", conflicts_with = "reference")]
+    #[arg(long, value_name = "SPECS", conflicts_with = "references")]
     balancers: Option<String>,
     /// Print JSON instead of a table
     #[arg(long)]
@@ -56,6 +58,8 @@ struct SimArgs {
     #[arg(long, hide = true, value_name = "ID")]
     one: Option<String>,
 }
+
+const OWN_NAME: &str = concat!("anabranch ", env!("CARGO_PKG_VERSION"));
 
 /// Figures of one run.
 #[derive(Clone, Copy, Debug)]
@@ -117,56 +121,88 @@ fn run_one(id: &str, balancer: Option<&str>, threads: u16) -> Result<(), CliErro
     Ok(writeln!(std::io::stdout(), "{figures}")?)
 }
 
+/// Medians of a scenario; `None` for a reference program that does not know it.
+struct Row {
+    id: String,
+    title: String,
+    own: Figures,
+    references: Vec<Option<Figures>>,
+}
+
 fn run_all(args: &SimArgs) -> Result<(), CliError> {
+    let references = args.references.iter().map(|path| Reference::new(path)).collect::<Result<Vec<_>, _>>()?;
+    let by: fn(&Figures) -> f64 =
+        if args.threads > 1 { |run| run.wall_s.unwrap_or(run.cpu_s) } else { |run| run.cpu_s };
     let mut rows = Vec::new();
-    for id in &args.scenarios {
-        let id = id.trim();
+    for id in args.scenarios.iter().map(|id| id.trim()) {
         let title = scenario(id)?.title;
-        let mut runs = (0..args.repeat).map(|_| measure(id, None, args.threads)).collect::<Result<Vec<_>, _>>()?;
-        let by: fn(&Figures) -> f64 =
-            if args.threads > 1 { |run| run.wall_s.unwrap_or(run.cpu_s) } else { |run| run.cpu_s };
-        let own = median(&mut runs, by);
-        let reference = args.reference.as_deref().map(|program| measure_reference(program, id)).transpose()?.flatten();
-        rows.push((id.to_owned(), title, own, reference));
+        let (mut own, mut others) = (Vec::new(), vec![Vec::new(); references.len()]);
+        for _ in 0..args.repeat {
+            own.push(measure(id, None, args.threads)?);
+            for (reference, runs) in references.iter().zip(&mut others) {
+                runs.extend(reference.measure(id)?);
+            }
+        }
+        let references = others.iter_mut().map(|runs| (!runs.is_empty()).then(|| median(runs, by))).collect();
+        rows.push(Row { id: id.to_owned(), title, own: median(&mut own, by), references });
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        let entry = |(id, title, own, reference): &(String, String, Figures, Option<Figures>)| {
-            json!({"scenario": id, "title": title, "anabranch": as_json(own), "reference": reference.as_ref().map(as_json),
-                   "ratio": reference.map(|reference| own.rate() / reference.rate())})
-        };
-        let all: Vec<Value> = rows.iter().map(entry).collect();
+        let all: Vec<Value> = rows.iter().map(|row| row_json(row, &references)).collect();
         return Ok(writeln!(out, "{:#}", Value::Array(all))?);
     }
-    let mut table = Table::new();
-    let mut header = vec!["scenario", "packet-hops", "CPU s", "M hops / CPU s", "peak memory"];
-    if args.threads > 1 {
-        header.push("wall s");
+    writeln!(out, "{}", table(&rows, &references, args.threads > 1))?;
+    for row in &rows {
+        writeln!(out, "{}: {}", row.id, row.title)?;
     }
-    if args.reference.is_some() {
-        header.extend(["reference CPU s", "reference M hops / CPU s", "reference memory", "ratio"]);
+    if !references.is_empty() {
+        let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+        writeln!(out, "{OWN_NAME}: profile {build}")?;
     }
-    table.set_header(header);
-    for (id, _, own, reference) in &rows {
-        let mut row = vec![id.clone()];
-        row.extend(cells(own));
-        if args.threads > 1 {
-            row.push(own.wall_s.map_or_else(String::new, |wall_s| format!("{wall_s:.2}")));
-        }
-        if args.reference.is_some() {
-            let none = || vec!["—".to_owned(); 4];
-            row.extend(reference.as_ref().map_or_else(none, |other| {
-                let ratio = format!("{:.1}×", own.rate() / other.rate());
-                cells(other).into_iter().skip(1).chain([ratio]).collect()
-            }));
-        }
-        table.add_row(row);
-    }
-    writeln!(out, "{table}")?;
-    for (id, title, ..) in &rows {
-        writeln!(out, "{id}: {title}")?;
+    for reference in &references {
+        writeln!(out, "{}: {}", reference.path.display(), reference.version)?;
     }
     Ok(())
+}
+
+fn row_json(row: &Row, references: &[Reference]) -> Value {
+    let entry = |(reference, figures): (&Reference, &Option<Figures>)| {
+        let figures = figures.as_ref()?;
+        Some(json!({"program": reference.path, "version": reference.version, "figures": as_json(figures),
+                    "ratio": row.own.rate() / figures.rate()}))
+    };
+    let references: Vec<Value> = references.iter().zip(&row.references).filter_map(entry).collect();
+    json!({"scenario": row.id, "title": row.title, "anabranch": as_json(&row.own), "references": references})
+}
+
+/// One line per scenario and program. Without reference programs, the columns that compare are
+/// left out.
+fn table(rows: &[Row], references: &[Reference], with_wall_time: bool) -> Table {
+    let compares = !references.is_empty();
+    let line = |id: &str, name: &str, figures: Option<&Figures>, ratio: String| {
+        let mut line = vec![id.to_owned()];
+        line.extend(compares.then(|| name.to_owned()));
+        line.extend(figures.map_or_else(|| ["—"; 4].map(str::to_owned), cells));
+        let wall_s = figures.and_then(|figures| figures.wall_s);
+        line.extend(with_wall_time.then(|| wall_s.map_or_else(String::new, |wall_s| format!("{wall_s:.2}"))));
+        line.extend(compares.then_some(ratio));
+        line
+    };
+    let mut header = vec!["scenario"];
+    header.extend(compares.then_some("program"));
+    header.extend(["packet-hops", "CPU s", "M hops / CPU s", "peak memory"]);
+    header.extend(with_wall_time.then_some("wall s"));
+    header.extend(compares.then_some("ratio"));
+    let mut table = Table::new();
+    table.set_header(header);
+    for row in rows {
+        table.add_row(line(&row.id, OWN_NAME, Some(&row.own), String::new()));
+        for (reference, figures) in references.iter().zip(&row.references) {
+            let ratio = figures.map_or_else(String::new, |other| format!("{:.1}×", row.own.rate() / other.rate()));
+            table.add_row(line(&row.id, reference.name(), figures.as_ref(), ratio));
+        }
+    }
+    table
 }
 
 /// Runs the same scenarios with several balancers: hops per CPU second of each as a share of the
@@ -244,31 +280,50 @@ fn measure(id: &str, balancer: Option<&str>, threads: u16) -> Result<Figures, Cl
     })
 }
 
-/// Runs the reference program; `None` if it does not know the scenario.
-fn measure_reference(program: &Path, id: &str) -> Result<Option<Figures>, CliError> {
-    let (base, long) = match id {
-        "S1" | "S3" | "S4" => (id, None),
-        "S1L" => ("S1", Some(["--packets", "100000"])),
-        "S3L" => ("S3", Some(["--packets", "10000"])),
-        "S4L" => ("S4", Some(["--flow-count", "200000"])),
-        _ => return Ok(None),
-    };
-    let mut command = Command::new(program);
-    // Closed sockets keep ns-3 from searching through finished connections, which is its fastest
-    // mode.
-    command.args(["--scenario", base, "--count", "1", "--close", "1"]).args(long.iter().flatten());
-    let text = output(&mut command)?;
-    let field = |name: &str| {
-        let at = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        at.and_then(|number| number.parse::<f64>().ok())
-            .ok_or_else(|| CliError::new(format!("the reference program printed no `{name}=`")).caused_by(&text))
-    };
-    Ok(Some(Figures {
-        packet_hops: field("packet_hops")? as u64,
-        cpu_s: field("cpu_s")?,
-        wall_s: None,
-        peak_rss_bytes: (field("peak_rss_mb")? * 1_048_576.0) as u64,
-    }))
+/// Reference program.
+struct Reference {
+    path: PathBuf,
+    /// First line of its `--version`.
+    version: String,
+}
+
+impl Reference {
+    fn new(path: &Path) -> Result<Self, CliError> {
+        let text = output(Command::new(path).arg("--version"))?;
+        Ok(Self { path: path.to_owned(), version: text.lines().next().unwrap_or_default().to_owned() })
+    }
+
+    /// Returns the version without the details in parentheses.
+    fn name(&self) -> &str {
+        self.version.split(" (").next().unwrap_or_default()
+    }
+
+    /// Runs the program; `None` if it does not know the scenario.
+    fn measure(&self, id: &str) -> Result<Option<Figures>, CliError> {
+        let (base, long) = match id {
+            "S1" | "S3" | "S4" => (id, None),
+            "S1L" => ("S1", Some(["--packets", "100000"])),
+            "S3L" => ("S3", Some(["--packets", "10000"])),
+            "S4L" => ("S4", Some(["--flow-count", "200000"])),
+            _ => return Ok(None),
+        };
+        let mut command = Command::new(&self.path);
+        // The fastest mode of ns-3: closed sockets keep it from searching through finished
+        // connections, and this scheduler is faster than the default.
+        command.args(["--scenario", base, "--count", "1", "--close", "1", "--scheduler", "priority-queue"]);
+        let text = output(command.args(long.iter().flatten()))?;
+        let field = |name: &str| {
+            let at = text.split_ascii_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            at.and_then(|number| number.parse::<f64>().ok())
+                .ok_or_else(|| CliError::new(format!("the reference program printed no `{name}=`")).caused_by(&text))
+        };
+        Ok(Some(Figures {
+            packet_hops: field("packet_hops")? as u64,
+            cpu_s: field("cpu_s")?,
+            wall_s: None,
+            peak_rss_bytes: (field("peak_rss_mb")? * 1_048_576.0) as u64,
+        }))
+    }
 }
 
 fn output(command: &mut Command) -> Result<String, CliError> {

@@ -474,3 +474,22 @@ fn bench_compares_balancers_in_turns() {
     assert!(rows[1]["ratio"].as_f64().unwrap() > 0.0);
     assert_no_results(folder.path(), "bench sim --balancers emcp", &["did you mean `ecmp`?"]);
 }
+
+#[test]
+fn bench_compares_with_several_reference_programs() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    for (name, cpu_s) in [("slow", 2), ("fast", 1)] {
+        let path = folder.path().join(name);
+        let figures = format!("packet_hops=3000 cpu_s={cpu_s} peak_rss_mb=1");
+        let script = format!("#!/bin/sh\n[ \"$1\" = --version ] && echo '{name} (a build)' || echo '{figures}'\n");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let command = "bench sim --scenarios S4 --repeat 1 --reference ./slow --reference ./fast --json";
+    let references = printed_json(folder.path(), command)[0]["references"].clone();
+    let versions: Vec<&str> = (0..2).map(|i| references[i]["version"].as_str().unwrap()).collect();
+    assert_eq!(versions, ["slow (a build)", "fast (a build)"]);
+    let ratio = |i: usize| references[i]["ratio"].as_f64().unwrap();
+    assert!((ratio(0) / ratio(1) - 2.0).abs() < 1e-9, "{references}");
+}
