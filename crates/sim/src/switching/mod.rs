@@ -4,3 +4,4 @@ pub(crate) mod edges;
 pub(crate) mod fabric;
 pub(crate) mod plane;
 pub(crate) mod switch_cpu;
+pub(crate) mod tables;
