@@ -216,3 +216,56 @@ pub(crate) fn scaled_weights(rates: Vec<u64>) -> Box<[u32]> {
     let total = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate)).max(1);
     rates.iter().map(|rate| (u128::from(*rate) * 65_536 / u128::from(total)).max(1) as u32).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares all entries with the routes from which they were compiled.
+    fn check(topology: &Topology, routes: &Routes, has_weights: bool) -> Tables {
+        let nodes: Vec<NodeIx> = (0..topology.nodes().len() as u32).map(NodeIx).collect();
+        let tables = Tables::compile(topology, routes, &nodes, has_weights);
+        for class in (0..routes.class_count() as u32).map(ClassIx) {
+            let capacity = if has_weights { routes.capacities(topology, class) } else { Vec::new() };
+            for node in &nodes {
+                let hops = routes.next_hops(*node, class);
+                match tables.get(node.0, class.0 as usize) {
+                    Target::Local => assert_eq!(*node, routes.class_node(class)),
+                    Target::Nothing => assert!(hops.is_empty()),
+                    Target::Link(link) => assert_eq!(hops, [LinkIx(link)]),
+                    Target::Group(group) => {
+                        let weights = hop_weights(topology, &capacity, hops);
+                        assert_eq!(tables.next_hops(group).links, hops);
+                        assert_eq!(tables.next_hops(group).weights, weights);
+                        let each = tables.paths_beyond_each(group);
+                        let beyond = |link: &LinkIx| routes.path_count(topology.link(*link).to, class);
+                        assert_eq!(each > 0, hops.iter().all(|link| beyond(link) == beyond(&hops[0])));
+                        assert!(each == 0 || each == beyond(&hops[0]));
+                    }
+                }
+            }
+        }
+        tables
+    }
+
+    #[test]
+    fn tables_equal_the_routes_with_and_without_failures() {
+        let topology = net::families::FatTree { k: 6, ..Default::default() }.build().expect("valid");
+        let mut alive = vec![true; topology.links().len()];
+        for failed in [0, 40, 3] {
+            (0..failed).for_each(|at| alive[at * 7 % topology.links().len()] = false);
+            let routes = Routes::new(&topology, &alive);
+            check(&topology, &routes, false);
+            check(&topology, &routes, true);
+        }
+    }
+
+    #[test]
+    fn tables_of_a_fat_tree_are_several_times_smaller_than_its_rows_times_classes() {
+        let topology = net::families::FatTree { k: 16, ..Default::default() }.build().expect("valid");
+        let tables = check(&topology, &Routes::intact(&topology), false);
+        let dense = topology.nodes().len() * 128 * size_of::<Entry>();
+        let compact = size_of_val(&*tables.index) + size_of_val(&*tables.blocks) + size_of_val(&*tables.hops);
+        assert!(compact * 4 < dense, "{compact} of {dense} bytes");
+    }
+}
