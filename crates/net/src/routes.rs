@@ -166,6 +166,19 @@ impl Routes {
             Row::Behind { switch, .. } => self.beyond[self.slot(switch, class)].count,
         }
     }
+    /// Returns the number of equal-cost paths beyond each next hop of `node`, or 0 if it differs
+    /// between them or is unknown.
+    #[inline]
+    pub fn paths_beyond_each(&self, node: NodeIx, class: ClassIx) -> u32 {
+        match self.rows[node.ix()] {
+            Row::Own(row) => {
+                let slot = self.slot(row, class);
+                let PathSummary { count, is_even, .. } = self.beyond[slot];
+                if is_even { count / self.hops_at(self.table[slot]).len().max(1) as u32 } else { 0 }
+            }
+            Row::Behind { .. } => self.path_count(node, class),
+        }
+    }
     /// Returns the number of links from `node` to the class node; `None` without a path.
     pub fn distance(&self, node: NodeIx, class: ClassIx) -> Option<u16> {
         let (row, farther) = match self.rows[node.ix()] {

@@ -19,6 +19,7 @@ use crate::openflow::Controlled;
 use crate::openflow::switch_cpu::SwitchCpuQueue;
 use crate::outcome::{ControlRecord, FlowEnd, FlowRecord, ResequencingRecord};
 use crate::packet::{ACK, CONTROL, DATA, ECT, FRESH, Packet, SYN};
+use crate::prefetch::Foreseen;
 use crate::queue::{Event, NIL};
 use crate::scenario::{Acks, HostScheduler, Properties, Scenario};
 use crate::services::requests::Requests;
@@ -139,6 +140,7 @@ pub(crate) struct Engine<'a> {
     pub(crate) port_seed: u64,
     /// Whether ports and routes exceed the caches of a core, so that loading them in advance saves time.
     pub(crate) is_large: bool,
+    pub(crate) foreseen: Foreseen,
 }
 
 impl Engine<'_> {

@@ -2,23 +2,36 @@
 //!
 //! In a large network an event finds its port, packet, route and flow outside the caches of the core,
 //! and waits for each in turn. The events of the open buckets are known in advance, so each is
-//! prepared in four steps, a few events ahead; every step needs the memory that the step before has
+//! prepared in steps, a few events ahead; every step needs the memory that the step before has
 //! loaded. Nothing here changes a result.
 
 use prefetch_index::prefetch_index;
 
 use crate::engine::Engine;
 use crate::links::network::Network;
+use crate::packet::Packet;
+use crate::queue::NIL;
 
 /// Distances of the steps from the event that is handled, in events.
-const PORT: usize = 9;
-const PACKET: usize = 6;
-const ROUTE: usize = 3;
-const NEXT_PORT: usize = 1;
+const PORT: usize = 13;
+const PACKET: usize = 10;
+const INDEX: usize = 7;
+const ROUTE: usize = 5;
+const NEXT_PORT: usize = 3;
+
+/// Ports to which packets will probably go on: the one of the event after next, and of the one after that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foreseen([u32; 2]);
+
+impl Default for Foreseen {
+    fn default() -> Foreseen {
+        Foreseen([NIL; 2])
+    }
+}
 
 impl Engine<'_> {
     #[inline(always)]
-    pub(crate) fn prefetch(&self) {
+    pub(crate) fn prefetch(&mut self) {
         // Small networks are in the caches already.
         if self.is_large {
             self.prefetch_ahead();
@@ -26,34 +39,40 @@ impl Engine<'_> {
     }
 
     #[inline(never)]
-    fn prefetch_ahead(&self) {
-        let Engine { network, fabric, slots, .. } = self;
+    fn prefetch_ahead(&mut self) {
+        let Engine { network, fabric, slots, foreseen, .. } = self;
+        network.events.open_ahead();
         if let Some(link) = network.upcoming_link(PORT) {
             prefetch_index(&network.ports, link as usize);
         }
         if let Some(link) = network.upcoming_link(PACKET) {
             network.arena.prefetch(network.ports[link as usize].head());
         }
-        if let Some(link) = network.upcoming_link(ROUTE) {
-            let port = &network.ports[link as usize];
-            if let Some(packet) = network.arena.find(port.head()) {
-                network.arena.prefetch(packet.next);
-                if packet.dst == port.to {
-                    slots.prefetch(packet.flow);
-                } else {
-                    fabric.prefetch(port.to, packet.class);
-                }
+        if let Some((to, packet)) = network.upcoming_packet(INDEX) {
+            network.arena.prefetch(packet.next);
+            if packet.dst == to {
+                slots.prefetch_number(packet.flow);
+            } else {
+                fabric.prefetch_index(to, packet.class);
             }
         }
-        if let Some(link) = network.upcoming_link(NEXT_PORT) {
-            let port = &network.ports[link as usize];
-            if let Some(packet) = network.arena.find(port.head())
-                && packet.dst != port.to
-                && let Some(next) = fabric.foresee(port.to, packet)
-            {
-                prefetch_index(&network.ports, next as usize);
+        if let Some((to, packet)) = network.upcoming_packet(ROUTE) {
+            if packet.dst == to {
+                slots.prefetch(packet.flow);
+            } else {
+                fabric.prefetch(to, packet.class);
             }
         }
+        let Foreseen([due, later]) = *foreseen;
+        if let Some(port) = network.ports.get(due as usize) {
+            port.prefetch_queue(&network.arena);
+        }
+        let next = (network.upcoming_packet(NEXT_PORT))
+            .filter(|(to, packet)| packet.dst != *to)
+            .and_then(|(to, packet)| fabric.foresee(to, packet))
+            .unwrap_or(NIL);
+        prefetch_index(&network.ports, next as usize);
+        *foreseen = Foreseen([later, next]);
     }
 }
 
@@ -61,5 +80,12 @@ impl Network {
     #[inline]
     fn upcoming_link(&self, distance: usize) -> Option<u32> {
         self.events.upcoming(distance).filter(|component| (*component as usize) < self.ports.len())
+    }
+
+    /// Returns the first packet of an upcoming link, and the node at which it arrives.
+    #[inline]
+    fn upcoming_packet(&self, distance: usize) -> Option<(u32, &Packet)> {
+        let port = &self.ports[self.upcoming_link(distance)? as usize];
+        Some((port.to, self.arena.find(port.head())?))
     }
 }

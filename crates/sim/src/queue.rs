@@ -1,12 +1,15 @@
 //! The event queue: ordered by time and component, a wheel for links and a heap for the rest.
 //!
-//! A link has at most one pending event (its head packet reaching the far end), so links sit in the
-//! wheel as intrusive lists without allocation. Buckets are opened some events in advance: their
+//! A link has at most one pending event (its head packet reaching the far end). Buckets are opened some events in advance: their
 //! events are sorted, and the memory that they need can be loaded. Timers are few and far ahead; they
 //! go to a 4-ary heap. Components are numbers. Two events at one time are handled in the order of
 //! their components, so the order never depends on the structure of the queue.
 
+mod buckets;
+
 use std::cmp::Ordering;
+
+use self::buckets::Buckets;
 
 /// No event, no packet, no flow.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -61,19 +64,12 @@ impl PartialOrd for Event {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Pending {
-    time: u64,
-    next: u32,
-}
-
 pub(crate) struct EventQueue {
     /// A bucket is `1 << shift` picoseconds wide.
     shift: u32,
-    heads: Box<[u32; BUCKETS as usize]>,
+    buckets: Buckets,
     occupied: [u64; 64],
     summary: u64,
-    links: Vec<Pending>,
     /// Absolute number of the last open bucket.
     cursor: u64,
     /// Link events of the open buckets, earliest first. Those before `first` have been taken.
@@ -84,14 +80,15 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     /// Creates a queue; components `0..link_count` are links. The wheel covers about `horizon_ps`.
-    pub(crate) fn new(link_count: usize, horizon_ps: u64) -> EventQueue {
+    pub(crate) fn new(link_count: usize, is_large: bool, horizon_ps: u64) -> EventQueue {
         let width = (horizon_ps / BUCKETS).max(1);
+        // The offset of an event in its bucket has 32 bits.
+        let shift = (64 - width.leading_zeros()).min(u32::BITS);
         EventQueue {
-            shift: 64 - width.leading_zeros(),
-            heads: Box::new([NIL; BUCKETS as usize]),
+            shift,
+            buckets: Buckets::new(link_count, is_large, shift),
             occupied: [0; 64],
             summary: 0,
-            links: vec![Pending { time: 0, next: NIL }; link_count],
             cursor: 0,
             open: Vec::with_capacity(64),
             first: 0,
@@ -107,8 +104,7 @@ impl EventQueue {
             return self.push_outside(time, link);
         }
         let slot = (bucket & MASK) as usize;
-        self.links[link as usize] = Pending { time, next: self.heads[slot] };
-        self.heads[slot] = link;
+        self.buckets.push(slot, time, link);
         self.occupied[slot >> 6] |= 1 << (slot & 63);
         self.summary |= 1 << (slot >> 6);
     }
@@ -184,6 +180,29 @@ impl EventQueue {
         true
     }
 
+    /// Opens a further bucket if few events are left in the open ones, so that the events after the next
+    /// one are known.
+    #[inline]
+    pub(crate) fn open_ahead(&mut self) {
+        if self.open.len() - self.first < OPEN_MIN {
+            self.open_further();
+        }
+    }
+
+    #[inline(never)]
+    fn open_further(&mut self) {
+        let Some(event) = self.open.get(self.first) else { return };
+        let bucket = event.time >> self.shift;
+        if let Some(next) = self.next_bucket().filter(|next| next - bucket < OPEN_BUCKETS) {
+            self.open.drain(..self.first);
+            self.first = 0;
+            self.open_bucket(next);
+            if let Some(following) = self.next_bucket() {
+                self.buckets.prefetch((following & MASK) as usize);
+            }
+        }
+    }
+
     /// Returns the component of an event of the open buckets, by its distance from the next one.
     #[inline]
     pub(crate) fn upcoming(&self, distance: usize) -> Option<u32> {
@@ -196,23 +215,8 @@ impl EventQueue {
         self.first = 0;
         self.open.retain(|event| event.component != link);
         self.far.remove(link);
-        for slot in 0..BUCKETS as usize {
-            let mut at = self.heads[slot];
-            if at == link {
-                self.heads[slot] = self.links[link as usize].next;
-                if self.heads[slot] == NIL {
-                    self.clear_bit(slot);
-                }
-                return;
-            }
-            while at != NIL {
-                let next = self.links[at as usize].next;
-                if next == link {
-                    self.links[at as usize].next = self.links[link as usize].next;
-                    return;
-                }
-                at = next;
-            }
+        if let Some(slot) = self.buckets.cancel(link) {
+            self.clear_bit(slot);
         }
     }
 
@@ -241,38 +245,14 @@ impl EventQueue {
     fn open_bucket(&mut self, bucket: u64) {
         let slot = (bucket & MASK) as usize;
         self.cursor = bucket;
-        let mut link = self.heads[slot];
-        self.heads[slot] = NIL;
         self.clear_bit(slot);
-        let begin = self.open.len();
-        while link != NIL {
-            let Pending { time, next } = self.links[link as usize];
-            self.open.push(Event { time, component: link });
-            link = next;
-        }
-        sort(&mut self.open[begin..]);
+        self.buckets.open(slot, bucket << self.shift, &mut self.open);
     }
 
     fn clear_bit(&mut self, slot: usize) {
         self.occupied[slot >> 6] &= !(1 << (slot & 63));
         if self.occupied[slot >> 6] == 0 {
             self.summary &= !(1 << (slot >> 6));
-        }
-    }
-}
-
-/// Sorts the events of a bucket, which are few where the network is small.
-#[inline]
-fn sort(events: &mut [Event]) {
-    if events.len() > 8 {
-        return events.sort_unstable();
-    }
-    for end in 1..events.len() {
-        for at in (1..=end).rev() {
-            if events[at - 1] < events[at] {
-                break;
-            }
-            events.swap(at - 1, at);
         }
     }
 }
@@ -361,8 +341,9 @@ mod tests {
         fn order_is_that_of_a_sorted_set(
             operations in proptest::collection::vec((0u8..10, 0u32..20, 0u64..200_000), 1..400),
             horizon in 1u64..1_000_000,
+            is_large in proptest::bool::ANY,
         ) {
-            let mut queue = EventQueue::new(20, horizon);
+            let mut queue = EventQueue::new(20, is_large, horizon);
             let mut model: BTreeSet<(u64, u32)> = BTreeSet::new();
             let mut now = 0;
             for (kind, component, delay) in operations {
@@ -383,6 +364,9 @@ mod tests {
                         model.retain(|(_, c)| *c != component);
                     }
                     _ => {
+                        if is_large {
+                            queue.open_ahead();
+                        }
                         let expected = model.pop_first();
                         let got = queue.pop_before(Event::NEVER).map(|event| (event.time, event.component));
                         proptest::prop_assert_eq!(got, expected);

@@ -20,6 +20,7 @@ use crate::links::sensors::Sensors;
 use crate::openflow::Controlled;
 use crate::openflow::switch_cpu::SwitchCpuQueue;
 use crate::outcome::{ControlRecord, FlowRecord, ResequencingRecord};
+use crate::prefetch::Foreseen;
 use crate::queue::{EventQueue, NIL};
 use crate::run::Run;
 use crate::run::partitions::Partitions;
@@ -33,6 +34,10 @@ use crate::transport::params::NetworkScale;
 /// Number of links from which on a network counts as large: 1 MiB of ports, about the size of the
 /// cache of a core.
 const LINKS_OF_LARGE: usize = 16_384;
+
+fn is_large(topology: &net::Topology) -> bool {
+    topology.links().len() >= LINKS_OF_LARGE
+}
 
 /// Builds the run of a scenario, with its controller if it has one, in up to `threads` partitions.
 pub(crate) fn run<'a>(
@@ -159,7 +164,8 @@ impl Parts {
             owners: partitions.owners.clone(),
             partition: partition as u8,
             port_seed: port_seed(scenario.seed),
-            is_large: topology.links().len() >= LINKS_OF_LARGE,
+            is_large: is_large(topology),
+            foreseen: Foreseen::default(),
         }
     }
 }
@@ -343,5 +349,5 @@ fn events(scenario: &Scenario<'_>) -> EventQueue {
     let fastest = links.iter().map(|link| link.rate.as_bps()).max().unwrap_or(1);
     let step = serialisation_ps(packet, fastest);
     let delay = links.iter().map(|link| link.delay.as_ps()).min().unwrap_or(0);
-    EventQueue::new(links.len(), 4 * step + delay.min(16 * step))
+    EventQueue::new(links.len(), is_large(scenario.topology), 4 * step + delay.min(16 * step))
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::search::{Entry, State, UNREACHABLE};
+use super::search::{Entry, RowGraph, State, UNREACHABLE};
 use super::{BLOCK, ClassIx, ClassVersion, NO_HOPS, PathSummary, Routes, Row, Version};
 use crate::topology::{LinkIx, NodeIx, NodeKind, Topology};
 
@@ -22,6 +22,10 @@ pub struct IncrementalRoutes {
     /// Number of blocks in use, when they were last counted.
     blocks_used: usize,
     scratch: Vec<LinkIx>,
+    /// The links between rows, if it has been needed since nodes or links were added.
+    graph: Option<RowGraph>,
+    /// Next hops of each row towards the class computed last: usually also those towards the next one.
+    last_hops: Vec<u32>,
 }
 
 /// The repeated parts of tables, with their positions.
@@ -96,6 +100,7 @@ impl IncrementalRoutes {
             (0..alive.len()).filter(|link| alive[*link] != before(*link)).map(|link| LinkIx(link as u32)).collect();
         self.alive.resize(alive.len(), false);
         self.alive.copy_from_slice(alive);
+        self.graph = None;
         let known_classes = self.routes.class_node.len();
         self.add_classes(topology);
         self.add_rows(state, &changed);
@@ -261,22 +266,25 @@ impl IncrementalRoutes {
     /// Returns the entries of all rows for one class; blocks are full.
     fn column(&mut self, state: State<'_>, class: usize) -> Vec<Entry> {
         let (routes, tables) = (&mut self.routes, &mut self.tables);
-        let target = routes.class_node[class];
         let row_of = |node: NodeIx| match routes.rows[node.ix()] {
-            Row::Own(row) => Some(row as usize),
+            Row::Own(row) => Some(row),
             Row::Behind { .. } => None,
         };
+        let graph = self.graph.get_or_insert_with(|| RowGraph::new(state.topology, &routes.row_node, row_of));
+        self.last_hops.resize(routes.row_node.len(), NO_HOPS);
         let mut column = vec![UNREACHABLE; routes.blocks_per_class * BLOCK];
-        let order = state.distances_to(target, row_of, &mut column);
-        for (node, row) in order {
-            if node == target {
-                column[row].1.count = 1;
+        let Some(target) = row_of(routes.class_node[class]) else { return column };
+        for row in graph.distances_to(target, state.alive, &mut column) {
+            if row == target {
+                column[row as usize].1.count = 1;
                 continue;
             }
-            let distance = column[row].1.distance;
-            let summary_of = |next| row_of(next).map_or(PathSummary::UNREACHABLE, |row| column[row].1);
-            let summary = state.hops((node, target, distance), &mut self.scratch, summary_of);
-            column[row] = (tables.intern(&self.scratch, &mut routes.hops), summary);
+            let summary = graph.hops((row, target), state.alive, &mut self.scratch, &column);
+            let last = &mut self.last_hops[row as usize];
+            if routes.hops_at(*last) != self.scratch {
+                *last = tables.intern(&self.scratch, &mut routes.hops);
+            }
+            column[row as usize] = (*last, summary);
         }
         column
     }

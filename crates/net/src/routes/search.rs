@@ -44,31 +44,80 @@ impl State<'_> {
         // A saturated count is not a product.
         PathSummary { count, distance, is_even: is_even && count < u32::MAX }
     }
+}
 
-    /// Sets the hop distance of every row to `target`. Returns the reachable nodes with their rows,
-    /// nearest first.
-    pub(super) fn distances_to(
-        self,
-        target: NodeIx,
-        row_of: impl Fn(NodeIx) -> Option<usize>,
-        column: &mut [Entry],
-    ) -> Vec<(NodeIx, usize)> {
-        let Some(row) = row_of(target) else { return Vec::new() };
-        column[row].1.distance = 0;
-        let mut order = vec![(target, row)];
-        let mut next = 0;
-        while let Some((node, row)) = order.get(next).copied() {
-            next += 1;
-            if !self.leads_on(node, target) {
+/// The links between rows. Nearly all nodes of a large network are hosts without a row, which a search
+/// would visit for each class.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowGraph {
+    /// Position of the first link of each row, and the end of the last one.
+    first: Vec<u32>,
+    /// Links in port order, with the rows that they lead to.
+    links: Vec<(LinkIx, u32)>,
+    forwards: Vec<bool>,
+}
+
+impl RowGraph {
+    pub(super) fn new(topology: &Topology, row_node: &[NodeIx], row_of: impl Fn(NodeIx) -> Option<u32>) -> RowGraph {
+        let mut graph = RowGraph { first: vec![0], ..RowGraph::default() };
+        for node in row_node {
+            let out = topology.out_links(*node).iter();
+            graph.links.extend(out.filter_map(|link| Some((*link, row_of(topology.link(*link).to)?))));
+            graph.first.push(graph.links.len() as u32);
+            graph.forwards.push(topology.node(*node).forwards);
+        }
+        graph
+    }
+
+    fn links_of(&self, row: u32) -> &[(LinkIx, u32)] {
+        &self.links[self.first[row as usize] as usize..self.first[row as usize + 1] as usize]
+    }
+
+    fn leads_on(&self, row: u32, target: u32) -> bool {
+        row == target || self.forwards[row as usize]
+    }
+
+    /// Finds the next hops of a row, in port order. Returns the summary of its paths.
+    pub(super) fn hops(
+        &self,
+        (row, target): (u32, u32),
+        alive: &[bool],
+        found: &mut Vec<LinkIx>,
+        column: &[Entry],
+    ) -> PathSummary {
+        found.clear();
+        let distance = column[row as usize].1.distance;
+        let (mut count, mut first, mut is_even) = (0u32, None, true);
+        for (link, to) in self.links_of(row) {
+            let beyond = column[*to as usize].1;
+            if beyond.distance.wrapping_add(1) != distance || !alive[link.ix()] || !self.leads_on(*to, target) {
                 continue;
             }
-            for out in self.topology.out_links(node) {
+            found.push(*link);
+            count = count.saturating_add(beyond.count);
+            is_even &= beyond.count > 0 && *first.get_or_insert(beyond.count) == beyond.count;
+        }
+        // A saturated count is not a product.
+        PathSummary { count, distance, is_even: is_even && count < u32::MAX }
+    }
+
+    /// Sets the hop distance of every row to `target`. Returns the reachable rows, nearest first.
+    pub(super) fn distances_to(&self, target: u32, alive: &[bool], column: &mut [Entry]) -> Vec<u32> {
+        column[target as usize].1.distance = 0;
+        let mut order = vec![target];
+        let mut next = 0;
+        while let Some(row) = order.get(next).copied() {
+            next += 1;
+            if !self.leads_on(row, target) {
+                continue;
+            }
+            let distance = column[row as usize].1.distance + 1;
+            for (out, from) in self.links_of(row) {
                 // Cables are walked backwards: traffic uses the reverse direction of the link.
-                let (toward, from) = (out.reverse(), self.topology.link(*out).to);
-                let Some(behind) = row_of(from).filter(|_| self.alive[toward.ix()]) else { continue };
-                if column[behind].1.distance == u16::MAX {
-                    column[behind].1.distance = column[row].1.distance + 1;
-                    order.push((from, behind));
+                let behind = &mut column[*from as usize].1.distance;
+                if *behind == u16::MAX && alive[out.reverse().ix()] {
+                    *behind = distance;
+                    order.push(*from);
                 }
             }
         }

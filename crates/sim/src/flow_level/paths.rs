@@ -40,7 +40,7 @@ impl<'a> PathFinder<'a> {
         let scale = setup::scale(scenario, base_rtt);
         PathFinder {
             scenario,
-            network: Network::new(scenario, None, EventQueue::new(0, 1)),
+            network: Network::new(scenario, None, EventQueue::new(0, false, 1)),
             splitter: splits.then(|| Splitter::new(Arc::clone(&routes), by_path)),
             // Divisions follow from the routes alone.
             fabric: if splits { Fabric::new(scenario, routes) } else { Fabric::whole(scenario, routes, scale) },

@@ -231,6 +231,14 @@ impl Slots {
         self.free.push(ix);
     }
 
+    /// Loads into the caches which slot a number has.
+    #[inline]
+    pub(crate) fn prefetch_number(&self, number: u32) {
+        if let Numbers::OfFlows(slots) = &self.numbers {
+            prefetch_index(slots, number as usize);
+        }
+    }
+
     /// Loads a slot into the caches: the lines that packets need.
     #[inline]
     pub(crate) fn prefetch(&self, number: u32) {

@@ -51,6 +51,13 @@ impl Port {
         self.head
     }
 
+    /// Loads into the caches the packets that a packet which joins the queue needs.
+    #[inline]
+    pub(crate) fn prefetch_queue(&self, arena: &Arena) {
+        arena.prefetch(self.waiting);
+        arena.prefetch(self.tail);
+    }
+
     #[inline]
     pub(super) fn dequeue(&mut self, bytes: u16) {
         self.queued_bytes -= u32::from(bytes);

@@ -15,7 +15,8 @@ use crate::links::network::Network;
 use crate::packet::{ACK, CE, CONTROL, DATA, DETOUR, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::Scenario;
-use crate::switching::fabric::{Fabric, Hop, edge_rtt, scaled_weights, view};
+use crate::switching::fabric::{Fabric, Hop, edge_rtt, view};
+use crate::switching::tables::scaled_weights;
 use crate::timers::WakeTimer;
 
 pub(crate) struct Edge {

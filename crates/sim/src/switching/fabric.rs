@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use balance::{Build, Commands, Cx, NextHops, PacketView, Scale, Shared, Spec, SwitchBalancer, SwitchEnv};
+use balance::{Build, Commands, Cx, PacketView, Scale, Shared, Spec, SwitchBalancer, SwitchEnv};
 use net::routes::ClassIx;
-use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
+use net::{HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 use prefetch_index::prefetch_index;
 
 use crate::links::network::{Loss, Network};
@@ -14,27 +14,7 @@ use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
 use crate::queue::NIL;
 use crate::scenario::{Scenario, TransportConfig};
 use crate::switching::edges::Edges;
-
-/// Table entry for (node, class): one link, a group, the class node itself, or nothing.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    /// Link or group number; the top two bits hold the kind.
-    target: u32,
-    /// Paths beyond each next hop if equal for all, else 0. For ranked paths.
-    each: u32,
-}
-
-const KIND: u32 = 3 << 30;
-const LINK: u32 = 0;
-const GROUP: u32 = 1 << 30;
-const LOCAL: u32 = 2 << 30;
-const NOTHING: u32 = 3 << 30;
-
-#[derive(Clone, Debug, Default)]
-struct Group {
-    links: Vec<LinkIx>,
-    weights: Vec<u32>,
-}
+use crate::switching::tables::{Group, Tables, Target};
 
 /// A switch that loses the pairs whose hash lies below a bound, perhaps between two racks only.
 #[derive(Clone, Copy, Debug)]
@@ -44,21 +24,8 @@ struct Blackhole {
     racks: Option<(u32, u32)>,
 }
 
-struct Decider {
-    balancer: Option<Box<dyn SwitchBalancer>>,
-    rng: RandomStream,
-}
-
-/// Next hops of all nodes to all classes, as routing knows them. All partitions share them.
-#[derive(Debug, Default)]
-pub(crate) struct Tables {
-    entries: Vec<Entry>,
-    groups: Vec<Group>,
-}
-
 pub(crate) struct Fabric {
     pub(crate) numbering: Arc<Numbering>,
-    class_count: usize,
     /// First node with a table row: hosts with one link never forward.
     first_row: u32,
     tables: Arc<Tables>,
@@ -71,7 +38,9 @@ pub(crate) struct Fabric {
     pub(crate) host_class: Arc<[u32]>,
     /// The only link of each single-homed host, or [`NIL`].
     pub(crate) uplink: Arc<[u32]>,
-    deciders: Vec<Decider>,
+    /// The balancer and the random stream of each node with a table row.
+    balancers: Vec<Option<Box<dyn SwitchBalancer>>>,
+    random: Vec<RandomStream>,
     /// Command list passed to switch balancers, which issue none.
     no_commands: Commands,
     pub(crate) edges: Edges,
@@ -100,7 +69,6 @@ impl Fabric {
         let uplink: Arc<[u32]> = last_link.iter().map(|l| if *l == NIL { NIL } else { *l ^ 1 }).collect();
         let first_row = if uplink.contains(&NIL) { 0 } else { hosts as u32 };
         Fabric {
-            class_count: routes.class_count(),
             first_row,
             tables: Arc::default(),
             intact: None,
@@ -108,7 +76,8 @@ impl Fabric {
             last_link,
             host_class,
             uplink,
-            deciders: Vec::new(),
+            balancers: Vec::new(),
+            random: Vec::new(),
             no_commands: Commands::default(),
             edges: Edges::default(),
             wants_weights: false,
@@ -138,7 +107,8 @@ impl Fabric {
             last_link: Arc::clone(&self.last_link),
             host_class: Arc::clone(&self.host_class),
             uplink: Arc::clone(&self.uplink),
-            deciders: Vec::new(),
+            balancers: Vec::new(),
+            random: Vec::new(),
             no_commands: Commands::default(),
             edges: Edges::default(),
             blackholes: Vec::new(),
@@ -168,60 +138,30 @@ impl Fabric {
             (_, Build::Switch(build)) => (build, &fallback.params),
             _ => unreachable!("ecmp is a switch mechanism"),
         };
-        for number in 0..self.numbering.to_topology.len() as u32 {
+        for number in self.first_row..self.numbering.to_topology.len() as u32 {
             let node = self.numbering.to_topology[number as usize];
             let info = topology.node(node);
             let rng = RandomStream::new(seed, &format!("switch {}", info.name));
-            let balancer = (number >= self.first_row && is_local(number)).then(|| {
-                let class_count = self.class_count;
+            let balancer = is_local(number).then(|| {
+                let class_count = self.intact_routes.class_count();
                 let env = SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count, scale };
                 switch_build(&env, switch_params)
             });
             self.wants_weights |= balancer.as_ref().is_some_and(|b| b.needs_weights());
-            self.deciders.push(Decider { balancer, rng });
+            self.balancers.push(balancer);
+            self.random.push(rng);
         }
         self.install_edges(scenario, scale, shared, is_local);
     }
 
     fn compile(&self, topology: &Topology, routes: &Routes) -> Tables {
-        let rows = self.numbering.to_topology.len() - self.first_row as usize;
-        let mut table = vec![Entry { target: NOTHING, each: 0 }; rows * self.class_count];
-        let mut groups: Vec<Group> = Vec::new();
-        let mut known = std::collections::BTreeMap::new();
-        for class in 0..self.class_count {
-            let ix = ClassIx(class as u32);
-            let capacity = if self.wants_weights { routes.capacities(topology, ix) } else { Vec::new() };
-            for row in 0..rows {
-                let node = self.numbering.to_topology[row + self.first_row as usize];
-                let hops = routes.next_hops(node, ix);
-                let target = match hops {
-                    _ if node == routes.class_node(ix) => LOCAL,
-                    [] => NOTHING,
-                    [only] => LINK | only.0,
-                    _ => {
-                        let weights = hop_weights(topology, &capacity, hops);
-                        let key = (hops.to_vec(), weights.clone());
-                        GROUP
-                            | *known.entry(key).or_insert_with(|| {
-                                groups.push(Group { links: hops.to_vec(), weights });
-                                groups.len() as u32 - 1
-                            })
-                    }
-                };
-                let beyond = |link: &LinkIx| routes.path_count(topology.link(*link).to, ix);
-                let each = match hops.first().map(beyond) {
-                    Some(first) if hops.iter().all(|link| beyond(link) == first) => first,
-                    _ => 0,
-                };
-                table[row * self.class_count + class] = Entry { target, each };
-            }
-        }
-        Tables { entries: table, groups }
+        let nodes = &self.numbering.to_topology[self.first_row as usize..];
+        Tables::compile(topology, routes, nodes, self.wants_weights)
     }
 
     /// Compiles the tables of the intact network, after the balancers have been installed.
     pub(crate) fn compile_intact(&self, topology: &Topology) -> Arc<Tables> {
-        let has_tables = !self.deciders.is_empty();
+        let has_tables = !self.balancers.is_empty();
         Arc::new(if has_tables { self.compile(topology, &self.intact_routes) } else { Tables::default() })
     }
 
@@ -264,27 +204,22 @@ impl Fabric {
         }
         let packet = network.arena.get_mut(ix);
         let class = u32::from(packet.class);
-        let at = (node - self.first_row) as usize * self.class_count + class as usize;
+        let (row, column) = (node - self.first_row, class as usize);
         if self.edges.is_used() && packet.path != NO_PATH {
-            let Tables { entries, groups } = &**self.intact.as_ref().unwrap_or(&self.tables);
-            let entry = entries[at];
-            match entry.target & KIND {
-                LINK => return Hop::Link(entry.target),
-                GROUP => {
-                    let group = &groups[(entry.target & !KIND) as usize];
-                    return Hop::Link(self.follow(packet, entry, group, ClassIx(class)));
-                }
+            let tables = self.intact.as_ref().unwrap_or(&self.tables);
+            match tables.get(row, column) {
+                Target::Link(link) => return Hop::Link(link),
+                Target::Group(group) => return Hop::Link(self.follow(packet, tables, group, ClassIx(class))),
                 _ => {}
             }
         }
-        let entry = self.tables.entries[at];
-        match entry.target & KIND {
-            LINK => Hop::Link(entry.target),
-            GROUP => {
+        match self.tables.get(row, column) {
+            Target::Link(link) => Hop::Link(link),
+            Target::Group(group) => {
                 let packet = view(packet);
-                self.choose(network, node, &packet, entry.target & !KIND).map_or(Hop::Drop(Loss::NoRoute), Hop::Link)
+                self.choose(network, node, &packet, group).map_or(Hop::Drop(Loss::NoRoute), Hop::Link)
             }
-            LOCAL => {
+            Target::Local => {
                 let dst = packet.dst;
                 if self.edges.is_used()
                     && let Some(hop) = self.leave(network, node, ix)
@@ -293,53 +228,54 @@ impl Fabric {
                 }
                 self.last_hop(dst)
             }
-            _ => Hop::Drop(Loss::NoRoute),
+            Target::Nothing => Hop::Drop(Loss::NoRoute),
         }
     }
 
+    /// Loads into the caches where a route is, and the balancer of the node.
     #[inline]
-    fn place(&self, node: u32, class: u16) -> usize {
-        (node.wrapping_sub(self.first_row) as usize).wrapping_mul(self.class_count).wrapping_add(usize::from(class))
+    pub(crate) fn prefetch_index(&self, node: u32, class: u16) {
+        let row = node.wrapping_sub(self.first_row);
+        self.tables.prefetch_index(row, usize::from(class));
+        prefetch_index(&self.balancers, row as usize);
     }
 
     /// Loads a route into the caches.
     #[inline]
     pub(crate) fn prefetch(&self, node: u32, class: u16) {
-        prefetch_index(&self.tables.entries, self.place(node, class));
+        self.tables.prefetch_block(node.wrapping_sub(self.first_row), usize::from(class));
     }
 
     /// Returns the next hop that a packet which is about to arrive will probably take.
     #[inline]
     pub(crate) fn foresee(&self, node: u32, packet: &Packet) -> Option<u32> {
-        let target = self.tables.entries.get(self.place(node, packet.class))?.target;
-        match target & KIND {
-            LINK => Some(target),
-            GROUP => {
-                let group = &self.tables.groups[(target & !KIND) as usize];
-                let members = NextHops { links: &group.links, weights: &group.weights };
-                let choice = self.deciders[node as usize].balancer.as_ref()?.foresee(&view(packet), members)?;
-                group.links.get(choice).map(|link| link.0)
+        let row = node.wrapping_sub(self.first_row);
+        match self.tables.find(row, usize::from(packet.class))? {
+            Target::Link(link) => Some(link),
+            Target::Group(group) => {
+                let members = self.tables.next_hops(group);
+                let choice = self.balancers[row as usize].as_ref()?.foresee(&view(packet), members)?;
+                members.links.get(choice).map(|link| link.0)
             }
-            LOCAL => self.last_link.get(packet.dst as usize).copied(),
-            _ => None,
+            Target::Local => self.last_link.get(packet.dst as usize).copied(),
+            Target::Nothing => None,
         }
     }
 
     #[inline]
     pub(crate) fn has_route(&self, node: u32, class: ClassIx) -> bool {
-        let at = (node - self.first_row) as usize * self.class_count + class.0 as usize;
-        self.tables.entries[at].target & KIND != NOTHING
+        self.tables.has_route(node - self.first_row, class.0 as usize)
     }
 
     /// Lets the balancer of a switch choose a link of a group; `None` for a node without a balancer.
     #[inline]
-    fn choose(&mut self, network: &Network, node: u32, packet: &PacketView, group: u32) -> Option<u32> {
-        let Decider { balancer, rng } = &mut self.deciders[node as usize];
-        let group = &self.tables.groups[group as usize];
-        let commands = &mut self.no_commands;
+    fn choose(&mut self, network: &Network, node: u32, packet: &PacketView, group: Group) -> Option<u32> {
+        let row = (node - self.first_row) as usize;
+        let balancer = self.balancers[row].as_mut()?;
+        let (rng, commands) = (&mut self.random[row], &mut self.no_commands);
         let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: network, commands };
-        let members = NextHops { links: &group.links, weights: &group.weights };
-        Some(group.links[balancer.as_mut()?.choose(&mut cx, packet, members)].0)
+        let members = self.tables.next_hops(group);
+        Some(members.links[balancer.choose(&mut cx, packet, members)].0)
     }
 
     /// Returns the link on which `node` would send data with this hash, if its balancer has a
@@ -353,13 +289,10 @@ impl Fabric {
         hash: u64,
     ) -> Option<u32> {
         let to = ClassIx(self.host_class[dst.ix()]);
-        let entry = self.tables.entries[(node - self.first_row) as usize * self.class_count + to.0 as usize];
-        if entry.target & KIND != GROUP {
-            return None;
-        }
+        let Target::Group(group) = self.tables.get(node - self.first_row, to.0 as usize) else { return None };
         let (src, dst, class) = (src.0, dst.0, to.0 as u16);
         let packet = Packet { flow: 0, hash, bytes: 1500, src, dst, class, flags: DATA, ..Packet::BLANK };
-        self.choose(network, node, &view(&packet), entry.target & !KIND)
+        self.choose(network, node, &view(&packet), group)
     }
 
     #[inline]
@@ -370,20 +303,22 @@ impl Fabric {
         }
     }
 
-    #[inline]
-    fn follow(&self, packet: &mut Packet, entry: Entry, group: &Group, class: ClassIx) -> u32 {
-        if let Some(member) = packet.rank.checked_div(entry.each) {
-            packet.rank -= member * entry.each;
-            return group.links[(member as usize).min(group.links.len() - 1)].0;
+    #[inline(always)]
+    fn follow(&self, packet: &mut Packet, tables: &Tables, group: Group, class: ClassIx) -> u32 {
+        let links = tables.links(group);
+        let each = tables.paths_beyond_each(group);
+        if let Some(member) = packet.rank.checked_div(each) {
+            packet.rank -= member * each;
+            return links[(member as usize).min(links.len() - 1)].0;
         }
-        for link in &group.links {
+        for link in links {
             let beyond = self.intact_routes.path_count(self.link_ends[link.ix()], class);
             if packet.rank < beyond {
                 return link.0;
             }
             packet.rank -= beyond;
         }
-        group.links[0].0
+        links[0].0
     }
 
     #[inline]
@@ -415,24 +350,6 @@ pub(crate) fn view(packet: &Packet) -> PacketView {
         is_retransmission: packet.flags & RETRANSMIT != 0,
         priority: (packet.flags >> PRIORITY_SHIFT) as u8,
     }
-}
-
-/// Returns weights of next hops by capacity, at most 2^16 in total; empty without capacities.
-fn hop_weights(topology: &Topology, capacity: &[Bandwidth], hops: &[LinkIx]) -> Vec<u32> {
-    if capacity.is_empty() {
-        return Vec::new();
-    }
-    let through = |link: &LinkIx| {
-        let link = topology.link(*link);
-        link.rate.min(capacity[link.to.ix()]).as_bps()
-    };
-    scaled_weights(hops.iter().map(through).collect()).into_vec()
-}
-
-/// Returns weights in proportion to rates, scaled to at most 2^16 in total and at least 1 each.
-pub(crate) fn scaled_weights(rates: Vec<u64>) -> Box<[u32]> {
-    let total = rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(*rate)).max(1);
-    rates.iter().map(|rate| (u128::from(*rate) * 65_536 / u128::from(total)).max(1) as u32).collect()
 }
 
 /// Returns the empty-network round-trip time from an edge to a host of class `to` and back to the

@@ -3,3 +3,4 @@
 pub(crate) mod edges;
 pub(crate) mod fabric;
 pub(crate) mod plane;
+pub(crate) mod tables;
