@@ -23,33 +23,38 @@ const TOLERANCE: f64 = 1e-9;
 const OWN_LIMIT: u32 = u32::MAX;
 const NO_BOTTLENECK: u32 = u32::MAX - 1;
 
+/// Rate of a flow: half a line of the cache, because the members of a link are scattered.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Share {
     rate: f64,
-    limit: f64,
-    bottleneck: u32,
-    /// The update in which the flow was last solved, and its rate there.
-    solved: u32,
+    /// The rate in the update in which the flow was last solved.
     next: f64,
+    bottleneck: u32,
     next_bottleneck: u32,
+    solved: u32,
     is_fixed: bool,
 }
 
 const IDLE: Share = Share {
     rate: 0.0,
-    limit: f64::INFINITY,
-    bottleneck: NO_BOTTLENECK,
-    solved: 0,
     next: 0.0,
+    bottleneck: NO_BOTTLENECK,
     next_bottleneck: NO_BOTTLENECK,
+    solved: 0,
     is_fixed: false,
 };
 
 #[derive(Clone, Copy, Debug, Default)]
 struct LinkState {
     capacity: f64,
-    /// The update in which the link was last examined.
+    /// The update in which the link was last examined, and its position among the links of that.
     touched: u32,
+    place: u32,
+    /// Capacity that flows outside the set leave, and the weight of those in it.
+    offered: f64,
+    weight: f64,
+    /// The same without the flows whose rate is fixed.
     left: f64,
     open_weight: f64,
 }
@@ -59,6 +64,7 @@ struct LinkState {
 pub(super) struct Shares {
     pub(super) memberships: Memberships,
     flows: Vec<Share>,
+    limits: Vec<f64>,
     links: Vec<LinkState>,
     update: u32,
     /// Flows and links that changed since the last update.
@@ -66,6 +72,8 @@ pub(super) struct Shares {
     changed_links: Vec<u32>,
     set: Vec<u32>,
     touched: Vec<u32>,
+    /// Number of touched links that were measured in this update.
+    measured: usize,
     by_limit: Vec<u32>,
     /// `(share as ordered bits, link)`, smallest first.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -77,12 +85,14 @@ impl Shares {
         Shares {
             memberships: Memberships::new(links.len()),
             flows: Vec::new(),
+            limits: Vec::new(),
             links,
             update: 0,
             changed_flows: Vec::new(),
             changed_links: Vec::new(),
             set: Vec::new(),
             touched: Vec::new(),
+            measured: 0,
             by_limit: Vec::new(),
             heap: BinaryHeap::new(),
         }
@@ -108,8 +118,10 @@ impl Shares {
         self.memberships.insert(flow, links);
         if self.flows.len() <= flow as usize {
             self.flows.resize(flow as usize + 1, IDLE);
+            self.limits.resize(flow as usize + 1, f64::INFINITY);
         }
-        self.flows[flow as usize] = Share { limit, solved: self.flows[flow as usize].solved, ..IDLE };
+        self.flows[flow as usize] = Share { solved: self.flows[flow as usize].solved, ..IDLE };
+        self.limits[flow as usize] = limit;
         self.changed_flows.push(flow);
     }
 
@@ -125,7 +137,7 @@ impl Shares {
 
     /// Limits the rate of a flow.
     pub(super) fn set_limit(&mut self, flow: u32, limit: f64) {
-        if std::mem::replace(&mut self.flows[flow as usize].limit, limit) != limit {
+        if std::mem::replace(&mut self.limits[flow as usize], limit) != limit {
             self.changed_flows.push(flow);
         }
     }
@@ -154,6 +166,7 @@ impl Shares {
         self.update += 1;
         self.set.clear();
         self.touched.clear();
+        self.measured = 0;
         for flow in std::mem::take(&mut self.changed_flows) {
             self.join(flow);
         }
@@ -183,10 +196,15 @@ impl Shares {
         }
         share.solved = self.update;
         self.set.push(flow);
-        for place in 0..self.memberships.hops(flow).len() {
-            let hop = self.memberships.hops(flow)[place];
-            if hop.weight > 0.0 {
-                self.touch(hop.link);
+        let Shares { memberships, flows, links, touched, measured, update, .. } = self;
+        for hop in memberships.hops(flow).iter().filter(|hop| hop.weight > 0.0) {
+            let state = &mut links[hop.link as usize];
+            if state.touched != *update {
+                (state.touched, state.place) = (*update, touched.len() as u32);
+                touched.push(hop.link);
+            } else if (state.place as usize) < *measured {
+                state.offered += hop.weight * flows[flow as usize].rate;
+                state.weight += hop.weight;
             }
         }
     }
@@ -194,33 +212,39 @@ impl Shares {
     fn touch(&mut self, link: u32) {
         let state = &mut self.links[link as usize];
         if state.touched != self.update {
-            state.touched = self.update;
+            (state.touched, state.place) = (self.update, self.touched.len() as u32);
             self.touched.push(link);
         }
     }
 
-    /// Computes what the flows outside the set leave of the touched links, and the weight of the others.
+    /// Computes what the flows outside the set leave of the links touched since the last time, and the
+    /// weight of the others. [`Shares::join`] keeps it up to date.
     fn measure(&mut self) {
-        let Shares { memberships, flows, links, touched, update, .. } = self;
-        for link in touched.iter() {
-            let (mut left, mut open_weight) = (links[*link as usize].capacity, 0.0);
+        let Shares { memberships, flows, links, touched, measured, update, .. } = self;
+        for link in &touched[*measured..] {
+            let (mut offered, mut inside) = (links[*link as usize].capacity, 0.0);
             for member in memberships.members(*link) {
                 let (weight, share) = (member.weight, &flows[member.flow as usize]);
                 if share.solved == *update {
-                    open_weight += weight;
+                    inside += weight;
                 } else {
-                    left -= weight * share.rate;
+                    offered -= weight * share.rate;
                 }
             }
             let state = &mut links[*link as usize];
-            (state.left, state.open_weight) = (left, open_weight);
+            (state.offered, state.weight) = (offered, inside);
+        }
+        *measured = touched.len();
+        for link in touched.iter() {
+            let state = &mut links[*link as usize];
+            (state.left, state.open_weight) = (state.offered, state.weight);
         }
     }
 
     /// Shares what the other flows leave among the flows of the set, by progressive filling.
     fn fill(&mut self) {
         self.measure();
-        let Shares { memberships, flows, links, set, touched, by_limit, heap, update, .. } = self;
+        let Shares { memberships, flows, limits, links, set, touched, by_limit, heap, update, .. } = self;
         heap.clear();
         for link in touched.iter() {
             let state = &links[*link as usize];
@@ -232,12 +256,12 @@ impl Shares {
         for flow in set.iter() {
             let share = &mut flows[*flow as usize];
             share.is_fixed = false;
-            if share.limit.is_finite() {
+            if limits[*flow as usize].is_finite() {
                 by_limit.push(*flow);
             }
         }
         by_limit.sort_unstable_by(|a, b| {
-            let limit = |flow: &u32| flows[*flow as usize].limit;
+            let limit = |flow: &u32| limits[*flow as usize];
             limit(b).total_cmp(&limit(a)).then(b.cmp(a))
         });
         let fix = |flow: u32, rate: f64, bottleneck: u32, links: &mut [LinkState], flows: &mut [Share]| {
@@ -262,11 +286,11 @@ impl Shares {
                 continue;
             }
             if let Some(flow) = by_limit.last().copied()
-                && flows[flow as usize].limit <= reached
+                && limits[flow as usize] <= reached
             {
                 by_limit.pop();
                 if !flows[flow as usize].is_fixed {
-                    fix(flow, flows[flow as usize].limit, OWN_LIMIT, links, flows);
+                    fix(flow, limits[flow as usize], OWN_LIMIT, links, flows);
                 }
                 heap.push(Reverse((bits, link)));
                 continue;
