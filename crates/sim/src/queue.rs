@@ -1,9 +1,10 @@
 //! The event queue: ordered by time and component, a wheel for links and a heap for the rest.
 //!
-//! A link has at most one pending event (its head packet reaching the far end). Buckets are opened some events in advance: their
-//! events are sorted, and the memory that they need can be loaded. Timers are few and far ahead; they
-//! go to a 4-ary heap. Components are numbers. Two events at one time are handled in the order of
-//! their components, so the order never depends on the structure of the queue.
+//! A link has at most one pending event (its head packet reaching the far end). Buckets are opened
+//! some events in advance: their events are sorted, and the memory that they need can be loaded.
+//! Timers are few and far ahead; they go to a 4-ary heap. Components are numbers. Two events at one
+//! time are handled in the order of their components, so the order never depends on the structure
+//! of the queue.
 
 mod buckets;
 

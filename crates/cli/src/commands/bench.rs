@@ -280,7 +280,6 @@ fn measure(id: &str, balancer: Option<&str>, threads: u16) -> Result<Figures, Cl
     })
 }
 
-/// Reference program.
 struct Reference {
     path: PathBuf,
     /// First line of its `--version`.

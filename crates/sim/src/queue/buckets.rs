@@ -122,7 +122,7 @@ const CHUNK: usize = 7;
 
 const _: () = assert!(size_of::<Chunk>() == 64, "a chunk is one cache line");
 
-/// The chunk of a bucket that may have room, and its number of events in the low bits.
+/// The last chunk of a bucket, which may be full, and its number of events in the low bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head(u32);
 

@@ -29,7 +29,7 @@ const GROUP: u32 = 1 << 30;
 const LOCAL: u32 = 2 << 30;
 const NOTHING: u32 = 3 << 30;
 
-/// What a table holds for a node and a class.
+/// Entry of a table for a node and a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     Link(u32),
