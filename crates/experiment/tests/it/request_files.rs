@@ -47,7 +47,11 @@ fn errors_show_line_and_key() {
         ("gap = \"100ms\"", "duration = \"1s\"", "belongs to other arrivals; these take `gap`"),
         ("clients = [\"h0\", \"h1\"]", "clients = [\"h0\", 1]", "must be the name of a host in quotes"),
         ("pause = \"100ms\"\nsampling = \"100ms\"", "pause = \"0s\"\nsampling = \"0s\"", "must be above zero"),
-        ("kind = \"newreno\"", "kind = \"udp\"\nrate = \"1Gbps\"", "transport.kind"),
+        (
+            "kind = \"newreno\"\nhandshake = true",
+            "kind = \"udp\"\nrate = \"1Gbps\"",
+            "requests need TCP connections, not udp",
+        ),
         (
             "[\"server-rr\", \"server-wrr\"]\n\n[topology]",
             "[\"server-rr\", \"ecmp\"]\n\n[topology]",
