@@ -207,14 +207,10 @@ impl Routes {
 
     /// Returns the next link of path number `rank` at `node`, and the rank at its far end.
     pub fn step(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {
-        if let Row::Own(row) = self.rows[node.ix()]
-            && let PathSummary { count, is_even: true, .. } = self.beyond[self.slot(row, class)]
-        {
-            let hops = self.hops_at(self.table[self.slot(row, class)]);
-            let beyond = count / hops.len() as u32;
-            return hops.get((rank / beyond) as usize).map(|link| (*link, rank % beyond));
+        match self.paths_beyond_each(node, class) {
+            0 => self.step_unevenly(topology, node, class, rank),
+            each => self.next_hops(node, class).get((rank / each) as usize).map(|link| (*link, rank % each)),
         }
-        self.step_unevenly(topology, node, class, rank)
     }
 
     fn step_unevenly(&self, topology: &Topology, node: NodeIx, class: ClassIx, rank: u32) -> Option<(LinkIx, u32)> {

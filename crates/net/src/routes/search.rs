@@ -28,22 +28,29 @@ impl State<'_> {
         found: &mut Vec<LinkIx>,
         summary_of: impl Fn(NodeIx) -> PathSummary,
     ) -> PathSummary {
-        found.clear();
-        let (mut count, mut first, mut is_even) = (0u32, None, true);
-        for link in self.topology.out_links(node) {
-            let to = self.topology.link(*link).to;
-            let beyond = summary_of(to);
-            let is_closer = beyond.distance != u16::MAX && beyond.distance + 1 == distance;
-            if !is_closer || !self.alive[link.ix()] || !self.leads_on(to, target) {
-                continue;
-            }
-            found.push(*link);
-            count = count.saturating_add(beyond.count);
-            is_even &= beyond.count > 0 && *first.get_or_insert(beyond.count) == beyond.count;
-        }
-        // A saturated count is not a product.
-        PathSummary { count, distance, is_even: is_even && count < u32::MAX }
+        let out = self.topology.out_links(node).iter().map(|link| (*link, self.topology.link(*link).to));
+        let usable = out.filter(|(link, to)| self.alive[link.ix()] && self.leads_on(*to, target));
+        summarise(distance, usable.map(|(link, to)| (link, summary_of(to))), found)
     }
+}
+
+/// Finds the next hops at a distance from the target, among links with the paths beyond them. Returns
+/// the summary of the paths over these.
+#[inline]
+fn summarise(
+    distance: u16,
+    links: impl Iterator<Item = (LinkIx, PathSummary)>,
+    found: &mut Vec<LinkIx>,
+) -> PathSummary {
+    found.clear();
+    let (mut count, mut first, mut is_even) = (0u32, None, true);
+    for (link, beyond) in links.filter(|(_, beyond)| beyond.distance != u16::MAX && beyond.distance + 1 == distance) {
+        found.push(link);
+        count = count.saturating_add(beyond.count);
+        is_even &= beyond.count > 0 && *first.get_or_insert(beyond.count) == beyond.count;
+    }
+    // A saturated count is not a product.
+    PathSummary { count, distance, is_even: is_even && count < u32::MAX }
 }
 
 /// The links between rows. Nearly all nodes of a large network are hosts without a row, which a search
@@ -85,20 +92,10 @@ impl RowGraph {
         found: &mut Vec<LinkIx>,
         column: &[Entry],
     ) -> PathSummary {
-        found.clear();
-        let distance = column[row as usize].1.distance;
-        let (mut count, mut first, mut is_even) = (0u32, None, true);
-        for (link, to) in self.links_of(row) {
-            let beyond = column[*to as usize].1;
-            if beyond.distance.wrapping_add(1) != distance || !alive[link.ix()] || !self.leads_on(*to, target) {
-                continue;
-            }
-            found.push(*link);
-            count = count.saturating_add(beyond.count);
-            is_even &= beyond.count > 0 && *first.get_or_insert(beyond.count) == beyond.count;
-        }
-        // A saturated count is not a product.
-        PathSummary { count, distance, is_even: is_even && count < u32::MAX }
+        let summary_of = |row: u32| column[row as usize].1;
+        let out = self.links_of(row).iter();
+        let usable = out.filter(|(link, to)| alive[link.ix()] && self.leads_on(*to, target));
+        summarise(summary_of(row).distance, usable.map(|(link, to)| (*link, summary_of(*to))), found)
     }
 
     /// Sets the hop distance of every row to `target`. Returns the reachable rows, nearest first.

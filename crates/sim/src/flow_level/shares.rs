@@ -59,6 +59,18 @@ struct LinkState {
     open_weight: f64,
 }
 
+impl LinkState {
+    /// Adds the link to those that an update examines. Returns whether it was not among them.
+    fn touch(&mut self, link: u32, update: u32, touched: &mut Vec<u32>) -> bool {
+        let is_new = self.touched != update;
+        if is_new {
+            (self.touched, self.place) = (update, touched.len() as u32);
+            touched.push(link);
+        }
+        is_new
+    }
+}
+
 /// Rates of flows over links with capacities, in any unit of rate.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
@@ -171,7 +183,7 @@ impl Shares {
             self.join(flow);
         }
         for link in std::mem::take(&mut self.changed_links) {
-            self.touch(link);
+            self.links[link as usize].touch(link, self.update, &mut self.touched);
         }
         loop {
             self.fill();
@@ -199,21 +211,10 @@ impl Shares {
         let Shares { memberships, flows, links, touched, measured, update, .. } = self;
         for hop in memberships.hops(flow).iter().filter(|hop| hop.weight > 0.0) {
             let state = &mut links[hop.link as usize];
-            if state.touched != *update {
-                (state.touched, state.place) = (*update, touched.len() as u32);
-                touched.push(hop.link);
-            } else if (state.place as usize) < *measured {
+            if !state.touch(hop.link, *update, touched) && (state.place as usize) < *measured {
                 state.offered += hop.weight * flows[flow as usize].rate;
                 state.weight += hop.weight;
             }
-        }
-    }
-
-    fn touch(&mut self, link: u32) {
-        let state = &mut self.links[link as usize];
-        if state.touched != self.update {
-            (state.touched, state.place) = (self.update, self.touched.len() as u32);
-            self.touched.push(link);
         }
     }
 

@@ -174,7 +174,7 @@ pub(crate) trait Sending {
     /// Handles a time-out of everything in flight, or of the handshake. Returns false if the flow must
     /// fail.
     fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {
-        state.count_timeout(params)
+        state.back_off(params)
     }
 
     /// Handles the deadline of the flow's timer.

@@ -235,12 +235,11 @@ impl Sending for Paced {
     }
 
     fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {
-        if !state.count_timeout(params) {
+        if !state.back_off(params) {
             return false;
         }
-        state.backoff = state.backoff.saturating_add(1);
         // IRN's recovery has begun.
-        (state.recover, state.in_recovery) = (state.high, self.is_selective);
+        state.in_recovery = self.is_selective;
         if self.is_selective {
             self.board.mark_all_lost(state.una, state.next);
         } else {

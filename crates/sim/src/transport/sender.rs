@@ -185,10 +185,15 @@ impl SendState {
         self.srtt = self.srtt - self.srtt / 8 + rtt / 8;
     }
 
-    /// Counts a time-out. Returns false if there were too many.
-    pub(crate) fn count_timeout(&mut self, params: &TransportParams) -> bool {
+    /// Counts a time-out, and doubles the next one. Returns false if there were too many.
+    pub(crate) fn back_off(&mut self, params: &TransportParams) -> bool {
         self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
-        u32::from(self.consecutive_timeouts) <= params.max_timeouts
+        if u32::from(self.consecutive_timeouts) > params.max_timeouts {
+            return false;
+        }
+        self.backoff = self.backoff.saturating_add(1);
+        self.recover = self.high;
+        true
     }
 
     /// Ends a run of time-outs: something new has arrived.

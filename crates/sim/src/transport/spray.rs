@@ -180,11 +180,10 @@ impl Sending for Sprayed {
     }
 
     fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {
-        if !state.count_timeout(params) {
+        if !state.back_off(params) {
             return false;
         }
-        state.backoff = state.backoff.saturating_add(1);
-        (state.recover, state.in_recovery) = (state.high, false);
+        state.in_recovery = false;
         self.board.mark_all_lost(state.una, state.next);
         true
     }

@@ -216,17 +216,17 @@ impl<C: CongestionControl> Sending for Tcp<C> {
 
     /// Goes back to the lowest unacknowledged segment, in slow start.
     fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {
-        if !state.count_timeout(params) {
+        let is_first = state.backoff == 0;
+        if !state.back_off(params) {
             return false;
         }
         // A repeated time-out of one segment must not halve the threshold again (RFC 5681 §3.1).
-        if state.backoff == 0 {
+        if is_first {
             state.ssthresh = self.control.threshold_after_loss(state, true);
         }
-        state.backoff = state.backoff.saturating_add(1);
         state.cwnd = 1.0;
         // A new recovery must not begin before `recover` is acknowledged.
-        (state.recover, state.in_recovery) = (state.high, false);
+        state.in_recovery = false;
         if let Some(board) = &mut self.board {
             board.mark_all_lost(state.una, state.next);
             return true;

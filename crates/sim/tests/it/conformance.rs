@@ -1,7 +1,8 @@
 //! Properties of every registered balancer in the simulator.
 
 use crate::common::{
-    fabric_link, fault, flow, is_refused, list, node, permanent, simulate, some_flows, topology, total, with,
+    all_transports, fabric_link, fault, flow, is_refused, list, node, permanent, simulate, some_flows, topology, total,
+    with,
 };
 use anabranch_sim::{
     FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
@@ -32,16 +33,17 @@ fn short_run(spec: &str, balancer: &str, config: &SimConfig) -> Outcome {
 fn everything_is_delivered() {
     for entry in balancers() {
         for spec in TOPOLOGIES {
-            for config in transports().into_iter().filter(|config| !is_refused(entry, &config.transport)) {
-                let o = short_run(spec, entry.example, &config);
-                let kind = config.transport.kind;
+            for (name, transport) in all_transports().into_iter().filter(|(_, transport)| !is_refused(entry, transport))
+            {
+                let kind = transport.kind;
+                let o = short_run(spec, entry.example, &with(transport));
                 // The watchdog's drops end pauses that deadlock in a cycle (on server-centric
                 // networks). Senders without any window fill it again immediately, and some fail.
                 let is_go_back_n = matches!(kind, TransportKind::Rdma(rdma) if rdma.recovery == RdmaRecovery::GoBackN);
                 if o.accounting.dropped.watchdog > 0 && is_go_back_n {
                     continue;
                 }
-                assert_eq!(o.accounting.flows_completed, 120, "{} on {spec} with {kind:?}", entry.name);
+                assert_eq!(o.accounting.flows_completed, 120, "{} on {spec} with {name}", entry.name);
                 // Only probes and notifications may be in flight when the last flow ends.
                 assert_eq!(o.accounting.packets_in_flight, o.control.in_flight, "{} on {spec}", entry.name);
                 // An event per hop, two with lossless ports, and timers: nothing multiplies them.
@@ -53,18 +55,6 @@ fn everything_is_delivered() {
             }
         }
     }
-}
-
-/// Returns the default, and one of each kind that detects order, marks or loss in another way.
-fn transports() -> Vec<SimConfig> {
-    vec![
-        SimConfig::default(),
-        new_reno(),
-        with(TransportConfig::cubic()),
-        with(TransportConfig::spray()),
-        with(TransportConfig::rdma(RdmaRecovery::Selective)),
-        with(TransportConfig::rdma(RdmaRecovery::GoBackN)),
-    ]
 }
 
 fn new_reno() -> SimConfig {
