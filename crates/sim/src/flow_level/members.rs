@@ -1,6 +1,14 @@
 //! Flows as members of links: the hops of each flow in one pool, and the members of each link, with
 //! insertion and removal in constant time.
 
+use prefetch_index::prefetch_index;
+
+/// Members of a link that are loaded in advance; a longer list is loaded as it is read.
+const PREFETCHED: usize = 8;
+
+/// Hops of the pool in one line of the cache.
+const HOPS_IN_LINE: usize = 4;
+
 /// One link of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlowHop {
@@ -11,14 +19,31 @@ pub(super) struct FlowHop {
     pub(super) weight: f64,
 }
 
-/// One flow of a link.
+/// One flow of a link. What an update reads of all members is here, one after the other: the flows
+/// themselves are all over the memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     pub(super) flow: u32,
     /// Position of the hop in the pool.
     hop: u32,
-    /// As in the hop: here it needs no access to the pool.
+    /// As in the hop.
     pub(super) weight: f64,
+    pub(super) rate: f64,
+    /// The last update that solved the flow.
+    pub(super) solved: u32,
+    /// Whether this link is the bottleneck of the flow.
+    pub(super) is_held: bool,
+}
+
+/// A link with its flows: one line of the cache, because an update goes from link to link.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Link {
+    pub(super) capacity: f64,
+    /// The update in which the link was last examined, and its place among the links of that.
+    pub(super) update: u32,
+    pub(super) place: u32,
+    members: Vec<Member>,
 }
 
 /// Part of the pool that one flow has.
@@ -33,14 +58,15 @@ struct Extent {
 pub(super) struct Memberships {
     pool: Vec<FlowHop>,
     extents: Vec<Extent>,
-    members: Vec<Vec<Member>>,
+    pub(super) links: Vec<Link>,
     /// Unused parts of the pool, by their length.
     free: Vec<Vec<u32>>,
 }
 
 impl Memberships {
-    pub(super) fn new(links: usize) -> Memberships {
-        Memberships { members: vec![Vec::new(); links], ..Memberships::default() }
+    pub(super) fn new(capacities: impl Iterator<Item = f64>) -> Memberships {
+        let links = capacities.map(|capacity| Link { capacity, ..Link::default() }).collect();
+        Memberships { links, ..Memberships::default() }
     }
 
     pub(super) fn hops(&self, flow: u32) -> &[FlowHop] {
@@ -49,7 +75,42 @@ impl Memberships {
     }
 
     pub(super) fn members(&self, link: u32) -> &[Member] {
-        &self.members[link as usize]
+        &self.links[link as usize].members
+    }
+
+    /// Tells the links of a flow its rate and its bottleneck.
+    pub(super) fn set_rate(&mut self, flow: u32, rate: f64, bottleneck: u32) {
+        let Extent { first, count } = self.extents[flow as usize];
+        for hop in &self.pool[first as usize..(first + count) as usize] {
+            let member = &mut self.links[hop.link as usize].members[hop.at as usize];
+            (member.rate, member.is_held) = (rate, hop.link == bottleneck);
+        }
+    }
+
+    /// Tells the links of a flow that an update solves it.
+    pub(super) fn set_solved(&mut self, flow: u32, update: u32) {
+        let Extent { first, count } = self.extents[flow as usize];
+        for hop in &self.pool[first as usize..(first + count) as usize] {
+            self.links[hop.link as usize].members[hop.at as usize].solved = update;
+        }
+    }
+
+    /// Loads memory of flows that [`Memberships::hops`] and the links of these will need.
+    pub(super) fn prefetch(&self, flows: &[u32]) {
+        flows.iter().for_each(|flow| prefetch_index(&self.extents, *flow as usize));
+        for flow in flows {
+            let Extent { first, count } = self.extents[*flow as usize];
+            (first..first + count).step_by(HOPS_IN_LINE).for_each(|hop| prefetch_index(&self.pool, hop as usize));
+        }
+        for hop in flows.iter().flat_map(|flow| self.hops(*flow)) {
+            prefetch_index(&self.links, hop.link as usize);
+        }
+    }
+
+    /// Loads the first members of a link.
+    pub(super) fn prefetch_members(&self, link: u32) {
+        let members = self.members(link);
+        (0..members.len().min(PREFETCHED)).step_by(2).for_each(|at| prefetch_index(members, at));
     }
 
     /// Returns the link before this one on the path of a member; `None` for its first link.
@@ -74,9 +135,9 @@ impl Memberships {
         };
         self.extents[flow as usize] = Extent { first, count: count as u32 };
         for (hop, (link, weight)) in (first..).zip(links) {
-            let members = &mut self.members[*link as usize];
+            let members = &mut self.links[*link as usize].members;
             self.pool[hop as usize] = FlowHop { link: *link, at: members.len() as u32, weight: *weight };
-            members.push(Member { flow, hop, weight: *weight });
+            members.push(Member { flow, hop, weight: *weight, rate: 0.0, solved: 0, is_held: false });
         }
     }
 
@@ -86,7 +147,7 @@ impl Memberships {
         let Extent { first, count } = std::mem::take(extent);
         for hop in first..first + count {
             let FlowHop { link, at, .. } = self.pool[hop as usize];
-            let members = &mut self.members[link as usize];
+            let members = &mut self.links[link as usize].members;
             members.swap_remove(at as usize);
             if let Some(moved) = members.get(at as usize) {
                 self.pool[moved.hop as usize].at = at;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use balance::FlowLevel;
 use net::Routes;
+use prefetch_index::prefetch_index;
 
 use super::acks::AckLoad;
 use super::congestion::{LinkQueue, WindowLaw};
@@ -31,6 +32,9 @@ pub(super) fn bytes_per_ps(bps: u64) -> f64 {
 
 /// Solutions at one instant, at most: each changes the load of acknowledgements, and that the rates.
 const ROUNDS_MAX: usize = 4;
+
+/// Relative error of a rate that counts as max-min fair. The errors against packets are larger.
+const FAIR: f64 = 0.005;
 
 /// Share of its pace below which a flow does not use its window, and relative change of a pace from
 /// which rates are solved again.
@@ -83,7 +87,7 @@ impl<'a> FlowRun<'a> {
             ledger: Ledger::new(scenario, Arc::clone(&routes)),
             paths: PathFinder::new(scenario, routes, base_rtt),
             faults: Faults::new(topology, &config.failures),
-            shares: Shares::new(topology.links().iter().map(|link| bytes_per_ps(link.rate.as_bps()))),
+            shares: Shares::new(topology.links().iter().map(|link| bytes_per_ps(link.rate.as_bps())), FAIR),
             acks: AckLoad::new(scenario),
             events: FlowEvents::default(),
             senders: Vec::new(),
@@ -144,6 +148,7 @@ impl<'a> FlowRun<'a> {
             if changed.is_empty() {
                 break;
             }
+            changed.iter().for_each(|(number, _)| prefetch_index(&self.senders, *number as usize));
             for (number, rate) in changed.drain(..) {
                 let sender = &mut self.senders[number as usize];
                 let more = rate - sender.rate;

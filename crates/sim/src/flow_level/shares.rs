@@ -10,14 +10,18 @@
 //! flow there that has lost its bottleneck, or that has more than a flow which is held back, joins
 //! the set, and the set is solved again. When no flow joins, every flow of the network has a
 //! bottleneck, so the rates are those of a computation from scratch.
+//!
+//! A flow joins when it has lost its bottleneck by more than the tolerance of the network. Without
+//! one, each change would pass through the whole network in ever smaller steps. The rates of a link
+//! never exceed its capacity, whatever the tolerance.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::members::Memberships;
+use super::members::{Member, Memberships};
 
-/// Relative error of rates and capacities that counts as equal.
-const TOLERANCE: f64 = 1e-9;
+/// Relative error of rates and capacities that is due to rounding.
+const ROUNDING: f64 = 1e-9;
 
 /// Bottleneck of a flow that its own limit holds back, and of one without a rate yet.
 const OWN_LIMIT: u32 = u32::MAX;
@@ -45,29 +49,44 @@ const IDLE: Share = Share {
     is_fixed: false,
 };
 
-#[derive(Clone, Copy, Debug, Default)]
-struct LinkState {
-    capacity: f64,
-    /// The update in which the link was last examined, and its position among the links of that.
-    touched: u32,
-    place: u32,
+/// A link that an update examines.
+#[derive(Clone, Copy, Debug)]
+struct Examined {
+    link: u32,
     /// Capacity that flows outside the set leave, and the weight of those in it.
     offered: f64,
     weight: f64,
     /// The same without the flows whose rate is fixed.
     left: f64,
     open_weight: f64,
+    /// At least the highest rate of the flows outside the set, and at most the lowest of those that
+    /// this link holds back: a flow that joins the set later changes neither.
+    highest_outside: f64,
+    lowest_held: f64,
+    /// The highest rate in the set, and that of the flows that this link holds back.
+    highest_inside: f64,
+    level: f64,
 }
 
-impl LinkState {
-    /// Adds the link to those that an update examines. Returns whether it was not among them.
-    fn touch(&mut self, link: u32, update: u32, touched: &mut Vec<u32>) -> bool {
-        let is_new = self.touched != update;
-        if is_new {
-            (self.touched, self.place) = (update, touched.len() as u32);
-            touched.push(link);
+impl Examined {
+    fn new(link: u32) -> Examined {
+        Examined {
+            link,
+            offered: 0.0,
+            weight: 0.0,
+            left: 0.0,
+            open_weight: 0.0,
+            highest_outside: 0.0,
+            lowest_held: f64::INFINITY,
+            highest_inside: 0.0,
+            level: f64::INFINITY,
         }
-        is_new
+    }
+
+    /// Returns the rate of each flow of the set if they share what is left.
+    fn share(&self) -> f64 {
+        // Rounding may leave slightly less than 0.
+        self.left.max(0.0) / self.open_weight
     }
 }
 
@@ -77,36 +96,39 @@ pub(super) struct Shares {
     pub(super) memberships: Memberships,
     flows: Vec<Share>,
     limits: Vec<f64>,
-    links: Vec<LinkState>,
     update: u32,
     /// Flows and links that changed since the last update.
     changed_flows: Vec<u32>,
     changed_links: Vec<u32>,
+    /// Relative error of rates that counts as fair.
+    tolerance: f64,
     set: Vec<u32>,
-    touched: Vec<u32>,
-    /// Number of touched links that were measured in this update.
-    measured: usize,
+    examined: Vec<Examined>,
+    /// Numbers of examined links and of flows of the set that were measured in this update.
+    measured: (usize, usize),
     by_limit: Vec<u32>,
-    /// `(share as ordered bits, link)`, smallest first.
+    /// `(share as ordered bits, place)`, smallest first.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
+    joining: Vec<u32>,
 }
 
 impl Shares {
-    pub(super) fn new(capacities: impl Iterator<Item = f64>) -> Shares {
-        let links: Vec<LinkState> = capacities.map(|capacity| LinkState { capacity, ..LinkState::default() }).collect();
+    /// Makes links of these capacities without flows, whose rates will be fair within a tolerance.
+    pub(super) fn new(capacities: impl Iterator<Item = f64>, tolerance: f64) -> Shares {
         Shares {
-            memberships: Memberships::new(links.len()),
+            memberships: Memberships::new(capacities),
             flows: Vec::new(),
             limits: Vec::new(),
-            links,
             update: 0,
             changed_flows: Vec::new(),
             changed_links: Vec::new(),
+            tolerance: tolerance.max(ROUNDING),
             set: Vec::new(),
-            touched: Vec::new(),
-            measured: 0,
+            examined: Vec::new(),
+            measured: (0, 0),
             by_limit: Vec::new(),
             heap: BinaryHeap::new(),
+            joining: Vec::new(),
         }
     }
 
@@ -116,11 +138,11 @@ impl Shares {
     }
 
     pub(super) fn capacity(&self, link: u32) -> f64 {
-        self.links[link as usize].capacity
+        self.memberships.links[link as usize].capacity
     }
 
     pub(super) fn set_capacity(&mut self, link: u32, capacity: f64) {
-        if std::mem::replace(&mut self.links[link as usize].capacity, capacity) != capacity {
+        if std::mem::replace(&mut self.memberships.links[link as usize].capacity, capacity) != capacity {
             self.changed_links.push(link);
         }
     }
@@ -161,13 +183,17 @@ impl Shares {
 
     /// Returns whether the flows of a link and `more` on top use all of its capacity.
     pub(super) fn is_full(&self, link: u32, more: f64) -> bool {
-        let (used, highest) = self.use_of(link, |share| share.rate);
-        highest > 0.0 && used + more >= self.links[link as usize].capacity * (1.0 - TOLERANCE)
+        let used = self.used(link);
+        used > 0.0 && used + more >= self.memberships.links[link as usize].capacity * (1.0 - self.tolerance)
     }
 
     /// Returns the capacity of a link that no flow uses.
     pub(super) fn spare(&self, link: u32) -> f64 {
-        (self.links[link as usize].capacity - self.use_of(link, |share| share.rate).0).max(0.0)
+        (self.memberships.links[link as usize].capacity - self.used(link)).max(0.0)
+    }
+
+    fn used(&self, link: u32) -> f64 {
+        self.memberships.members(link).iter().map(|member| member.weight * member.rate).sum()
     }
 
     /// Updates the rates, and calls `changed` with each flow whose rate is different now.
@@ -177,13 +203,13 @@ impl Shares {
         }
         self.update += 1;
         self.set.clear();
-        self.touched.clear();
-        self.measured = 0;
+        self.examined.clear();
+        self.measured = (0, 0);
         for flow in std::mem::take(&mut self.changed_flows) {
             self.join(flow);
         }
         for link in std::mem::take(&mut self.changed_links) {
-            self.links[link as usize].touch(link, self.update, &mut self.touched);
+            self.examine(link);
         }
         loop {
             self.fill();
@@ -193,14 +219,28 @@ impl Shares {
         }
         for flow in &self.set {
             let share = &mut self.flows[*flow as usize];
-            share.bottleneck = share.next_bottleneck;
-            if share.next != share.rate {
-                share.rate = share.next;
+            let is_same = share.next == share.rate;
+            if is_same && share.next_bottleneck == share.bottleneck {
+                continue;
+            }
+            (share.rate, share.bottleneck) = (share.next, share.next_bottleneck);
+            self.memberships.set_rate(*flow, share.rate, share.bottleneck);
+            if !is_same {
                 changed(*flow, share.rate);
             }
         }
     }
 
+    /// Adds a link to those that this update examines.
+    fn examine(&mut self, link: u32) {
+        let state = &mut self.memberships.links[link as usize];
+        if state.update != self.update {
+            (state.update, state.place) = (self.update, self.examined.len() as u32);
+            self.examined.push(Examined::new(link));
+        }
+    }
+
+    /// Adds a flow to the set.
     fn join(&mut self, flow: u32) {
         let share = &mut self.flows[flow as usize];
         if share.solved == self.update || self.memberships.hops(flow).is_empty() {
@@ -208,51 +248,59 @@ impl Shares {
         }
         share.solved = self.update;
         self.set.push(flow);
-        let Shares { memberships, flows, links, touched, measured, update, .. } = self;
-        for hop in memberships.hops(flow).iter().filter(|hop| hop.weight > 0.0) {
-            let state = &mut links[hop.link as usize];
-            if !state.touch(hop.link, *update, touched) && (state.place as usize) < *measured {
-                state.offered += hop.weight * flows[flow as usize].rate;
-                state.weight += hop.weight;
+        for hop in 0..self.memberships.hops(flow).len() {
+            let hop = self.memberships.hops(flow)[hop];
+            if hop.weight > 0.0 {
+                self.examine(hop.link);
             }
         }
     }
 
-    /// Computes what the flows outside the set leave of the links touched since the last time, and the
-    /// weight of the others. [`Shares::join`] keeps it up to date.
+    /// Moves the flows that joined since the last time into the set, and measures the links examined
+    /// since then.
     fn measure(&mut self) {
-        let Shares { memberships, flows, links, touched, measured, update, .. } = self;
-        for link in &touched[*measured..] {
-            let (mut offered, mut inside) = (links[*link as usize].capacity, 0.0);
-            for member in memberships.members(*link) {
-                let (weight, share) = (member.weight, &flows[member.flow as usize]);
-                if share.solved == *update {
-                    inside += weight;
-                } else {
-                    offered -= weight * share.rate;
+        let Shares { memberships, flows, set, examined, measured, update, .. } = self;
+        examined[measured.0..].iter().for_each(|link| memberships.prefetch_members(link.link));
+        for flow in &set[measured.1..] {
+            memberships.set_solved(*flow, *update);
+            let rate = flows[*flow as usize].rate;
+            for hop in memberships.hops(*flow).iter().filter(|hop| hop.weight > 0.0) {
+                let link = &mut examined[memberships.links[hop.link as usize].place as usize];
+                link.offered += hop.weight * rate;
+                link.weight += hop.weight;
+            }
+        }
+        for found in &mut examined[measured.0..] {
+            (found.offered, found.weight) = (memberships.links[found.link as usize].capacity, 0.0);
+            for member in memberships.members(found.link).iter().filter(|member| member.weight > 0.0) {
+                if member.solved == *update {
+                    found.weight += member.weight;
+                    continue;
+                }
+                found.offered -= member.weight * member.rate;
+                found.highest_outside = found.highest_outside.max(member.rate);
+                if member.is_held {
+                    found.lowest_held = found.lowest_held.min(member.rate);
                 }
             }
-            let state = &mut links[*link as usize];
-            (state.offered, state.weight) = (offered, inside);
         }
-        *measured = touched.len();
-        for link in touched.iter() {
-            let state = &mut links[*link as usize];
-            (state.left, state.open_weight) = (state.offered, state.weight);
-        }
+        *measured = (examined.len(), set.len());
     }
 
     /// Shares what the other flows leave among the flows of the set, by progressive filling.
     fn fill(&mut self) {
         self.measure();
-        let Shares { memberships, flows, limits, links, set, touched, by_limit, heap, update, .. } = self;
-        heap.clear();
-        for link in touched.iter() {
-            let state = &links[*link as usize];
-            if state.open_weight > 0.0 {
-                heap.push(Reverse((level(state).to_bits(), *link)));
+        let Shares { memberships, flows, limits, set, examined, by_limit, heap, update, .. } = self;
+        let mut entries = std::mem::take(heap).into_vec();
+        entries.clear();
+        for (place, link) in (0u32..).zip(examined.iter_mut()) {
+            (link.left, link.open_weight) = (link.offered, link.weight);
+            (link.highest_inside, link.level) = (0.0, f64::INFINITY);
+            if link.open_weight > 0.0 {
+                entries.push(Reverse((link.share().to_bits(), place)));
             }
         }
+        *heap = BinaryHeap::from(entries);
         by_limit.clear();
         for flow in set.iter() {
             let share = &mut flows[*flow as usize];
@@ -265,96 +313,100 @@ impl Shares {
             let limit = |flow: &u32| limits[*flow as usize];
             limit(b).total_cmp(&limit(a)).then(b.cmp(a))
         });
-        let fix = |flow: u32, rate: f64, bottleneck: u32, links: &mut [LinkState], flows: &mut [Share]| {
+        let mut open = set.len();
+        let mut fix = |flow: u32, rate: f64, bottleneck: u32, examined: &mut [Examined], flows: &mut [Share]| {
             let share = &mut flows[flow as usize];
             (share.next, share.next_bottleneck, share.is_fixed) = (rate, bottleneck, true);
-            for hop in memberships.hops(flow) {
-                let state = &mut links[hop.link as usize];
-                state.left -= hop.weight * rate;
-                state.open_weight -= hop.weight;
+            for hop in memberships.hops(flow).iter().filter(|hop| hop.weight > 0.0) {
+                let link = &mut examined[memberships.links[hop.link as usize].place as usize];
+                link.left -= hop.weight * rate;
+                link.open_weight -= hop.weight;
+                link.highest_inside = link.highest_inside.max(rate);
             }
+            open -= 1;
+            open
         };
-        // Levels only grow while flows are fixed below: a stale entry is too small, and renewed.
-        while let Some(Reverse((bits, link))) = heap.pop() {
-            let state = links[link as usize];
+        // Shares only grow while flows are fixed below: a stale entry is too small, and renewed.
+        while let Some(Reverse((bits, place))) = heap.pop() {
+            let state = examined[place as usize];
             // What rounding leaves of the weights of fixed flows is no open weight.
-            if state.open_weight < TOLERANCE {
+            if state.open_weight < ROUNDING {
                 continue;
             }
-            let reached = level(&state);
+            let reached = state.share();
             if reached > f64::from_bits(bits) {
-                heap.push(Reverse((reached.to_bits(), link)));
+                heap.push(Reverse((reached.to_bits(), place)));
                 continue;
             }
+            let mut still_open = usize::MAX;
             if let Some(flow) = by_limit.last().copied()
                 && limits[flow as usize] <= reached
             {
                 by_limit.pop();
                 if !flows[flow as usize].is_fixed {
-                    fix(flow, limits[flow as usize], OWN_LIMIT, links, flows);
+                    still_open = fix(flow, limits[flow as usize], OWN_LIMIT, examined, flows);
                 }
-                heap.push(Reverse((bits, link)));
-                continue;
+                heap.push(Reverse((bits, place)));
+            } else {
+                examined[place as usize].level = reached;
+                for member in memberships.members(state.link) {
+                    if member.solved == *update && member.weight > 0.0 && !flows[member.flow as usize].is_fixed {
+                        still_open = fix(member.flow, reached, state.link, examined, flows);
+                    }
+                }
             }
-            for member in memberships.members(link) {
-                let share = &flows[member.flow as usize];
-                if share.solved == *update && !share.is_fixed && member.weight > 0.0 {
-                    fix(member.flow, reached, link, links, flows);
-                }
+            if still_open == 0 {
+                break;
             }
         }
-    }
-
-    /// Returns the load of a link and the highest rate of its members.
-    fn use_of(&self, link: u32, rate: impl Fn(&Share) -> f64) -> (f64, f64) {
-        let (mut used, mut highest) = (0.0, 0.0f64);
-        for member in self.memberships.members(link) {
-            let (weight, rate) = (member.weight, rate(&self.flows[member.flow as usize]));
-            if weight > 0.0 {
-                used += weight * rate;
-                highest = highest.max(rate);
-            }
-        }
-        (used, highest)
     }
 
     /// Adds the flows whose rates are not fair any more. Returns whether there are any.
     fn grow(&mut self) -> bool {
         let before = self.set.len();
-        let mut joining = Vec::new();
-        for link in &self.touched {
-            let update = self.update;
-            let next = |share: &Share| if share.solved == update { share.next } else { share.rate };
-            let (used, highest) = self.use_of(*link, next);
-            let capacity = self.links[*link as usize].capacity;
-            let is_over = used > capacity * (1.0 + TOLERANCE);
-            let is_full = used >= capacity * (1.0 - TOLERANCE);
-            let members = || self.memberships.members(*link).iter();
-            let held_back = members().map(|member| &self.flows[member.flow as usize]);
-            let held_back = held_back.filter(|share| share.solved == update && share.next_bottleneck == *link);
-            let lowest = held_back.map(|share| share.next).fold(f64::INFINITY, f64::min);
-            for member in members() {
-                let share = &self.flows[member.flow as usize];
-                if share.solved == update || member.weight == 0.0 {
-                    continue;
-                }
-                let has_more = share.rate > lowest * (1.0 + TOLERANCE);
-                let has_lost = share.bottleneck == *link && (!is_full || share.rate < highest * (1.0 - TOLERANCE));
-                if is_over || has_more || has_lost {
-                    joining.push(member.flow);
+        let (more, less) = (1.0 + self.tolerance, 1.0 - self.tolerance);
+        let mut joining = std::mem::take(&mut self.joining);
+        for place in 0..self.examined.len() {
+            let Examined { link, left, highest_inside, level, .. } = self.examined[place];
+            let capacity = self.memberships.links[link as usize].capacity;
+            let is_over = left < -ROUNDING * capacity;
+            let is_full = left <= self.tolerance * capacity;
+            let is_unfair = |highest_outside: f64, lowest_held: f64| {
+                let highest = highest_inside.max(highest_outside);
+                highest_outside > level * more
+                    || (lowest_held.is_finite() && (!is_full || lowest_held < highest * less))
+            };
+            let Examined { highest_outside, lowest_held, .. } = self.examined[place];
+            if !is_over && !is_unfair(highest_outside, lowest_held) {
+                continue;
+            }
+            // Some flows outside may have joined since the link was measured.
+            let outside = self.memberships.members(link).iter().filter(|member| member.weight > 0.0);
+            let outside = outside.filter(|member| member.solved != self.update);
+            let (mut highest, mut lowest_held) = (0.0f64, f64::INFINITY);
+            for member in outside.clone() {
+                highest = highest.max(member.rate);
+                if member.is_held {
+                    lowest_held = lowest_held.min(member.rate);
                 }
             }
+            if is_over || is_unfair(highest, lowest_held) {
+                let highest = highest.max(highest_inside);
+                let is_joining = |member: &&Member| {
+                    let has_lost = member.is_held && (!is_full || member.rate < highest * less);
+                    is_over || has_lost || member.rate > level * more
+                };
+                joining.extend(outside.filter(is_joining).map(|member| member.flow));
+            }
+            (self.examined[place].highest_outside, self.examined[place].lowest_held) = (highest, lowest_held);
         }
-        for flow in joining {
+        self.memberships.prefetch(&joining);
+        for flow in joining.drain(..) {
             self.join(flow);
         }
+        self.joining = joining;
         self.set.len() > before
     }
-}
-
-fn level(state: &LinkState) -> f64 {
-    // Rounding may leave slightly less than 0.
-    state.left.max(0.0) / state.open_weight
 }
 
 #[cfg(test)]
