@@ -6,6 +6,7 @@
 
 mod incremental;
 mod search;
+mod twins;
 
 use std::sync::Arc;
 

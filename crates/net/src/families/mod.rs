@@ -88,9 +88,9 @@ use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, T
 use crate::units::{Bandwidth, Time};
 
 /// Maximum number of hosts and switches that a builder or importer accepts.
-pub const MAX_NODES: u64 = 200_000;
+pub const MAX_NODES: u64 = 2_000_000;
 /// Maximum number of cables that a builder or importer accepts.
-pub const MAX_CABLES: u64 = 2_000_000;
+pub const MAX_CABLES: u64 = 4_000_000;
 
 /// Longest propagation delay that specs and importers accept: sums over paths must not overflow.
 pub const MAX_DELAY: Time = Time::from_s(3600);

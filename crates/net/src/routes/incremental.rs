@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::search::{Entry, RowGraph, State, UNREACHABLE};
+use super::twins::{Twins, differences};
 use super::{BLOCK, ClassIx, ClassVersion, NO_HOPS, PathSummary, Routes, Row, Version};
 use crate::topology::{LinkIx, NodeIx, NodeKind, Topology};
 
@@ -22,8 +23,9 @@ pub struct IncrementalRoutes {
     /// Number of blocks in use, when they were last counted.
     blocks_used: usize,
     scratch: Vec<LinkIx>,
-    /// The links between rows, if it has been needed since nodes or links were added.
-    graph: Option<RowGraph>,
+    /// The links between rows, if they have been needed since nodes or links were added, and the
+    /// classes computed in full since then.
+    graph: Option<(RowGraph, Twins)>,
     /// Next hops of each row towards the class computed last: usually also those towards the next one.
     last_hops: Vec<u32>,
 }
@@ -188,16 +190,8 @@ impl IncrementalRoutes {
         if edits.is_empty() {
             return;
         }
-        let blocks: BTreeSet<usize> = edits.keys().map(|row| *row as usize / BLOCK).collect();
-        for block in blocks {
-            let mut rows = self.routes.block(class, block).to_vec();
-            let first = block * BLOCK;
-            for (row, entry) in edits.range(first as u32..(first + BLOCK) as u32) {
-                rows[*row as usize - first] = *entry;
-            }
-            let number = self.routes.intern(&rows, &mut self.tables);
-            self.routes.blocks[class * self.routes.blocks_per_class + block] = number;
-        }
+        let blocks = self.edited(class, &edits);
+        self.routes.replace_blocks(class, &blocks);
         self.routes.versions[class] = self.routes.new_version(class);
     }
 
@@ -242,38 +236,83 @@ impl IncrementalRoutes {
         Some(edits)
     }
 
+    /// Returns the blocks of a class, with new entries of some rows.
+    fn edited(&mut self, class: usize, edits: &BTreeMap<u32, Entry>) -> Vec<u32> {
+        let first = class * self.routes.blocks_per_class;
+        let mut blocks = self.routes.blocks[first..first + self.routes.blocks_per_class].to_vec();
+        let mut rest = edits.iter().peekable();
+        while let Some((row, _)) = rest.peek() {
+            let position = **row as usize / BLOCK;
+            let mut rows = self.routes.block(class, position);
+            while let Some((row, entry)) = rest.next_if(|(row, _)| **row as usize / BLOCK == position) {
+                rows[*row as usize % BLOCK] = *entry;
+            }
+            blocks[position] = self.routes.intern(&rows, &mut self.tables);
+        }
+        blocks
+    }
+
     /// Computes all rows of a class.
     fn compute_class(&mut self, state: State<'_>, class: usize) {
-        let column = self.column(state, class);
-        let is_new = class == self.routes.versions.len();
-        let mut has_changed = is_new;
-        for (position, rows) in column.chunks(BLOCK).enumerate() {
-            let block = self.routes.intern(rows, &mut self.tables);
-            if is_new {
-                self.routes.blocks.push(block);
-                continue;
+        let blocks = match self.twin_of(state, class) {
+            Some((row, twin, twin_class)) => {
+                let edits = self.twin_edits(state, (row, twin), twin_class);
+                self.edited(twin_class, &edits)
             }
-            let at = class * self.routes.blocks_per_class + position;
-            has_changed |= std::mem::replace(&mut self.routes.blocks[at], block) != block;
-        }
-        if is_new {
+            None => {
+                let column = self.column(state, class);
+                column.chunks(BLOCK).map(|rows| self.routes.intern(rows, &mut self.tables)).collect()
+            }
+        };
+        if class == self.routes.versions.len() {
+            self.routes.blocks.extend_from_slice(&blocks);
             self.routes.versions.push(self.routes.new_version(class));
-        } else if has_changed {
+        } else if self.routes.replace_blocks(class, &blocks) {
             self.routes.versions[class] = self.routes.new_version(class);
         }
     }
 
-    /// Returns the entries of all rows for one class; blocks are full.
-    fn column(&mut self, state: State<'_>, class: usize) -> Vec<Entry> {
+    fn graph(&mut self, topology: &Topology) -> &mut (RowGraph, Twins) {
+        let routes = &self.routes;
+        self.graph.get_or_insert_with(|| {
+            let row_of = |node| routes.own_row(node);
+            (RowGraph::new(topology, &routes.row_node, row_of), Twins::default())
+        })
+    }
+
+    /// Returns the row of a class, and the row and number of a class with the same neighbours.
+    fn twin_of(&mut self, state: State<'_>, class: usize) -> Option<(u32, u32, usize)> {
+        let row = self.routes.own_row(self.routes.class_node[class])?;
+        let (graph, twins) = self.graph(state.topology);
+        twins.find(graph, state.alive, row, class).map(|(twin, twin_class)| (row, twin, twin_class))
+    }
+
+    /// Number of classes whose tables followed from those of others.
+    #[cfg(test)]
+    pub(super) fn twin_count(&self) -> usize {
+        self.graph.as_ref().map_or(0, |(_, twins)| self.routes.class_count() - twins.searched())
+    }
+
+    fn twin_edits(&mut self, state: State<'_>, rows: (u32, u32), twin_class: usize) -> BTreeMap<u32, Entry> {
+        self.graph(state.topology);
+        let IncrementalRoutes { routes, tables, graph, .. } = self;
+        let Some((graph, _)) = graph else { return BTreeMap::new() };
+        let Routes { hops, .. } = routes;
+        let mut all = std::mem::take(hops);
+        let intern = |links: &[LinkIx]| tables.intern(links, &mut all);
+        let edits = differences(graph, state.alive, rows, intern, |row| routes.entry(row, twin_class));
+        routes.hops = all;
+        edits
+    }
+
+    /// Returns the entries of all rows for one class from a search; blocks are full.
+    pub(super) fn column(&mut self, state: State<'_>, class: usize) -> Vec<Entry> {
+        self.graph(state.topology);
         let (routes, tables) = (&mut self.routes, &mut self.tables);
-        let row_of = |node: NodeIx| match routes.rows[node.ix()] {
-            Row::Own(row) => Some(row),
-            Row::Behind { .. } => None,
-        };
-        let graph = self.graph.get_or_insert_with(|| RowGraph::new(state.topology, &routes.row_node, row_of));
-        self.last_hops.resize(routes.row_node.len(), NO_HOPS);
         let mut column = vec![UNREACHABLE; routes.blocks_per_class * BLOCK];
-        let Some(target) = row_of(routes.class_node[class]) else { return column };
+        let Some((graph, _)) = &self.graph else { return column };
+        self.last_hops.resize(routes.row_node.len(), NO_HOPS);
+        let Some(target) = routes.own_row(routes.class_node[class]) else { return column };
         for row in graph.distances_to(target, state.alive, &mut column) {
             if row == target {
                 column[row as usize].1.count = 1;
@@ -310,7 +349,18 @@ impl Routes {
         let blocks = self.blocks[first..first + self.blocks_per_class].into();
         ClassVersion(Arc::new(Version { lineage: self.lineage.clone(), blocks }))
     }
-    fn entry(&self, row: u32, class: usize) -> Entry {
+    /// Returns whether one of the blocks of a class is different now.
+    fn replace_blocks(&mut self, class: usize, blocks: &[u32]) -> bool {
+        let first = class * self.blocks_per_class;
+        let before = &mut self.blocks[first..first + self.blocks_per_class];
+        let has_changed = before != blocks;
+        before.copy_from_slice(blocks);
+        has_changed
+    }
+    fn own_row(&self, node: NodeIx) -> Option<u32> {
+        if let Row::Own(row) = self.rows[node.ix()] { Some(row) } else { None }
+    }
+    pub(super) fn entry(&self, row: u32, class: usize) -> Entry {
         let slot = self.slot(row, ClassIx(class as u32));
         (self.table[slot], self.beyond[slot])
     }

@@ -76,11 +76,11 @@ impl RowGraph {
         graph
     }
 
-    fn links_of(&self, row: u32) -> &[(LinkIx, u32)] {
+    pub(super) fn links_of(&self, row: u32) -> &[(LinkIx, u32)] {
         &self.links[self.first[row as usize] as usize..self.first[row as usize + 1] as usize]
     }
 
-    fn leads_on(&self, row: u32, target: u32) -> bool {
+    pub(super) fn leads_on(&self, row: u32, target: u32) -> bool {
         row == target || self.forwards[row as usize]
     }
 

@@ -150,6 +150,34 @@ fn updated_tables_equal_new_ones() {
     }
 }
 
+/// Tables that follow from those of a class with the same neighbours equal those of a search.
+#[test]
+fn tables_of_twins_equal_a_search() {
+    let mut twins = 0;
+    for family in ["fat-tree:k=6", "leaf-spine:leaves=8,spines=3,hosts_per_leaf=2,parallel=2", "vl2", "bcube:n=3,k=1"] {
+        let t = crate::spec::parse(family).unwrap_or_else(|error| panic!("{error}"));
+        let mut stream = crate::RandomStream::new(2, family);
+        for round in 0..60 {
+            // Cables fail in one direction or in both.
+            let mut alive = vec![true; t.links().len()];
+            for _ in 0..round / 4 {
+                let link = LinkIx(stream.next_below(alive.len() as u64) as u32);
+                alive[link.ix()] = false;
+                alive[link.reverse().ix()] &= stream.next_below(2) == 0;
+            }
+            let mut routes = IncrementalRoutes::new(&t, &alive);
+            twins += routes.twin_count();
+            for class in 0..routes.class_count() {
+                let column = routes.column(search::State { topology: &t, alive: &alive }, class);
+                for row in 0..routes.row_node.len() as u32 {
+                    assert_eq!(routes.entry(row, class), column[row as usize], "{family} {row} to {class}");
+                }
+            }
+        }
+    }
+    assert!(twins > 500, "{twins}");
+}
+
 /// A network is discovered node by node and link by link, in any order.
 #[test]
 fn tables_of_growing_networks_equal_new_ones() {
