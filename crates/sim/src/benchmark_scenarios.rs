@@ -67,7 +67,7 @@ fn benchmark(
     flows: Vec<Flow>,
     config: SimConfig,
 ) -> BenchmarkScenario {
-    let flows = FlowList { flows, description: title.clone() };
+    let flows = FlowList { flows, description: title.clone(), ..FlowList::default() };
     let balancer = Spec::parse("ecmp-path:key=hosts").expect("registered");
     BenchmarkScenario { id, title, topology, flows, balancer, config }
 }

@@ -138,7 +138,7 @@ pub fn generate(topology: &Topology, spec: &TrafficSpec, seed: u64) -> Result<(F
     }
     check_count(spec, flows.len() as u32, &mut warnings);
     let description = describe(spec, flows.len(), seed);
-    Ok((FlowList { flows, description }, warnings))
+    Ok((FlowList { flows, description, ..FlowList::default() }, warnings))
 }
 
 fn check_load(spec: &TrafficSpec, warnings: &mut Vec<Warning>) -> Result<(), TrafficError> {

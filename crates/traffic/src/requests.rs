@@ -47,7 +47,7 @@ pub fn requests(classes: &[RequestSpec], seed: u64, description: String) -> Flow
         }
     }
     flows.sort_by_key(|flow| flow.start.time());
-    FlowList { flows, description }
+    FlowList { flows, description, ..FlowList::default() }
 }
 
 /// Times of a class; clients take turns.

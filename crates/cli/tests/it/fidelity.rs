@@ -58,3 +58,30 @@ fn balancers_without_rates_are_rejected_before_the_first_run() {
     assert_rejected(folder.path(), command, &["failure `random-drop`", "link-down"]);
     assert_rejected(folder.path(), "run small.toml --set fidelity=fluid", &["fidelity", "packet"]);
 }
+
+/// A ring on one path each: its rounds are alike, so the time of some gives that of all.
+#[test]
+fn some_rounds_of_a_collective_give_the_time_of_all() {
+    let file = |fidelity: &str, rounds: &str| {
+        format!(
+            "balancers = [\"ecmp\"]\nfidelity = \"{fidelity}\"\n\
+             [topology]\nspec = \"leaf-spine:leaves=4,spines=4,hosts_per_leaf=8,fabric_rate=40Gbps\"\n\
+             [traffic]\ncollective = \"ring-all-reduce:size=8MB{rounds}\"\n"
+        )
+    };
+    let folder = folder_with(&file("flow", ""));
+    let path = folder.path();
+    let group_time = |text: &str| {
+        fs::write(path.join("small.toml"), text).unwrap();
+        fs::remove_dir_all(path.join("out")).ok();
+        succeed(path, "run small.toml --out out");
+        let run = &read_json(path.join("out/summary.json"))["runs"][0];
+        (run["groups"]["time_us"]["mean"].as_f64().unwrap(), run["flows"]["completed"].as_u64().unwrap())
+    };
+    let (all, flows) = group_time(&file("flow", ""));
+    let (some, few) = group_time(&file("flow", ",rounds=16"));
+    assert_eq!((flows, few), (62 * 32, 16 * 32));
+    assert!((some / all - 1.0).abs() < 0.05, "{some} us from 16 rounds, {all} us of 62");
+    fs::write(path.join("small.toml"), file("packet", ",rounds=16")).unwrap();
+    assert_rejected(path, "check small.toml", &["small.toml:6", "has `rounds`, which need rates of flows"]);
+}

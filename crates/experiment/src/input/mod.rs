@@ -302,7 +302,7 @@ impl Experiment {
                 traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?
             };
             self.warnings.extend(traffic.warnings);
-            settings::check_fidelity(&top, &self.balancers, &topology, &config)?;
+            settings::check_fidelity(&top, &self.balancers, &topology, &traffic.plan, &config)?;
             let testbed = testbed::testbed(&top.section("testbed")?)?;
             let canonical = canonical(&document, inputs);
             let (traffic, loads, flow_counts) = (traffic.plan, traffic.loads, traffic.flow_counts);

@@ -9,6 +9,7 @@ use traffic::FlowList;
 
 use super::control::control;
 use super::failures;
+use super::traffic_plan::TrafficPlan;
 use super::transport::transport;
 use config::diagnostic::FileError;
 use config::document::Data;
@@ -38,9 +39,17 @@ pub(crate) fn check_fidelity(
     top: &Section<'_>,
     balancers: &[balance::Spec],
     topology: &Topology,
+    traffic: &TrafficPlan,
     config: &SimConfig,
 ) -> Result<(), FileError> {
     if config.fidelity == Fidelity::Packet {
+        // Single packets delay a round and those after it: some rounds do not give the time of all.
+        if let TrafficPlan::Collectives { specs, .. } = traffic
+            && specs.iter().any(|spec| spec.rounds.is_some())
+        {
+            let error = top.section("traffic")?.error("collective", "has `rounds`, which need rates of flows");
+            return Err(error.with_hint("set fidelity = \"flow\", or simulate all rounds"));
+        }
         return Ok(());
     }
     let flows = FlowList::default();

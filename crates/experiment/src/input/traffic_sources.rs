@@ -109,6 +109,11 @@ fn collective(
         return Err(section.error("collective", "is an empty list"));
     }
     let (mut warnings, mut loads, mut background) = (Vec::new(), vec![None], None);
+    if specs.iter().any(|spec| spec.rounds.is_some()) {
+        warnings.push(
+            "traffic.collective: group times are extrapolated from some rounds; all else is about these".to_owned(),
+        );
+    }
     if section.has("workload") {
         let (flows, of_flows) = traffic_plan::generated(section, topology, inputs, &mut warnings)?;
         (background, loads) = (Some(flows), of_flows);

@@ -234,7 +234,7 @@ mod tests {
             start: traffic::Start::At(Time::ZERO),
             group: 0,
         };
-        let flows = traffic::FlowList { flows: vec![flow], description: String::new() };
+        let flows = traffic::FlowList { flows: vec![flow], ..traffic::FlowList::default() };
         let balancer = Spec::parse("sdn-ecmp").unwrap();
         let config = sim::SimConfig::default();
         let scenario = Scenario { topology: &topology, flows: &flows, balancer: &balancer, seed: 1, config: &config };

@@ -39,7 +39,7 @@ fn flow(src: u32, dst: u32, bytes: u64) -> Flow {
 }
 
 fn list(flows: Vec<Flow>) -> FlowList {
-    FlowList { flows, description: String::new() }
+    FlowList { flows, ..FlowList::default() }
 }
 
 fn dropped(outcome: &Outcome) -> u64 {

@@ -68,7 +68,7 @@ fn request_list(requests: &[(u32, Time, u32)], config: &ServicesConfig) -> FlowL
         let dst = config.servers[0].host;
         Flow { src: HostIx(*client), dst, size_bytes, start: Start::At(*at), group: class + 1 }
     };
-    FlowList { flows: requests.iter().map(flow).collect(), description: String::new() }
+    FlowList { flows: requests.iter().map(flow).collect(), ..FlowList::default() }
 }
 
 fn run_flows(topology: &Topology, balancer: &str, config: &SimConfig, flows: &FlowList) -> Outcome {
@@ -217,7 +217,7 @@ fn unreachable_member_fails_requests_immediately() {
     config.stop = StopRule { until: Some(Time::from_s(30)) };
     let start = Start::At(Time::from_s(1));
     let flow = Flow { src: HostIx(1), dst: HostIx(0), size_bytes: 1_000, start, group: 1 };
-    let flows = FlowList { flows: vec![flow], description: String::new() };
+    let flows = FlowList { flows: vec![flow], ..FlowList::default() };
     let outcome = run_flows(&topology, "server-rr", &config, &flows);
     assert_eq!(outcome.flows[0].end, FlowEnd::Failed);
     assert!(outcome.flows[0].fct < Time::from_ms(10), "a reset, not a time-out: {}", outcome.flows[0].fct);

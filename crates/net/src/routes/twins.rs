@@ -20,8 +20,8 @@ pub(super) struct Twins {
 }
 
 impl Twins {
-    /// Returns the row and the class with the same neighbours whose tables were computed first. Adds
-    /// this one if there is none.
+    /// Returns the row and the class with the same neighbours whose tables were computed first. The
+    /// first one is added, and returns `None`.
     pub(super) fn find(&mut self, graph: &RowGraph, alive: &[bool], row: u32, class: usize) -> Option<(u32, usize)> {
         let mut neighbours: BTreeMap<u32, [u32; 2]> = BTreeMap::new();
         for (out, to) in graph.links_of(row) {
@@ -29,7 +29,7 @@ impl Twins {
             links[0] += u32::from(alive[out.ix()]);
             links[1] += u32::from(alive[out.reverse().ix()]);
         }
-        // Dead links are no links.
+        // Without a link that is alive, a row is not a neighbour.
         let key: Neighbours = neighbours.into_iter().filter(|(_, links)| *links != [0, 0]).collect();
         let first = *self.known.entry(key).or_insert((row, class));
         (first.1 != class).then_some(first)

@@ -20,7 +20,7 @@ pub fn flow(src: u32, dst: u32, size_bytes: u64, start: Time) -> Flow {
 }
 
 pub fn list(flows: Vec<Flow>) -> FlowList {
-    FlowList { flows, description: "test".into() }
+    FlowList { flows, description: "test".into(), ..FlowList::default() }
 }
 
 pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64, config: &SimConfig) -> Outcome {

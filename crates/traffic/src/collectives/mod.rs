@@ -22,7 +22,7 @@ pub use spec::{COLLECTIVES, CollectiveInfo, CollectiveSpec};
 pub use steps::CollectiveKind;
 pub use stragglers::{StragglerChoice, Stragglers};
 pub use trace::{TraceOrder, TrainingOptions};
-pub(crate) use write::Writer;
+pub(crate) use write::{Work, Writer};
 
 use net::Topology;
 
@@ -41,7 +41,10 @@ pub enum CollectiveError {
         /// Distance between neighbours in a group.
         stride: u32,
     },
-    #[error("that is more than {} flows; use fewer ranks or fewer collectives", crate::generate::FLOWS_MAX)]
+    #[error(
+        "that is more than {} flows; use fewer ranks or fewer collectives, or simulate only some `rounds` of each",
+        crate::generate::FLOWS_MAX
+    )]
     TooMany,
     #[error("there is no rank {rank}: the ranks are 0 to {}", .ranks.saturating_sub(1))]
     Straggler { rank: u32, ranks: u32 },
@@ -69,16 +72,17 @@ pub fn collectives(
         if size < 2 {
             return Err(CollectiveError::Groups { ranks: hosts.len() as u32, size, stride: spec.stride }.into());
         }
-        writer.reserve(spec.kind, layout, spec.repeat)?;
+        let work = Work { kind: spec.kind, bytes: spec.size_bytes, rounds: spec.rounds.unwrap_or(u32::MAX) };
+        writer.reserve(work, layout, spec.repeat)?;
         let mut before = None;
         for turn in 0..spec.repeat {
             let delay = if turn == 0 { net::Time::ZERO } else { spec.gap };
-            before = Some(writer.operation(spec.kind, layout, spec.size_bytes, before, delay)?);
+            before = Some(writer.operation(work, layout, before, delay)?);
         }
     }
     let words: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
     let description = format!("{} on {} ranks, {}", words.join(" with "), hosts.len(), ranks.placement);
-    Ok(FlowList { flows: writer.flows, description })
+    Ok(FlowList { flows: writer.flows, description, sampled: writer.sampled })
 }
 
 #[cfg(test)]

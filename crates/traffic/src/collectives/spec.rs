@@ -29,7 +29,13 @@ pub struct CollectiveSpec {
     pub repeat: u32,
     /// From the end of one to the beginning of the next: computation.
     pub gap: Time,
+    /// Number of rounds to simulate, at least [`ROUNDS_MIN`]; all where `None`. The first ones of a
+    /// ring, and distances that are spread evenly of an exchange. See [`SampledGroups`](crate::SampledGroups).
+    pub rounds: Option<u32>,
 }
+
+/// Smallest number of rounds from which a completion time is extrapolated.
+pub const ROUNDS_MIN: u32 = 4;
 
 const SIZE: Param = Param::new("size", "required", "buffer of each rank, such as 64MB");
 const GROUP_SIZE: Param = Param::new("group_size", "all ranks", "ranks of a group; all groups work at the same time");
@@ -40,10 +46,20 @@ const STRIDE: Param = Param::new(
 );
 const REPEAT: Param = Param::new("repeat", "1", "how often, each when the one before is complete");
 const GAP: Param = Param::new("gap", "0s", "computation between the end of one and the beginning of the next");
+const ROUNDS: Param = Param::new(
+    "rounds",
+    "all",
+    "rounds of each to simulate, 4 or more: the completion time is extrapolated from the later half of them",
+);
 const COMMON: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
+const WITH_ROUNDS: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, ROUNDS];
 
 const fn collective(name: &'static str, kind: CollectiveKind, title: &'static str) -> CollectiveInfo {
-    CollectiveInfo { name, title, parameters: COMMON, kind }
+    let parameters = match kind {
+        CollectiveKind::AllToAll | CollectiveKind::Broadcast { .. } => COMMON,
+        _ => WITH_ROUNDS,
+    };
+    CollectiveInfo { name, title, parameters, kind }
 }
 
 pub const COLLECTIVES: &[CollectiveInfo] = &[
@@ -67,6 +83,10 @@ pub const COLLECTIVES: &[CollectiveInfo] = &[
     ),
 ];
 
+fn has_rounds(info: &CollectiveInfo) -> bool {
+    info.parameters.iter().any(|parameter| parameter.name == ROUNDS.name)
+}
+
 impl CollectiveSpec {
     /// From text: `ring-all-reduce:size=64MB,group_size=8,stride=1,repeat=4,gap=2ms`.
     pub fn parse(text: &str) -> Result<CollectiveSpec, SpecError> {
@@ -79,6 +99,10 @@ impl CollectiveSpec {
         if group_size.is_some_and(|size| size < 2) {
             return Err(spec.wrong("group_size", "a group has 2 ranks or more"));
         }
+        let rounds: Option<u32> = if has_rounds(info) { spec.get("rounds")? } else { None };
+        if rounds.is_some_and(|rounds| rounds < ROUNDS_MIN) {
+            return Err(spec.wrong("rounds", "give 4 or more: the completion time is extrapolated from them"));
+        }
         Ok(CollectiveSpec {
             kind: info.kind,
             size_bytes,
@@ -86,6 +110,7 @@ impl CollectiveSpec {
             stride: spec.positive("stride")?,
             repeat: spec.positive("repeat")?,
             gap: spec.get("gap")?,
+            rounds,
         })
     }
 }
@@ -99,7 +124,10 @@ impl fmt::Display for CollectiveSpec {
             write!(f, ",group_size={size}")?;
         }
         write!(f, ",stride={},repeat={}", self.stride, self.repeat)?;
-        if self.gap > Time::ZERO { write!(f, ",gap={}", self.gap) } else { Ok(()) }
+        if self.gap > Time::ZERO {
+            write!(f, ",gap={}", self.gap)?;
+        }
+        self.rounds.map_or(Ok(()), |rounds| write!(f, ",rounds={rounds}"))
     }
 }
 
@@ -114,6 +142,8 @@ mod tests {
             assert_eq!((spec.kind, spec.size_bytes, spec.repeat), (info.kind, 1_000_000, 1));
             assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
         }
+        let spec = CollectiveSpec::parse("ring-all-reduce:size=1GB,rounds=20").unwrap();
+        assert_eq!((spec.rounds, CollectiveSpec::parse(&spec.to_string())), (Some(20), Ok(spec)));
         let spec = CollectiveSpec::parse("all-to-all:size=3B,repeat=7,gap=2ms").unwrap();
         assert_eq!((spec.group_size, spec.repeat, spec.gap), (None, 7, Time::from_ms(2)));
         assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
@@ -135,6 +165,10 @@ mod tests {
             (
                 "all-to-all:size=1MB,group_size=1",
                 "collective `all-to-all`: group_size = `1`: a group has 2 ranks or more",
+            ),
+            (
+                "ring-all-reduce:size=1MB,rounds=3",
+                "collective `ring-all-reduce`: rounds = `3`: give 4 or more: the completion time is extrapolated from them",
             ),
             ("all-to-all:size=1MB,repeat=0", "collective `all-to-all`: repeat = `0`: give 1 or more"),
         ] {

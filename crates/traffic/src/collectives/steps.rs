@@ -39,24 +39,41 @@ impl CollectiveKind {
         if self == CollectiveKind::AllReduce { 2 * each } else { each }
     }
 
-    /// Flows of a group of `n`, at most.
-    pub(crate) fn flow_count(self, n: u32) -> u64 {
-        let (n, others) = (u64::from(n), u64::from(n).saturating_sub(1));
+    /// Number of rounds of a group of `n`, in each of which every rank sends once; `None` for a
+    /// collective without such rounds.
+    pub(crate) fn rounds(self, n: u32) -> Option<u32> {
         match self {
-            CollectiveKind::AllReduce => 2 * others * n,
-            CollectiveKind::Broadcast { .. } => others,
-            _ => others * n,
+            CollectiveKind::AllReduce => Some(2 * n.saturating_sub(1)),
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAllRounds => {
+                Some(n.saturating_sub(1))
+            }
+            CollectiveKind::AllToAll | CollectiveKind::Broadcast { .. } => None,
         }
     }
 
-    /// Appends the steps of a group of `n`; their positions begin with the first one appended to an
-    /// empty list. Blocks without bytes make no step, so that bytes add up.
-    pub(crate) fn steps(self, n: u32, bytes: u64, steps: &mut Vec<Step>) {
+    /// Flows of a group of `n`, at most, in no more than `rounds`.
+    pub(crate) fn flow_count(self, n: u32, rounds: u32) -> u64 {
+        let (all, others) = (u64::from(n), u64::from(n).saturating_sub(1));
+        match self.rounds(n) {
+            Some(total) => u64::from(total.min(rounds)) * all,
+            None if matches!(self, CollectiveKind::Broadcast { .. }) => others,
+            None => others * all,
+        }
+    }
+
+    /// Appends the steps of a group of `n` in no more than `rounds`; their positions begin with the
+    /// first one appended to an empty list. Blocks without bytes make no step, so that bytes add up.
+    pub(crate) fn steps(self, n: u32, bytes: u64, rounds: u32, steps: &mut Vec<Step>) {
+        let count = self.rounds(n).unwrap_or(0).min(rounds);
         match self {
-            CollectiveKind::AllReduce => ring(n, bytes, 2 * n.saturating_sub(1), steps),
-            CollectiveKind::AllGather | CollectiveKind::ReduceScatter => ring(n, bytes, n.saturating_sub(1), steps),
-            CollectiveKind::AllToAll => all_to_all(n, bytes, false, steps),
-            CollectiveKind::AllToAllRounds => all_to_all(n, bytes, true, steps),
+            CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
+                ring(n, bytes, count, steps);
+            }
+            CollectiveKind::AllToAll => exchange(n, bytes, 1..n, false, steps),
+            CollectiveKind::AllToAllRounds if rounds < n.saturating_sub(1) => {
+                exchange(n, bytes, spread(n, count), true, steps);
+            }
+            CollectiveKind::AllToAllRounds => exchange(n, bytes, 1..n, true, steps),
             CollectiveKind::Broadcast { root } => broadcast(n, bytes, root, steps),
         }
     }
@@ -82,12 +99,28 @@ fn ring(n: u32, bytes: u64, rounds: u32, steps: &mut Vec<Step>) {
     }
 }
 
-fn all_to_all(n: u32, bytes: u64, in_rounds: bool, steps: &mut Vec<Step>) {
+/// Returns some of the distances 1 to n - 1, each once. Any part of them is spread over all: they are
+/// the golden section of the range apart.
+fn spread(n: u32, count: u32) -> impl Iterator<Item = u32> {
+    let others = u64::from(n.saturating_sub(1)).max(1);
+    let mut step = (others as f64 * 0.618).round() as u64;
+    while gcd(step, others) > 1 {
+        step += 1;
+    }
+    (0..u64::from(count)).map(move |round| (1 + round * step % others) as u32)
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Each distance is a round, in which every rank sends to the rank that far behind it.
+fn exchange(n: u32, bytes: u64, distances: impl Iterator<Item = u32>, in_rounds: bool, steps: &mut Vec<Step>) {
     let mut received: Vec<Option<u32>> = vec![None; n as usize];
-    for round in 1..n {
+    for distance in distances {
         let begin = steps.len();
         for from in 0..n {
-            let to = (from + round) % n;
+            let to = ((u64::from(from) + u64::from(distance)) % u64::from(n)) as u32;
             let bytes = block(bytes, n, to);
             if bytes > 0 {
                 let after = received[from as usize].filter(|_| in_rounds);
@@ -132,7 +165,7 @@ mod tests {
 
     fn steps(kind: CollectiveKind, n: u32, bytes: u64) -> Vec<Step> {
         let mut steps = Vec::new();
-        kind.steps(n, bytes, &mut steps);
+        kind.steps(n, bytes, u32::MAX, &mut steps);
         steps
     }
 
@@ -144,9 +177,9 @@ mod tests {
                     let steps = steps(kind, n, bytes);
                     let sent: u128 = steps.iter().map(|step| u128::from(step.bytes)).sum();
                     assert_eq!(sent, kind.sent_bytes(n, bytes), "{kind:?} {n} {bytes}");
-                    assert!(steps.len() as u64 <= kind.flow_count(n));
+                    assert!(steps.len() as u64 <= kind.flow_count(n, u32::MAX));
                     if bytes >= u64::from(n) {
-                        assert_eq!(steps.len() as u64, kind.flow_count(n), "{kind:?} {n} {bytes}");
+                        assert_eq!(steps.len() as u64, kind.flow_count(n, u32::MAX), "{kind:?} {n} {bytes}");
                     }
                     for (place, step) in steps.iter().enumerate() {
                         assert!(step.from < n && step.to < n && step.from != step.to && step.bytes > 0);
@@ -213,6 +246,29 @@ mod tests {
             let before = step.after.unwrap();
             assert_eq!(before as usize / 6, place / 6 - 1);
             assert_eq!(rounds[before as usize].to, step.from);
+        }
+    }
+
+    #[test]
+    fn some_rounds_are_the_first_of_a_ring_and_distant_ones_of_an_exchange() {
+        let some = |kind: CollectiveKind| {
+            let mut steps = Vec::new();
+            kind.steps(12, 1200, 4, &mut steps);
+            steps
+        };
+        assert_eq!(some(CollectiveKind::AllReduce), steps(CollectiveKind::AllReduce, 12, 1200)[..48]);
+        let exchange = some(CollectiveKind::AllToAllRounds);
+        assert_eq!(exchange.len(), 48);
+        let distances = exchange.chunks(12).map(|round| (round[0].to + 12 - round[0].from) % 12);
+        let distances: Vec<u32> = distances.collect();
+        assert_eq!(distances, [1, 8, 4, 11]);
+        for step in &exchange[12..] {
+            assert_eq!(exchange[step.after.unwrap() as usize].to, step.from);
+        }
+        for n in 2..60 {
+            let mut all: Vec<u32> = spread(n, n - 1).collect();
+            all.sort_unstable();
+            assert_eq!(all, (1..n).collect::<Vec<u32>>());
         }
     }
 

@@ -41,14 +41,14 @@ impl Stragglers {
         for host in self.hosts(&hosts, seed)? {
             is_late[host.ix()] = true;
         }
-        let FlowList { mut flows, description } = list;
+        let FlowList { mut flows, description, sampled } = list;
         for flow in flows.iter_mut().filter(|flow| is_late[flow.src.ix()]) {
             let (Start::At(wait) | Start::After { delay: wait, .. } | Start::AfterGroups { delay: wait, .. }) =
                 &mut flow.start;
             *wait = wait.saturating_add(self.delay);
         }
         let sorted = FlowList::sorted(flows, description);
-        Ok(sorted.expect("a delay does not change which flows wait for which"))
+        Ok(FlowList { sampled, ..sorted.expect("a delay does not change which flows wait for which") })
     }
 
     fn hosts(&self, hosts: &[HostIx], seed: u64) -> Result<Vec<HostIx>, CollectiveError> {

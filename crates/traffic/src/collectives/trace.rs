@@ -3,7 +3,7 @@
 use net::{Time, Topology};
 
 use super::write::Operation;
-use super::{CollectiveError, GroupLayout, RankOptions, Writer};
+use super::{CollectiveError, GroupLayout, RankOptions, Work, Writer};
 use crate::flow::FlowList;
 use crate::generate::{TrafficError, Warning};
 use crate::import::aicb::{TraceGroup, TraceOperation, TrainingTrace};
@@ -85,14 +85,15 @@ impl TrainingTrace {
             };
             let delay = Time::from_s_f64(operation.compute.as_s_f64() * options.time_scale);
             let last = place.map(|place| before[place].1);
-            let done = writer.operation(operation.kind, *layout, *size_bytes, last, delay)?;
+            let work = Work { kind: operation.kind, bytes: *size_bytes, rounds: u32::MAX };
+            let done = writer.operation(work, *layout, last, delay)?;
             match place {
                 Some(place) => before[place] = (*layout, done),
                 None => before.push((*layout, done)),
             }
         }
         let description = format!("{}; {kept} collectives on {} ranks", self.describe(options), hosts.len());
-        Ok((FlowList { flows: writer.flows, description }, warnings))
+        Ok((FlowList { flows: writer.flows, description, sampled: Vec::new() }, warnings))
     }
 
     pub fn describe(&self, options: &TrainingOptions) -> String {

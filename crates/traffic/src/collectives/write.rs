@@ -3,7 +3,7 @@
 use net::{HostIx, Time};
 
 use super::{CollectiveError, CollectiveKind, GroupLayout};
-use crate::flow::{Flow, Start};
+use crate::flow::{Flow, SampledGroups, Start};
 use crate::generate::FLOWS_MAX;
 
 use super::steps::Step;
@@ -12,8 +12,18 @@ use super::steps::Step;
 pub(crate) struct Writer<'a> {
     hosts: &'a [HostIx],
     pub(crate) flows: Vec<Flow>,
+    pub(crate) sampled: Vec<SampledGroups>,
     next_group: u32,
     steps: Vec<Step>,
+}
+
+/// What each group of a layout does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    pub(crate) kind: CollectiveKind,
+    pub(crate) bytes: u64,
+    /// The number of rounds that are simulated, at most.
+    pub(crate) rounds: u32,
 }
 
 /// One collective done by all groups of a layout: what later ones wait for.
@@ -26,7 +36,7 @@ pub(crate) struct Operation {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(hosts: &'a [HostIx]) -> Writer<'a> {
-        Writer { hosts, flows: Vec::new(), next_group: 1, steps: Vec::new() }
+        Writer { hosts, flows: Vec::new(), sampled: Vec::new(), next_group: 1, steps: Vec::new() }
     }
 
     pub(crate) fn rank_count(&self) -> u32 {
@@ -34,36 +44,34 @@ impl<'a> Writer<'a> {
     }
 
     /// Refuses more repetitions than a list holds, before any is made.
-    pub(crate) fn reserve(
-        &self,
-        kind: CollectiveKind,
-        layout: GroupLayout,
-        repeat: u32,
-    ) -> Result<(), CollectiveError> {
+    pub(crate) fn reserve(&self, work: Work, layout: GroupLayout, repeat: u32) -> Result<(), CollectiveError> {
         let group_count = layout.group_count(self.rank_count())?;
-        let each = u128::from(group_count) * u128::from(kind.flow_count(layout.size));
+        let each = u128::from(group_count) * u128::from(work.kind.flow_count(layout.size, work.rounds));
         let more = each.saturating_mul(u128::from(repeat));
         if more + self.flows.len() as u128 > u128::from(FLOWS_MAX) { Err(CollectiveError::TooMany) } else { Ok(()) }
     }
 
     /// Adds a collective in all groups of a layout, `delay` after `before` (or after time 0).
     ///
-    /// The layout has groups of at least two and `bytes` is above 0, so that there is something to
+    /// The layout has groups of at least two and the bytes are above 0, so that there is something to
     /// wait for. A group waits for the same group of `before` if the layouts are the same, else for
     /// all groups of it.
     pub(crate) fn operation(
         &mut self,
-        kind: CollectiveKind,
+        work: Work,
         layout: GroupLayout,
-        bytes: u64,
         before: Option<Operation>,
         delay: Time,
     ) -> Result<Operation, CollectiveError> {
-        self.reserve(kind, layout, 1)?;
+        self.reserve(work, layout, 1)?;
         let group_count = layout.group_count(self.rank_count())?;
         self.steps.clear();
-        kind.steps(layout.size, bytes, &mut self.steps);
+        work.kind.steps(layout.size, work.bytes, work.rounds, &mut self.steps);
         let first_group = self.next_group;
+        if let Some(rounds) = work.kind.rounds(layout.size).filter(|rounds| *rounds > work.rounds) {
+            let (first, last) = (first_group, first_group + group_count - 1);
+            self.sampled.push(SampledGroups { first, last, simulated: work.rounds, rounds });
+        }
         for group in 0..group_count {
             let begin = before.map_or(Start::At(delay), |before| before.then(layout, group, delay));
             self.group(layout, group, first_group + group, begin);

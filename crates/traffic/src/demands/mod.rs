@@ -113,7 +113,7 @@ impl TrafficMatrix {
             let reason = "the matrix or the end time came first";
             warnings.push(Warning::OtherCount { asked, made: flows.len() as u32, reason });
         }
-        Ok((FlowList { flows, description: self.describe(options) }, warnings))
+        Ok((FlowList { flows, description: self.describe(options), ..FlowList::default() }, warnings))
     }
 
     pub fn describe(&self, options: &DemandOptions) -> String {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use net::spec_text::SpecText;
+use traffic::CollectiveSpec;
 
 use crate::input::{Experiment, FileError, Override, TrafficPlan};
 
@@ -28,13 +29,23 @@ pub enum CopyError {
 /// The family of the network has no smaller copy, or the file does not fit the copy.
 pub fn copy(experiment: &Experiment, file: &Path, overrides: &[Override]) -> Result<[Experiment; 2], CopyError> {
     let changes = changes(experiment)?;
-    let load = |fidelity: &str| {
+    let load = |fidelity: &str, more: Option<String>| {
         let mut all = overrides.to_vec();
         all.extend(changes.iter().map(|(key, value)| Override::set(key, value)));
+        all.extend(more.map(|collectives| Override::set("traffic.collective", &collectives)));
         all.push(Override::set("fidelity", fidelity));
         Experiment::load(file, &all)
     };
-    Ok([load("packet")?, load("flow")?])
+    Ok([load("packet", all_rounds(experiment))?, load("flow", None)?])
+}
+
+/// Returns the collectives with all their rounds, if only some are simulated: the error of a copy
+/// includes that of the extrapolation.
+fn all_rounds(experiment: &Experiment) -> Option<String> {
+    let TrafficPlan::Collectives { specs, .. } = &experiment.variants[0].traffic else { return None };
+    let is_sampled = specs.iter().any(|spec| spec.rounds.is_some());
+    let whole = specs.iter().map(|spec| format!("\"{}\"", CollectiveSpec { rounds: None, ..*spec }));
+    is_sampled.then(|| format!("[{}]", whole.collect::<Vec<String>>().join(", ")))
 }
 
 /// Returns the keys of a file that differ in the copy.

@@ -79,7 +79,9 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
         slowdown_lower_bound_mean: slowdown_lower_bound(&selection.flows, outcome),
         throughput_share: throughput_share(run.topology, outcome),
-        groups: run.services.map_or_else(|| groups::group_times(&selection.grouped), |_| GroupTimes::default()),
+        groups: run
+            .services
+            .map_or_else(|| groups::group_times(run.flows, &selection.grouped), |_| GroupTimes::default()),
         fairness: fairness(&selection.flows, outcome),
         core: load::core_balance(run.topology, outcome, run.keep_core_bins),
         reordering: reordering(outcome),

@@ -11,8 +11,8 @@ pub(super) type Measured<'a> = (&'a Flow, &'a FlowRecord);
 /// flows are about the background alone.
 pub(super) struct Selection<'a> {
     pub(super) flows: Vec<Measured<'a>>,
-    /// Flows of groups, in the order of the list.
-    pub(super) grouped: Vec<Measured<'a>>,
+    /// Flows of groups with their positions in the list, in its order.
+    pub(super) grouped: Vec<(usize, Measured<'a>)>,
     /// Number of flows that started during the warm-up.
     pub(super) warm_up: u64,
 }
@@ -29,7 +29,7 @@ impl<'a> Selection<'a> {
         let in_group = |flow: &Flow| flow.group > 0 && early_groups.binary_search(&flow.group).is_err();
         Selection {
             flows: all().filter(|(flow, record)| !(is_early(record) || has_background && flow.group > 0)).collect(),
-            grouped: all().filter(|(flow, _)| in_group(flow)).collect(),
+            grouped: all().enumerate().filter(|(_, (flow, _))| in_group(flow)).collect(),
             warm_up,
         }
     }

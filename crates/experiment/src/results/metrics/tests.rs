@@ -1,6 +1,6 @@
 use net::{Time, Topology};
 use sim::{Accounting, ControlRecord, EngineRecord, LinkRecord, ResequencingRecord, Series};
-use traffic::{Flow, Start};
+use traffic::{Flow, SampledGroups, Start};
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn outcome(topology: &Topology, flows: Vec<FlowRecord>, loads: &[f64]) -> Outcom
 }
 
 fn measured(topology: &Topology, flows: &[u64], outcome: &Outcome) -> (RunSummary, RunDetail) {
-    let flows = FlowList { flows: flows.iter().map(|size| flow(*size)).collect(), description: String::new() };
+    let flows = FlowList { flows: flows.iter().map(|size| flow(*size)).collect(), ..FlowList::default() };
     let balancer = balance::Spec::parse("ecmp").unwrap();
     let run = RunContext {
         warm_up: Time::ZERO,
@@ -172,9 +172,31 @@ fn groups_take_from_their_first_start_to_their_last_byte() {
     let outcome = outcome(&topology, records, &[]);
     // Group 3 is incomplete, and 0 means no group.
     let flows: Vec<Flow> = [2, 2, 3, 3, 9, 0].into_iter().map(|group| Flow { group, ..flow(1) }).collect();
-    let times = groups::group_times(
-        &Selection::of(&FlowList { flows, description: String::new() }, &outcome, Time::ZERO, false).grouped,
-    );
+    let list = FlowList { flows, ..FlowList::default() };
+    let times = groups::group_times(&list, &Selection::of(&list, &outcome, Time::ZERO, false).grouped);
     assert_eq!((times.unfinished, times.time_us.count), (1, 2));
     assert_eq!((times.time_us.mean, times.time_us.p50, times.time_us.max), ((45.0 + 9.0) / 2.0, 9.0, 45.0));
+}
+
+#[test]
+fn rounds_that_were_not_simulated_follow_at_the_pace_of_the_later_ones() {
+    let topology = leaf_spine();
+    // Two chains of four flows; rounds end after 10, 20, 32 and 44 us.
+    let starts = [0, 0, 10, 9, 20, 19, 30, 32];
+    let times = [10, 9, 10, 10, 12, 11, 13, 12];
+    let record = |(start, time): (&u64, &u64)| FlowRecord {
+        started: Time::from_us(*start),
+        ..record(FlowEnd::Completed, *time)
+    };
+    let outcome = outcome(&topology, starts.iter().zip(&times).map(record).collect(), &[]);
+    let after = |id: u32| if id < 2 { Start::At(Time::ZERO) } else { Start::After { flow: id - 2, delay: Time::ZERO } };
+    let flows: Vec<Flow> = (0..8).map(|id| Flow { group: 5, start: after(id), ..flow(1) }).collect();
+    let mut list = FlowList { flows, ..FlowList::default() };
+    let time = |list: &FlowList| {
+        let times = groups::group_times(list, &Selection::of(list, &outcome, Time::ZERO, false).grouped);
+        (times.extrapolated, times.time_us.mean)
+    };
+    assert_eq!(time(&list), (0, 44.0));
+    list.sampled = vec![SampledGroups { first: 5, last: 6, simulated: 4, rounds: 104 }];
+    assert_eq!(time(&list), (1, 44.0 + 100.0 * 12.0));
 }

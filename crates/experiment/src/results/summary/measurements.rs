@@ -68,6 +68,9 @@ pub struct Quantiles {
 pub struct GroupTimes {
     /// Groups with at least one flow that did not complete; averages exclude them.
     pub unfinished: u64,
+    /// Complete groups of which only some rounds were simulated. Their times are extrapolated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub extrapolated: u64,
     /// Times of complete groups, microseconds.
     pub time_us: Quantiles,
 }
