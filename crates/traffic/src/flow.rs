@@ -52,9 +52,9 @@ pub struct Flow {
 pub struct SampledGroups {
     /// Smallest number of these groups.
     pub first: u32,
-    /// Largest of them.
+    /// Largest number of these groups.
     pub last: u32,
-    /// Rounds in the list.
+    /// Number of their rounds in the list, from 4.
     pub simulated: u32,
     /// Rounds of the whole collective.
     pub rounds: u32,

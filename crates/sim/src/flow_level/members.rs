@@ -26,7 +26,7 @@ pub(super) struct Member {
     pub(super) flow: u32,
     /// Position of the hop in the pool.
     hop: u32,
-    /// As in the hop.
+    /// Weight of the hop, which an update then needs not read.
     pub(super) weight: f64,
     pub(super) rate: f64,
     /// The last update that solved the flow.

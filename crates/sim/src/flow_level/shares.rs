@@ -13,7 +13,7 @@
 //!
 //! A flow joins when it has lost its bottleneck by more than the tolerance of the network. Without
 //! one, each change would pass through the whole network in ever smaller steps. The rates of a link
-//! never exceed its capacity, whatever the tolerance.
+//! never exceed its capacity: the tolerance concerns fairness only.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
