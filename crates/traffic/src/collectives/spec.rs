@@ -29,13 +29,13 @@ pub struct CollectiveSpec {
     pub repeat: u32,
     /// From the end of one to the beginning of the next: computation.
     pub gap: Time,
-    /// Number of rounds to simulate, at least [`ROUNDS_MIN`]; all where `None`. The first ones of a
+    /// Number of rounds to simulate, 4 or more; all where `None`. The first ones of a
     /// ring, and distances that are spread evenly of an exchange. See [`SampledGroups`](crate::SampledGroups).
     pub rounds: Option<u32>,
 }
 
 /// Smallest number of rounds from which a completion time is extrapolated.
-pub const ROUNDS_MIN: u32 = 4;
+const ROUNDS_MIN: u32 = 4;
 
 const SIZE: Param = Param::new("size", "required", "buffer of each rank, such as 64MB");
 const GROUP_SIZE: Param = Param::new("group_size", "all ranks", "ranks of a group; all groups work at the same time");
