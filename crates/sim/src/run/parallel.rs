@@ -26,6 +26,21 @@ struct Barrier {
     sleeping: AtomicUsize,
     sleep: Mutex<()>,
     wake: Condvar,
+    /// Whether a thread has panicked: it never arrives again.
+    is_broken: AtomicBool,
+}
+
+/// Releases the other threads of a barrier if this thread panics.
+struct Release<'b>(&'b Barrier);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.is_broken.store(true, Ordering::SeqCst);
+            drop(lock(&self.0.sleep));
+            self.0.wake.notify_all();
+        }
+    }
 }
 
 impl Barrier {
@@ -38,10 +53,13 @@ impl Barrier {
             sleeping: AtomicUsize::new(0),
             sleep: Mutex::new(()),
             wake: Condvar::new(),
+            is_broken: AtomicBool::new(false),
         }
     }
 
-    fn wait(&self) {
+    /// Waits for the other threads. Returns false if one of them has panicked.
+    #[must_use]
+    fn wait(&self) -> bool {
         let round = self.round.load(Ordering::Acquire);
         if self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.waiting.store(0, Ordering::Relaxed);
@@ -51,20 +69,21 @@ impl Barrier {
                 drop(lock(&self.sleep));
                 self.wake.notify_all();
             }
-            return;
+            return true;
         }
         for _ in 0..self.spins {
             if self.round.load(Ordering::Acquire) != round {
-                return;
+                return true;
             }
             std::hint::spin_loop();
         }
         let mut guard = lock(&self.sleep);
         self.sleeping.fetch_add(1, Ordering::SeqCst);
-        while self.round.load(Ordering::SeqCst) == round {
+        while self.round.load(Ordering::SeqCst) == round && !self.is_broken.load(Ordering::SeqCst) {
             guard = self.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleeping.fetch_sub(1, Ordering::SeqCst);
+        self.round.load(Ordering::SeqCst) != round
     }
 }
 
@@ -122,6 +141,7 @@ impl Shared<'_, '_> {
         let own: Vec<usize> = (thread..self.engines.len()).step_by(self.barrier.threads).collect();
         let mut space: Vec<Departures> = own.iter().map(|_| self.crossings.departures()).collect();
         let (mut status, mut step) = (first, 0);
+        let _release = Release(&self.barrier);
         while let Some(end) = pacer.next_step(status) {
             for (partition, space) in own.iter().zip(&mut space) {
                 let mut engine = lock(&self.engines[*partition]);
@@ -129,7 +149,9 @@ impl Shared<'_, '_> {
                 self.crossings.send(step, &mut engine, space);
                 *lock(&self.status[self.place(step, *partition)]) = Status::of(&mut engine);
             }
-            self.barrier.wait();
+            if !self.barrier.wait() {
+                return;
+            }
             for (partition, space) in own.iter().zip(&mut space) {
                 self.crossings.receive(step, &mut lock(&self.engines[*partition]), space);
             }
@@ -140,11 +162,15 @@ impl Shared<'_, '_> {
             let all = (0..self.engines.len()).map(|partition| *lock(&self.status[self.place(step, partition)]));
             status = all.fold(Status::NONE, Status::and);
             if is_interruption(end) {
-                self.barrier.wait();
+                if !self.barrier.wait() {
+                    return;
+                }
                 if thread == 0 {
                     self.interrupt(end);
                 }
-                self.barrier.wait();
+                if !self.barrier.wait() {
+                    return;
+                }
                 (status, pacer.due) = *lock(&self.interrupted);
             }
             pacer.now = end.time;
@@ -165,5 +191,27 @@ impl Shared<'_, '_> {
         let mut interruptions = lock(&self.interruptions);
         interruptions.act_at(end, &mut engines);
         *lock(&self.interrupted) = (status_of(&mut engines), interruptions.due());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The other threads would wait for ever, and with them the run.
+    #[test]
+    fn threads_leave_a_barrier_if_one_panics() {
+        let barrier = Barrier::new(3, false);
+        let ends = |thread: u32| {
+            let _release = Release(&barrier);
+            let first = barrier.wait();
+            assert!(thread > 0, "the first thread panics after a round");
+            (first, barrier.wait())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3).map(|thread| scope.spawn(move || ends(thread))).collect();
+            let results: Vec<_> = threads.into_iter().map(|thread| thread.join().ok()).collect();
+            assert_eq!(results, [None, Some((true, false)), Some((true, false))]);
+        });
     }
 }

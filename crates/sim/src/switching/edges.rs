@@ -116,6 +116,11 @@ impl Edges {
 
     fn hold(&mut self, network: &mut Network, flow: u32, ix: u32) {
         network.arena.get_mut(ix).next = NIL;
+        // In a partition of the receiver, packets of a flow may wait before the first is delivered,
+        // which opens the flow there.
+        if self.held.len() <= flow as usize {
+            self.forget_paths(flow);
+        }
         let held = &mut self.held[flow as usize];
         match std::mem::replace(&mut held.last, ix) {
             NIL => held.first = ix,
