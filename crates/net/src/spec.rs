@@ -107,7 +107,7 @@ mod tests {
             ("fat-tree:host_delay=9999999s", "at most one hour"),
             ("multi-tier:switches=8//2", "switches = `8//2`: `` must be a whole number"),
             ("diamond:form=square", "there are: two-paths, migration"),
-            ("leaf-spine:leaves=1000,hosts_per_leaf=1000", "at most 200000 and 2000000"),
+            ("leaf-spine:leaves=10000,hosts_per_leaf=1000", "at most 2000000 and 4000000"),
         ] {
             let text = message(spec);
             assert!(text.contains(expected), "{spec}: {text}");

@@ -1,8 +1,8 @@
 //! Properties of every registered balancer in the simulator.
 
 use crate::common::{
-    all_transports, fabric_link, fault, flow, is_refused, list, node, permanent, simulate, some_flows, topology, total,
-    with,
+    all_transports, fabric_link, fault, flow, is_refused, list, node, permanent, simulate, simulate_on, some_flows,
+    topology, total, with,
 };
 use anabranch_sim::{
     FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
@@ -219,4 +219,19 @@ fn a_slower_link_carries_less() {
     // Half a millisecond at full rate, the rest at a fifth.
     let expected = 500.0 + (fast - 500.0) * 5.0;
     assert!((slowed / expected - 1.0).abs() < 0.05, "{slowed} us, expected {expected}");
+}
+
+/// ConWeave holds packets that overtake others on an old path, sometimes before the partition of the
+/// receiver has delivered one of the flow.
+#[test]
+fn flows_held_before_their_first_delivery_are_the_same_on_three_threads() {
+    let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=3");
+    for seed in 0..60 {
+        let flows = some_flows(9, 40, seed, Time::from_us(80), 60_000);
+        let failures = vec![fault(FailureKind::LinkDown(fabric_link(&t)), 0, None, 5_000)];
+        let config = SimConfig { failures, ..SimConfig::default() };
+        let alone = simulate(&t, &flows, "conweave", seed, &config);
+        let together = simulate_on(3, &t, &flows, "conweave", seed, &config);
+        assert!(alone.flows == together.flows, "seed {seed}");
+    }
 }
