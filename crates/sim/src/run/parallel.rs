@@ -198,7 +198,7 @@ impl Shared<'_, '_> {
 mod tests {
     use super::*;
 
-    /// The other threads would wait for ever, and with them the run.
+    /// The other threads would wait forever, and with them the run.
     #[test]
     fn threads_leave_a_barrier_if_one_panics() {
         let barrier = Barrier::new(3, false);
