@@ -44,9 +44,7 @@ pub(crate) fn check_fidelity(
 ) -> Result<(), FileError> {
     if config.fidelity == Fidelity::Packet {
         // Single packets delay a round and those after it: some rounds do not give the time of all.
-        if let TrafficPlan::Collectives { specs, .. } = traffic
-            && specs.iter().any(|spec| spec.rounds.is_some())
-        {
+        if traffic.has_sampled_rounds() {
             let error = top.section("traffic")?.error("collective", "has `rounds`, which need rates of flows");
             return Err(error.with_hint("set fidelity = \"flow\", or simulate all rounds"));
         }

@@ -311,6 +311,11 @@ impl TrafficPlan {
         matches!(self, TrafficPlan::Collectives { background: Some(_), .. })
     }
 
+    /// Returns whether only some rounds of a collective are simulated.
+    pub(crate) fn has_sampled_rounds(&self) -> bool {
+        matches!(self, TrafficPlan::Collectives { specs, .. } if specs.iter().any(|spec| spec.rounds.is_some()))
+    }
+
     pub fn describe(&self) -> String {
         match self {
             TrafficPlan::Generate(generated) => describe_generated(generated),

@@ -109,16 +109,16 @@ fn collective(
         return Err(section.error("collective", "is an empty list"));
     }
     let (mut warnings, mut loads, mut background) = (Vec::new(), vec![None], None);
-    if specs.iter().any(|spec| spec.rounds.is_some()) {
-        warnings.push(
-            "traffic.collective: group times are extrapolated from some rounds; all else is about these".to_owned(),
-        );
-    }
     if section.has("workload") {
         let (flows, of_flows) = traffic_plan::generated(section, topology, inputs, &mut warnings)?;
         (background, loads) = (Some(flows), of_flows);
     }
     let plan = TrafficPlan::Collectives { specs, ranks: ranks(section)?, stragglers: stragglers(section)?, background };
+    if plan.has_sampled_rounds() {
+        warnings.push(
+            "traffic.collective: group times are extrapolated from some rounds; all else is about these".to_owned(),
+        );
+    }
     traffic_plan::with_flow_counts(section, plan, loads, topology, first_seed, warnings)
 }
 

@@ -80,18 +80,19 @@ impl Memberships {
 
     /// Tells the links of a flow its rate and its bottleneck.
     pub(super) fn set_rate(&mut self, flow: u32, rate: f64, bottleneck: u32) {
-        let Extent { first, count } = self.extents[flow as usize];
-        for hop in &self.pool[first as usize..(first + count) as usize] {
-            let member = &mut self.links[hop.link as usize].members[hop.at as usize];
-            (member.rate, member.is_held) = (rate, hop.link == bottleneck);
-        }
+        self.update_members(flow, |link, member| (member.rate, member.is_held) = (rate, link == bottleneck));
     }
 
     /// Tells the links of a flow that an update solves it.
     pub(super) fn set_solved(&mut self, flow: u32, update: u32) {
+        self.update_members(flow, |_, member| member.solved = update);
+    }
+
+    /// Calls `change` with each link of a flow and the flow as its member.
+    fn update_members(&mut self, flow: u32, change: impl Fn(u32, &mut Member)) {
         let Extent { first, count } = self.extents[flow as usize];
         for hop in &self.pool[first as usize..(first + count) as usize] {
-            self.links[hop.link as usize].members[hop.at as usize].solved = update;
+            change(hop.link, &mut self.links[hop.link as usize].members[hop.at as usize]);
         }
     }
 

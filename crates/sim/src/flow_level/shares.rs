@@ -59,13 +59,30 @@ struct Examined {
     /// The same without the flows whose rate is fixed.
     left: f64,
     open_weight: f64,
-    /// At least the highest rate of the flows outside the set, and at most the lowest of those that
-    /// this link holds back: a flow that joins the set later changes neither.
-    highest_outside: f64,
-    lowest_held: f64,
+    /// Rates of the flows outside the set. A flow that joins later does not narrow the range.
+    outside: Outside,
     /// The highest rate in the set, and that of the flows that this link holds back.
     highest_inside: f64,
     level: f64,
+}
+
+/// Rates that decide whether flows outside the set must join it.
+#[derive(Clone, Copy, Debug)]
+struct Outside {
+    highest: f64,
+    /// The lowest of those that the link holds back.
+    lowest_held: f64,
+}
+
+impl Outside {
+    const EMPTY: Outside = Outside { highest: 0.0, lowest_held: f64::INFINITY };
+
+    fn add(&mut self, member: &Member) {
+        self.highest = self.highest.max(member.rate);
+        if member.is_held {
+            self.lowest_held = self.lowest_held.min(member.rate);
+        }
+    }
 }
 
 impl Examined {
@@ -76,8 +93,7 @@ impl Examined {
             weight: 0.0,
             left: 0.0,
             open_weight: 0.0,
-            highest_outside: 0.0,
-            lowest_held: f64::INFINITY,
+            outside: Outside::EMPTY,
             highest_inside: 0.0,
             level: f64::INFINITY,
         }
@@ -278,10 +294,7 @@ impl Shares {
                     continue;
                 }
                 found.offered -= member.weight * member.rate;
-                found.highest_outside = found.highest_outside.max(member.rate);
-                if member.is_held {
-                    found.lowest_held = found.lowest_held.min(member.rate);
-                }
+                found.outside.add(member);
             }
         }
         *measured = (examined.len(), set.len());
@@ -371,34 +384,28 @@ impl Shares {
             let capacity = self.memberships.links[link as usize].capacity;
             let is_over = left < -ROUNDING * capacity;
             let is_full = left <= self.tolerance * capacity;
-            let is_unfair = |highest_outside: f64, lowest_held: f64| {
-                let highest = highest_inside.max(highest_outside);
-                highest_outside > level * more
-                    || (lowest_held.is_finite() && (!is_full || lowest_held < highest * less))
+            let is_unfair = |outside: Outside| {
+                let highest = highest_inside.max(outside.highest);
+                let has_lost = !is_full || outside.lowest_held < highest * less;
+                outside.highest > level * more || (outside.lowest_held.is_finite() && has_lost)
             };
-            let Examined { highest_outside, lowest_held, .. } = self.examined[place];
-            if !is_over && !is_unfair(highest_outside, lowest_held) {
+            if !is_over && !is_unfair(self.examined[place].outside) {
                 continue;
             }
             // Some flows outside may have joined since the link was measured.
-            let outside = self.memberships.members(link).iter().filter(|member| member.weight > 0.0);
-            let outside = outside.filter(|member| member.solved != self.update);
-            let (mut highest, mut lowest_held) = (0.0f64, f64::INFINITY);
-            for member in outside.clone() {
-                highest = highest.max(member.rate);
-                if member.is_held {
-                    lowest_held = lowest_held.min(member.rate);
-                }
-            }
-            if is_over || is_unfair(highest, lowest_held) {
-                let highest = highest.max(highest_inside);
+            let members = self.memberships.members(link).iter().filter(|member| member.weight > 0.0);
+            let members = members.filter(|member| member.solved != self.update);
+            let mut outside = Outside::EMPTY;
+            members.clone().for_each(|member| outside.add(member));
+            if is_over || is_unfair(outside) {
+                let highest = outside.highest.max(highest_inside);
                 let is_joining = |member: &&Member| {
                     let has_lost = member.is_held && (!is_full || member.rate < highest * less);
                     is_over || has_lost || member.rate > level * more
                 };
-                joining.extend(outside.filter(is_joining).map(|member| member.flow));
+                joining.extend(members.filter(is_joining).map(|member| member.flow));
             }
-            (self.examined[place].highest_outside, self.examined[place].lowest_held) = (highest, lowest_held);
+            self.examined[place].outside = outside;
         }
         self.memberships.prefetch(&joining);
         for flow in joining.drain(..) {

@@ -42,10 +42,10 @@ pub fn copy(experiment: &Experiment, file: &Path, overrides: &[Override]) -> Res
 /// Returns the collectives with all their rounds, if only some are simulated: the error of a copy
 /// includes that of the extrapolation.
 fn all_rounds(experiment: &Experiment) -> Option<String> {
-    let TrafficPlan::Collectives { specs, .. } = &experiment.variants[0].traffic else { return None };
-    let is_sampled = specs.iter().any(|spec| spec.rounds.is_some());
+    let traffic = &experiment.variants[0].traffic;
+    let TrafficPlan::Collectives { specs, .. } = traffic else { return None };
     let whole = specs.iter().map(|spec| format!("\"{}\"", CollectiveSpec { rounds: None, ..*spec }));
-    is_sampled.then(|| format!("[{}]", whole.collect::<Vec<String>>().join(", ")))
+    traffic.has_sampled_rounds().then(|| format!("[{}]", whole.collect::<Vec<String>>().join(", ")))
 }
 
 /// Returns the keys of a file that differ in the copy.
