@@ -116,7 +116,8 @@ fn collective(
     let plan = TrafficPlan::Collectives { specs, ranks: ranks(section)?, stragglers: stragglers(section)?, background };
     if plan.has_sampled_rounds() {
         warnings.push(
-            "traffic.collective: group times are extrapolated from some rounds; all else is about these".to_owned(),
+            "traffic.collective: group times are extrapolated from some rounds; all other figures are of these rounds"
+                .to_owned(),
         );
     }
     traffic_plan::with_flow_counts(section, plan, loads, topology, first_seed, warnings)
