@@ -79,6 +79,11 @@ pub trait Workers: Sync {
     fn run(&self, threads: usize, work: &(dyn Fn(usize) + Sync));
     /// Returns whether the machine has a core for each of `threads`.
     fn have_own_cores(&self, threads: usize) -> bool;
+    /// Returns whether the threads are to share steps that have about `events` for each of them. Handing over a
+    /// step takes as long as a few dozen events.
+    fn share_steps(&self, events: u64) -> bool {
+        events >= 24
+    }
 }
 
 /// The thread of the caller.

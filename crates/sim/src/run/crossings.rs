@@ -4,7 +4,7 @@
 use std::mem;
 use std::sync::Mutex;
 
-use super::parallel::lock;
+use super::steps::lock;
 use crate::engine::Engine;
 use crate::links::border::Crossing;
 use crate::links::pfc::PauseFrame;

@@ -7,20 +7,20 @@
 
 mod crossings;
 pub(crate) mod outcome;
-mod parallel;
 pub(crate) mod partitions;
+mod steps;
 
 use std::sync::Arc;
 
 use net::{Time, Topology};
 
-use self::crossings::{Crossings, Departures};
 use self::partitions::Partitions;
+use self::steps::Guards;
 use crate::engine::{Engine, FAULT, SAMPLE};
 use crate::ideal::Ideals;
 use crate::link_probe::LinkProbe;
 use crate::links::faults::{Action, Faults};
-use crate::links::network::LinkSample;
+use crate::links::network::{LinkSample, Network};
 use crate::probes::Sampler;
 use crate::queue::{Event, NIL};
 use crate::scenario::Scenario;
@@ -95,8 +95,7 @@ impl Status {
     }
 }
 
-/// Decides on the steps of a run, by the status of all partitions alone: every thread has one, and all
-/// decide the same.
+/// Decides on the steps of a run, by the status of all partitions alone.
 #[derive(Clone, Debug)]
 struct Pacer {
     step: u64,
@@ -169,34 +168,34 @@ impl Interruptions<'_> {
     }
 
     /// Does what is due at the end of a step.
-    fn act_at(&mut self, end: Event, engines: &mut [&mut Engine<'_>]) {
+    fn act_at(&mut self, end: Event, parts: &mut Guards<'_, '_, '_>) {
         match end.component {
-            FAULT => self.apply_faults(end.time, engines),
-            SAMPLE => self.sample(end.time, engines),
+            FAULT => self.apply_faults(end.time, parts),
+            SAMPLE => self.sample(end.time, parts),
             _ => {}
         }
     }
 
     /// Reads the links whose time has come.
-    fn sample(&mut self, now: u64, engines: &mut [&mut Engine<'_>]) {
+    fn sample(&mut self, now: u64, parts: &mut Guards<'_, '_, '_>) {
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.next <= now) {
-            sampler.sample(|link| carried_bytes(engines, link));
+            sampler.sample(|link| carried_bytes(parts.iter().map(|part| &part.engine.network), link));
         }
         if let Some(probe) = self.link_probe.as_mut().filter(|probe| probe.next <= now) {
-            probe.sample(|link| sample_of(engines, link));
+            probe.sample(|link| sample_of(parts.iter_mut().map(|part| &mut part.engine.network), link));
         }
     }
 
-    fn apply_faults(&mut self, now: u64, engines: &mut [&mut Engine<'_>]) {
-        let numbering = Arc::clone(&engines[0].fabric.numbering);
+    fn apply_faults(&mut self, now: u64, parts: &mut Guards<'_, '_, '_>) {
+        let numbering = Arc::clone(&parts[0].engine.fabric.numbering);
         for action in self.faults.due(self.topology, &numbering, now) {
-            if action == Action::Reroute && engines[0].controlled.is_none() {
+            if action == Action::Reroute && parts[0].engine.controlled.is_none() {
                 let (topology, alive) = self.faults.known(self.topology, now);
-                let tables = engines[0].fabric.compile_for(&topology, &alive);
-                engines.iter_mut().for_each(|engine| engine.fabric.reroute(&tables, &topology, &alive));
+                let tables = parts[0].engine.fabric.compile_for(&topology, &alive);
+                parts.iter_mut().for_each(|part| part.engine.fabric.reroute(&tables, &topology, &alive));
                 continue;
             }
-            engines.iter_mut().for_each(|engine| engine.apply(&action, &self.faults));
+            parts.iter_mut().for_each(|part| part.engine.apply(&action, &self.faults));
         }
     }
 }
@@ -233,31 +232,7 @@ impl<'a> Run<'a> {
         for engine in &mut self.engines {
             engine.schedule_first(report)?;
         }
-        if self.engines.len() > 1 && workers.count() > 1 {
-            return self.run_parallel(workers, report);
-        }
-        let Run { engines, pacer, interruptions, .. } = self;
-        let mut engines: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
-        let crossings = Crossings::new(engines.len());
-        let mut space: Vec<Departures> = engines.iter().map(|_| crossings.departures()).collect();
-        let mut status = status_of(&mut engines);
-        while let Some(end) = pacer.next_step(status) {
-            for (engine, space) in engines.iter_mut().zip(&mut space) {
-                engine.run_step(end);
-                crossings.send(0, engine, space);
-            }
-            engines.iter_mut().zip(&mut space).for_each(|(engine, space)| crossings.receive(0, engine, space));
-            if is_interruption(end) {
-                interruptions.act_at(end, &mut engines);
-                pacer.due = interruptions.due();
-            }
-            pacer.now = end.time;
-            status = status_of(&mut engines);
-            if pacer.report(status).is_some_and(|progress| !report(&progress)) {
-                return Err(SimError::Interrupted);
-            }
-        }
-        Ok(())
+        self.run_steps(workers, report)
     }
 
     /// Returns why a run with a controller could not continue.
@@ -267,20 +242,17 @@ impl<'a> Run<'a> {
     }
 }
 
-fn status_of(engines: &mut [&mut Engine<'_>]) -> Status {
-    engines.iter_mut().map(|engine| Status::of(engine)).fold(Status::NONE, Status::and)
-}
-
 /// Returns the bytes that a link has carried: the partition of its far end counts them.
-fn carried_bytes(engines: &[&mut Engine<'_>], link: u32) -> u64 {
-    engines.iter().map(|engine| engine.network.ports[link as usize].carried_bytes).sum()
+fn carried_bytes<'e>(networks: impl Iterator<Item = &'e Network>, link: u32) -> u64 {
+    networks.map(|network| network.ports[link as usize].carried_bytes).sum()
 }
 
 /// Returns the queue of a link, which the partition of its sender has, and the bytes that it has carried.
-fn sample_of(engines: &mut [&mut Engine<'_>], link: u32) -> LinkSample {
-    let samples = engines.iter_mut().map(|engine| engine.network.sample(link));
-    samples.fold(LinkSample { queued_bytes: 0, carried_bytes: 0 }, |sum, part| LinkSample {
-        queued_bytes: sum.queued_bytes + part.queued_bytes,
-        carried_bytes: sum.carried_bytes + part.carried_bytes,
+fn sample_of<'e>(networks: impl Iterator<Item = &'e mut Network>, link: u32) -> LinkSample {
+    networks.map(|network| network.sample(link)).fold(LinkSample { queued_bytes: 0, carried_bytes: 0 }, |sum, part| {
+        LinkSample {
+            queued_bytes: sum.queued_bytes + part.queued_bytes,
+            carried_bytes: sum.carried_bytes + part.carried_bytes,
+        }
     })
 }

@@ -56,11 +56,13 @@ impl Run<'_> {
         let plane = engines[0].controlled.as_ref().map(|controlled| controlled.record(now));
         let max_window_packets = engines[0].params.transport.max_window;
         let capture = engines[0].tap.take().map(|tap| tap.finish()).unwrap_or_default();
-        let mut shared: Vec<&mut Engine<'_>> = engines.iter_mut().collect();
         let probe = interruptions.link_probe;
-        let link_series = probe.map_or_else(Vec::new, |probe| probe.finish(|link| sample_of(&mut shared, link), now));
-        let series =
-            interruptions.sampler.map_or_else(Series::default, |s| s.finish(|link| carried_bytes(&shared, link), now));
+        let link_series = probe.map_or_else(Vec::new, |probe| {
+            probe.finish(|link| sample_of(engines.iter_mut().map(|engine| &mut engine.network), link), now)
+        });
+        let series = interruptions.sampler.map_or_else(Series::default, |s| {
+            s.finish(|link| carried_bytes(engines.iter().map(|engine| &engine.network), link), now)
+        });
         Ok(Outcome {
             end: Time::from_ps(now),
             accounting,

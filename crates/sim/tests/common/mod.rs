@@ -45,6 +45,10 @@ impl Workers for Threads {
     fn have_own_cores(&self, _: usize) -> bool {
         false
     }
+
+    fn share_steps(&self, _: u64) -> bool {
+        true
+    }
 }
 
 /// Simulates on several threads, more than the machine may have cores.
