@@ -16,8 +16,9 @@ use crate::planner::host_moves::HostMoves;
 use crate::planner::staged_update::{Slot, StagedUpdate};
 use crate::planner::update_order::{Graph, NextHops};
 use crate::updater::Updater;
+use crate::updater::block::blocks_of;
 use crate::updater::compile::{default_route_key, last_hop_key};
-use crate::updater::store::DesiredRule;
+use crate::updater::store::{DesiredRule, Installer};
 
 #[derive(Debug, Default)]
 pub(crate) struct DefaultRoutes {
@@ -99,7 +100,8 @@ impl DefaultRoutes {
         let wanted: BTreeMap<HostIx, HostAttachment> = network.current_hosts().filter(has_port).map(place).collect();
         let is_gone = |(host, place): &(&HostIx, &HostAttachment)| wanted.get(host) != Some(*place);
         let gone: Vec<HostIx> = self.hosts.iter().filter(is_gone).map(|(host, _)| *host).collect();
-        let gone: Vec<Ipv4Addr> = gone.into_iter().filter_map(|host| self.remove_host(host, updater)).collect();
+        let gone: Vec<Ipv4Addr> =
+            gone.into_iter().filter_map(|host| self.remove_host(host, network, updater)).collect();
         for address in &gone {
             self.moves.begin(*address);
         }
@@ -113,31 +115,45 @@ impl DefaultRoutes {
         gone
     }
 
-    fn remove_host(&mut self, host: HostIx, updater: &mut Updater) -> Option<Ipv4Addr> {
+    fn remove_host(&mut self, host: HostIx, network: &Network, updater: &mut Updater) -> Option<Ipv4Addr> {
         let place = self.hosts.remove(&host)?;
-        if let Some(addresses) = self.by_edge.get_mut(&place.edge) {
-            addresses.remove(&place.address);
-        }
         for (key, _) in updater.compiler.last_hop(place.address, place.port) {
             updater.set((place.edge, key, None));
         }
-        for (node, _) in self.hops.column(place.edge).into_iter().flat_map(|column| column.rows()) {
-            updater.set((*node, default_route_key(place.address), None));
-        }
+        self.change_addresses(place.edge, network, updater, |addresses| addresses.remove(&place.address));
         Some(place.address)
     }
 
     fn add_host(&mut self, host: HostIx, place: HostAttachment, network: &Network, updater: &mut Updater) {
         self.hosts.insert(host, place);
         self.is_stale = true;
-        self.by_edge.entry(place.edge).or_default().insert(place.address);
         for (key, wanted) in updater.compiler.last_hop(place.address, place.port) {
             updater.set((place.edge, key, Some(wanted)));
         }
+        self.change_addresses(place.edge, network, updater, |addresses| addresses.insert(place.address));
+    }
+
+    /// Changes the addresses at a switch, and with them the blocks that default routes lead to.
+    fn change_addresses(
+        &mut self,
+        edge: NodeIx,
+        network: &Network,
+        updater: &mut Updater,
+        change: impl FnOnce(&mut BTreeSet<Ipv4Addr>) -> bool,
+    ) {
+        let addresses = self.by_edge.entry(edge).or_default();
+        let before = blocks_of(addresses);
+        change(addresses);
+        let after = blocks_of(addresses);
         let mut rules = CompiledHops::new(network);
-        for (node, hops) in self.hops.column(place.edge).into_iter().flat_map(|column| column.rows()) {
-            let rule = rules.rule(Some(hops), place.address, updater);
-            updater.set((*node, default_route_key(place.address), rule));
+        for (node, hops) in self.hops.column(edge).into_iter().flat_map(|column| column.rows()) {
+            for block in before.difference(&after) {
+                updater.set((*node, default_route_key(*block), None));
+            }
+            for block in after.difference(&before) {
+                let rule = rules.rule(Some(hops), updater);
+                updater.set((*node, default_route_key(*block), rule));
+            }
         }
     }
 
@@ -165,19 +181,19 @@ impl DefaultRoutes {
         updater: &Updater,
     ) -> bool {
         // Waiting does not help with a rejected rule.
-        let is_there = |node: NodeIx, key| {
-            let switch = updater.switches.get(&node);
-            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.refused.contains(&key))
-        };
+        let last_hop = last_hop_key(address);
+        let has_last_hop = |switch: &Installer| !switch.may_lack(&last_hop) || switch.refused.contains(&last_hop);
+        let has_route = |switch: &Installer| !switch.may_lack_route(address) || switch.is_route_refused(address);
         let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
         while let Some(node) = open.pop() {
+            let switch = updater.switches.get(&node);
             if node == edge {
-                if !is_there(node, last_hop_key(address)) {
+                if !switch.is_some_and(has_last_hop) {
                     return false;
                 }
                 continue;
             }
-            let Some(hops) = self.hops.get(node, edge).filter(|_| is_there(node, default_route_key(address))) else {
+            let Some(hops) = self.hops.get(node, edge).filter(|_| switch.is_some_and(has_route)) else {
                 return false;
             };
             open.extend(hops.iter().filter_map(|hop| network.far_end(hop.link)).filter(|next| seen.insert(*next)));
@@ -243,12 +259,12 @@ impl DefaultRoutes {
         let target = self.target.column(to).cloned().unwrap_or_default();
         let before = self.hops.column(to).cloned().unwrap_or_default();
         let mut differences = before.differences(&target).peekable();
+        let blocks = self.by_edge.get(&to).map(blocks_of).unwrap_or_default();
         let mut is_whole = true;
         for (node, _) in slots {
-            let addresses = self.by_edge.get(&to).into_iter().flatten();
-            let rule = addresses.clone().next().and_then(|any| rules.rule(target.get(*node), *any, updater));
-            for address in addresses {
-                updater.set((*node, default_route_key(*address), rule.clone()));
+            let rule = rules.rule(target.get(*node), updater);
+            for block in &blocks {
+                updater.set((*node, default_route_key(*block), rule.clone()));
             }
             is_whole &= differences.next().is_some_and(|(other, ..)| other == *node);
             if let Some(before) = before.get(*node) {
@@ -279,12 +295,12 @@ impl<'a> CompiledHops<'a> {
         CompiledHops { network, rules: BTreeMap::new() }
     }
     /// Returns the rule of a switch with these next hops.
-    fn rule(&mut self, hops: Option<&Arc<[NextHop]>>, address: Ipv4Addr, updater: &Updater) -> Option<DesiredRule> {
+    fn rule(&mut self, hops: Option<&Arc<[NextHop]>>, updater: &Updater) -> Option<DesiredRule> {
         let hops = hops?;
         if let Some(rule) = self.rules.get(hops) {
             return rule.clone();
         }
-        let rule = updater.compiler.default_route(address, &ports(self.network, hops)).map(|(_, rule)| rule);
+        let rule = updater.compiler.default_route(&ports(self.network, hops));
         self.rules.insert(hops.clone(), rule.clone());
         rule
     }

@@ -11,6 +11,7 @@ use super::*;
 use crate::changes::ChangeQueue;
 use crate::channels::Channels;
 use crate::updater::Updater;
+use crate::updater::block::Block;
 use crate::updater::compile::{default_route_key, last_hop_key, pin_priorities};
 use crate::updater::store::RuleKey;
 use crate::{KnownHost, SwitchPort};
@@ -111,7 +112,12 @@ impl Alone {
 
     fn hops_to_second_host(&self) -> Option<usize> {
         let node = self.observer.network.node_of(DatapathId(1)).expect("a switch");
-        let rule = self.updater.switches.get(&node)?.desired.get(&default_route_key(self.config.hosts[1].ipv4))?;
+        let rule = self
+            .updater
+            .switches
+            .get(&node)?
+            .desired
+            .get(&default_route_key(Block::exact(self.config.hosts[1].ipv4)))?;
         let actions = &rule.instructions.apply;
         assert_eq!(actions.len(), 1);
         Some(if matches!(actions[0], openflow::Action::Group(_)) { 2 } else { 1 })

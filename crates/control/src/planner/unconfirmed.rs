@@ -30,7 +30,6 @@ use crate::observer::network::{Network, PortPeer};
 use crate::planner::default_routes::DefaultRoutes;
 use crate::planner::update_order::Graph;
 use crate::updater::Updater;
-use crate::updater::compile::default_route_key;
 
 /// Node that represents unknown switches in graphs of next hops.
 const SOMEWHERE: NodeIx = NodeIx(u32::MAX);
@@ -74,7 +73,7 @@ impl DefaultRoutes {
     fn blocked(&self, to: NodeIx, addresses: &BTreeSet<Ipv4Addr>, updater: &Updater) -> BTreeSet<NodeIx> {
         let may_lack = |node: &&NodeIx| {
             let switch = updater.switches.get(*node).filter(|_| **node != to);
-            switch.is_some_and(|switch| addresses.iter().any(|address| switch.may_lack(&default_route_key(*address))))
+            switch.is_some_and(|switch| addresses.iter().any(|address| switch.may_lack_route(*address)))
         };
         self.unconfirmed.iter().filter(may_lack).copied().collect()
     }
@@ -97,15 +96,18 @@ impl DefaultRoutes {
         for node in &self.unconfirmed {
             let Some(switch) = updater.switches.get(node) else { continue };
             let mut ports: BTreeMap<PortNo, PortPeer> = BTreeMap::new();
-            for (address, port) in switch.egress_ports() {
-                let Some(to) = edges.get(&address) else { continue };
-                let next = old.entry(*to).or_default().entry(*node).or_default();
-                match ports.entry(port).or_insert_with(|| network.beyond(*node, port)) {
-                    PortPeer::Host => {}
-                    PortPeer::Switches(nodes) => next.extend(&*nodes),
-                    PortPeer::Unknown => {
-                        next.insert(SOMEWHERE);
-                        is_anywhere.insert(*to);
+            for (block, port) in switch.egress_ports() {
+                let to: BTreeSet<NodeIx> = edges.range(block.first()..=block.last()).map(|(_, edge)| *edge).collect();
+                let peer = &*ports.entry(port).or_insert_with(|| network.beyond(*node, port));
+                for to in to {
+                    let next = old.entry(to).or_default().entry(*node).or_default();
+                    match peer {
+                        PortPeer::Host => {}
+                        PortPeer::Switches(nodes) => next.extend(nodes),
+                        PortPeer::Unknown => {
+                            next.insert(SOMEWHERE);
+                            is_anywhere.insert(to);
+                        }
                     }
                 }
             }

@@ -33,9 +33,10 @@
 //! | 40000–49999 | untagged, addresses of a pinned pair of hosts | its port |
 //! | 10000 | VLAN label and destination | the port of the label |
 //! | 5000 | untagged, from a host, destination | group: label and first port of a path |
-//! | 1000 | destination | the next hop, or a group of next hops |
+//! | 1000–1032 | a block of destinations; 1000 and the length of its prefix | the next hop, or a group of next hops |
 //!
-//! Destinations are exact addresses of hosts. A labelled packet without a rule for its label uses
+//! Other destinations are exact addresses of hosts. A block has addresses of hosts at one switch and no
+//! others ([`crate::updater::block`]). A labelled packet without a rule for its label uses
 //! the default routes, and in any case loses its label at the last switch. No rule of table 1 matches
 //! `in_port`: packets from an old path must match the rules of the new one.
 
@@ -46,6 +47,7 @@ use net::FiveTuple;
 use openflow::headers::{ether, protocol};
 use openflow::{Action, Bucket, GroupId, Instructions, Masked, Match, PortNo, SetField, TableId, VlanMatch};
 
+use crate::updater::block::Block;
 use crate::updater::store::{DesiredRule, RuleKey};
 
 pub(crate) const CLASSIFY: TableId = TableId(0);
@@ -151,9 +153,13 @@ impl Compiler {
         (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
     }
 
-    fn forward(self, purpose: Purpose, key: RuleKey, actions: Vec<Action>) -> Entry {
+    fn rule(self, purpose: Purpose, actions: Vec<Action>) -> DesiredRule {
         let cookie = self.cookie(purpose);
-        (key, DesiredRule { cookie, idle_timeout_s: 0, instructions: Instructions::apply(actions), group: None })
+        DesiredRule { cookie, idle_timeout_s: 0, instructions: Instructions::apply(actions), group: None }
+    }
+
+    fn forward(self, purpose: Purpose, key: RuleKey, actions: Vec<Action>) -> Entry {
+        (key, self.rule(purpose, actions))
     }
 
     fn through_group(self, purpose: Purpose, key: RuleKey, buckets: Arc<[Bucket]>) -> Entry {
@@ -170,14 +176,14 @@ impl Compiler {
         ]
     }
 
-    /// Returns the rule to a distant host, by its next hops with their weights.
-    pub(crate) fn default_route(self, host: Ipv4Addr, hops: &[(PortNo, u16)]) -> Option<Entry> {
+    /// Returns the rule to distant hosts, by their next hops with weights.
+    pub(crate) fn default_route(self, hops: &[(PortNo, u16)]) -> Option<DesiredRule> {
         match hops {
             [] => None,
-            [(port, _)] => Some(self.forward(Purpose::Base, default_route_key(host), vec![Action::output(*port)])),
+            [(port, _)] => Some(self.rule(Purpose::Base, vec![Action::output(*port)])),
             _ => {
                 let buckets = hops.iter().map(|(port, weight)| Bucket::watching(*port, (*weight).max(1)));
-                Some(self.through_group(Purpose::Base, default_route_key(host), buckets.collect()))
+                Some(DesiredRule { group: Some(buckets.collect()), ..self.rule(Purpose::Base, Vec::new()) })
             }
         }
     }
@@ -208,8 +214,11 @@ impl Compiler {
     }
 }
 
-pub(crate) fn default_route_key(host: Ipv4Addr) -> RuleKey {
-    RuleKey::new(FORWARD, BASE, to(host))
+/// Returns the key of the default route to a block of hosts. Where blocks overlap during a change, the smaller
+/// one has the higher priority.
+pub(crate) fn default_route_key(to: Block) -> RuleKey {
+    let match_ = Match { ipv4_dst: Some(to.to_masked()), ..ipv4() };
+    RuleKey::new(FORWARD, BASE + u16::from(to.length()), match_)
 }
 /// Returns the key of the last-hop rule of a host, for packets without a label.
 pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
@@ -222,9 +231,13 @@ pub(crate) fn tagged_last_hop_key(host: Ipv4Addr) -> RuleKey {
 pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
     key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
 }
+/// Returns the hosts that a rule of table 1 leads to.
+pub(crate) fn destinations(key: &RuleKey) -> Option<Block> {
+    Block::of(key.match_.ipv4_dst.filter(|_| key.table == FORWARD)?)
+}
+/// Returns the host that a rule of table 1 leads to, if it is one.
 pub(crate) fn destination(key: &RuleKey) -> Option<Ipv4Addr> {
-    let to = key.match_.ipv4_dst.filter(|to| key.table == FORWARD && *to == Masked::<Ipv4Addr>::exact(to.value))?;
-    Some(to.value)
+    destinations(key).filter(|to| to.length() == 32).map(Block::first)
 }
 /// Returns the key of a pinned flow. A labelled packet is on the path of its label and stays there:
 /// two halves of different paths may be a loop.
@@ -287,11 +300,11 @@ mod tests {
 
     #[test]
     fn one_next_hop_is_an_output_and_several_are_a_group() {
-        let (compiler, host) = (Compiler { owner: 7 }, Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(compiler.default_route(host, &[]), None);
-        let (_, one) = compiler.default_route(host, &[(PortNo(3), 1)]).unwrap();
+        let compiler = Compiler { owner: 7 };
+        assert_eq!(compiler.default_route(&[]), None);
+        let one = compiler.default_route(&[(PortNo(3), 1)]).unwrap();
         assert_eq!((one.instructions.apply, one.group), (vec![Action::output(PortNo(3))], None));
-        let (_, two) = compiler.default_route(host, &[(PortNo(3), 1), (PortNo(4), 2)]).unwrap();
+        let two = compiler.default_route(&[(PortNo(3), 1), (PortNo(4), 2)]).unwrap();
         let buckets = two.group.unwrap();
         assert_eq!(buckets[1], Bucket::watching(PortNo(4), 2));
         assert_eq!(two.cookie >> 48, 7);

@@ -4,6 +4,7 @@
 //! messages ([`order`]), and tells by tickets what is confirmed ([`task`]).
 
 mod audit;
+pub(crate) mod block;
 pub(crate) mod compile;
 pub(crate) mod ecmp_hashing;
 pub(crate) mod order;

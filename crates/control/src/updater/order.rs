@@ -282,9 +282,10 @@ mod tests {
     /// Regression: the changed rule was deleted and then forgotten.
     #[test]
     fn evicted_rule_whose_next_hops_change_returns_when_the_table_has_room() {
+        use crate::updater::block::Block;
         use crate::updater::compile::{default_route_key, last_hop_key};
         let (mut switch, mut next, address) = (switch(&[]), 0, core::net::Ipv4Addr::new(10, 0, 0, 1));
-        let (route, last_hop) = (default_route_key(address), last_hop_key(address));
+        let (route, last_hop) = (default_route_key(Block::exact(address)), last_hop_key(address));
         let to = |port: u32| {
             let instructions = Instructions { apply: vec![Action::SetQueue(port)], ..Instructions::default() };
             Some(DesiredRule { cookie: 7 << 48, idle_timeout_s: 0, instructions, group: None })

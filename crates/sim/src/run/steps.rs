@@ -1,7 +1,7 @@
 //! Runs the partitions of a run, on one or several threads.
 //!
 //! In each step every partition receives what crossed over in the last one, runs, and sends. Threads claim
-//! the partitions, each its own ones first; whoever ends the last one decides on the next step. No
+//! the partitions, each its own ones first. The thread that ends the last one decides on the next step. No
 //! thread waits for one that has no partition, as when another program has its core. Steps with few
 //! events are left to the thread that decides: the others would only wait.
 
@@ -101,7 +101,7 @@ impl Decider<'_, '_, '_> {
     }
 }
 
-/// Last step in which a partition was claimed, in a cache line of its own.
+/// Last step in which a partition was claimed, alone in its cache line.
 #[repr(align(64))]
 #[derive(Default)]
 struct Claim(AtomicUsize);
@@ -111,7 +111,7 @@ struct Board {
     step: AtomicUsize,
     /// End of the step: its time and component.
     end: (AtomicU64, AtomicU32),
-    /// By partition.
+    /// One for each partition.
     claims: Vec<Claim>,
     /// Partitions that have not ended the step.
     left: AtomicUsize,
@@ -148,7 +148,7 @@ impl Board {
         }
     }
 
-    /// Waits for a step after `last`. `None`: the run is over.
+    /// Waits for a step after `last`. `None`: the run has ended.
     fn step_after(&self, last: usize) -> Option<usize> {
         if !self.is_next_soon(last, self.spins) {
             let mut guard = lock(&self.sleep);
@@ -221,7 +221,7 @@ impl Run<'_> {
             shared.work(0);
         }
         for part in &shared.parts {
-            // What the last step sent, and nothing.
+            // One of them has what the last step sent, the other nothing.
             (0..2).for_each(|step| lock(part).receive(step, &shared.crossings));
         }
         if lock(&shared.decider).is_stopped { Err(SimError::Interrupted) } else { Ok(()) }
@@ -259,7 +259,7 @@ impl Shared<'_, '_, '_> {
         }
         let others = (0..self.parts.len()).filter(|partition| partition % self.threads != thread);
         let run = others.filter(|partition| claimed(*partition)).count();
-        // Who has not come once is not waited for, until it does.
+        // A thread that was late once is not waited for, until it comes in time again.
         *patience = if run > 0 { 0 } else { PATIENCE };
         self.end_partitions(run, step, end);
     }

@@ -24,7 +24,8 @@ use self::groups::groups_of;
 pub(crate) use self::rules::{DesiredRule, Rule, RuleKey};
 pub(crate) use self::table::{RuleSet, RuleTable};
 use crate::updater::CONFIRM_TIMEOUT;
-use crate::updater::compile::{CLASSIFY, destination, last_hop_key};
+use crate::updater::block::Block;
+use crate::updater::compile::{CLASSIFY, destination, destinations, last_hop_key};
 use crate::updater::ecmp_hashing::{GroupForm, HashingMethod};
 
 impl Rule {
@@ -322,16 +323,24 @@ impl Installer {
             || self.sent.values().any(is_new)
             || self.uncertain.iter().any(|(other, before)| other == key && before.is_none())
     }
+    /// Returns whether the switch may have no default route for an address.
+    pub(crate) fn may_lack_route(&self, address: Ipv4Addr) -> bool {
+        self.installed.default_routes_to(address).all(|key| self.may_lack(&key))
+    }
+    /// Returns whether the switch has rejected the desired default route for an address.
+    pub(crate) fn is_route_refused(&self, address: Ipv4Addr) -> bool {
+        !self.refused.is_empty() && self.desired.default_routes_to(address).any(|key| self.refused.contains(&key))
+    }
     /// Returns the ports by which packets to addresses may leave now, by any rule.
-    pub(crate) fn egress_ports(&self) -> impl Iterator<Item = (Ipv4Addr, PortNo)> {
+    pub(crate) fn egress_ports(&self) -> impl Iterator<Item = (Block, PortNo)> {
         let before = self.sent.values().filter_map(|sent| match sent {
             Sent::Rule(key, before) => before.as_ref().map(|before| (*key, before)),
             Sent::Group(..) => None,
         });
         let doubtful = self.uncertain.iter().filter_map(|(key, before)| Some((*key, before.as_ref()?)));
         let rules = self.installed.iter().chain(before).chain(doubtful);
-        let to = rules.filter_map(|(key, rule)| Some((destination(&key)?, rule)));
-        to.flat_map(|(address, rule)| self.ports_of_rule(rule).into_iter().map(move |port| (address, port)))
+        let to = rules.filter_map(|(key, rule)| Some((destinations(&key)?, rule)));
+        to.flat_map(|(to, rule)| self.ports_of_rule(rule).into_iter().map(move |port| (to, port)))
     }
     fn ports_of_rule(&self, rule: &Rule) -> Vec<PortNo> {
         let output = |action: &Action| match action {
@@ -469,7 +478,7 @@ impl Installer {
             return false;
         }
         let is_here = |other: &RuleKey| !self.evicted.contains(other);
-        let Some(victim) = self.installed.last_default_route(is_here) else { return false };
+        let Some(victim) = self.installed.least_default_route(is_here) else { return false };
         self.refused.remove(&key);
         self.mark(key);
         self.refused.insert(victim);
@@ -543,7 +552,7 @@ impl Installer {
         let is_single = self.single.contains(key);
         let method =
             if is_single { HashingMethod::Single(self.datapath.unwrap_or(DatapathId(0))) } else { self.hashing_method };
-        let address = destination(key).map_or(0, Ipv4Addr::to_bits);
+        let address = destinations(key).map_or(0, |to| to.first().to_bits());
         let group = match group.map(|buckets| method.realise(&buckets, address)) {
             Some(GroupForm::Group(buckets)) => Some(self.acquire(buckets)),
             Some(GroupForm::Actions(actions)) => {

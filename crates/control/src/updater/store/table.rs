@@ -1,16 +1,19 @@
 //! Rules of one switch by key, in the order of keys.
 //!
-//! Nearly all rules lead to one host: a switch has a default route for every distant host. Their
-//! keys are stored as the address alone, which takes a thirtieth of the memory.
+//! Nearly all rules lead to a block of hosts: a switch has default routes to all distant hosts. Their
+//! keys are stored as the block alone, which takes a thirtieth of the memory.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use core::net::Ipv4Addr;
 
 use super::RuleKey;
-use crate::updater::compile::{default_route_key, destination, last_hop_key, tagged_last_hop_key};
+use crate::updater::block::Block;
+use crate::updater::compile::{BASE, LAST, LAST_TAGGED, default_route_key, destinations};
+use crate::updater::compile::{last_hop_key, tagged_last_hop_key};
 
-/// The kinds of rules to one host, highest priority first.
+/// The kinds of rules to hosts, highest priority first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     TaggedLastHop,
@@ -19,44 +22,45 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct ToHost {
+struct ToHosts {
     kind: Kind,
-    /// IPv4 address as a number.
-    address: u32,
+    /// 32 less the length of its prefix: smaller blocks have a higher priority.
+    free_bits: u8,
+    /// First address of the block.
+    first: u32,
 }
 
-impl ToHost {
-    fn of(key: &RuleKey) -> Option<ToHost> {
-        let address = destination(key)?;
-        let kinds = [Kind::DefaultRoute, Kind::LastHop, Kind::TaggedLastHop];
-        let all = kinds.map(|kind| ToHost { kind, address: address.to_bits() });
-        all.into_iter().find(|one| one.kind.priority() == key.priority.0 && one.key() == *key)
+impl ToHosts {
+    fn new(kind: Kind, block: Block) -> ToHosts {
+        ToHosts { kind, free_bits: 32 - block.length(), first: block.first().to_bits() }
+    }
+    fn of(key: &RuleKey) -> Option<ToHosts> {
+        let block = destinations(key)?;
+        let kind = match key.priority.0 {
+            LAST_TAGGED => Kind::TaggedLastHop,
+            LAST => Kind::LastHop,
+            priority if priority == BASE + u16::from(block.length()) => Kind::DefaultRoute,
+            _ => return None,
+        };
+        Some(ToHosts::new(kind, block)).filter(|one| one.key() == *key)
+    }
+    fn block(self) -> Block {
+        Block::around(Ipv4Addr::from_bits(self.first), 32 - self.free_bits)
     }
     fn key(self) -> RuleKey {
-        let address = Ipv4Addr::from_bits(self.address);
+        let block = self.block();
         match self.kind {
-            Kind::TaggedLastHop => tagged_last_hop_key(address),
-            Kind::LastHop => last_hop_key(address),
-            Kind::DefaultRoute => default_route_key(address),
+            Kind::TaggedLastHop => tagged_last_hop_key(block.first()),
+            Kind::LastHop => last_hop_key(block.first()),
+            Kind::DefaultRoute => default_route_key(block),
         }
     }
 }
 
-impl Kind {
-    fn priority(self) -> u16 {
-        use crate::updater::compile::{BASE, LAST, LAST_TAGGED};
-        match self {
-            Kind::TaggedLastHop => LAST_TAGGED,
-            Kind::LastHop => LAST,
-            Kind::DefaultRoute => BASE,
-        }
-    }
-}
-
-/// Map from rules to values: by address of the destination where a rule has one.
+/// Map from rules to values: by block of destinations where a rule has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RuleTable<V> {
-    to_hosts: BTreeMap<ToHost, V>,
+    to_hosts: BTreeMap<ToHosts, V>,
     others: BTreeMap<RuleKey, V>,
 }
 
@@ -68,13 +72,13 @@ impl<V> Default for RuleTable<V> {
 
 impl<V> RuleTable<V> {
     pub(crate) fn get(&self, key: &RuleKey) -> Option<&V> {
-        match ToHost::of(key) {
+        match ToHosts::of(key) {
             Some(key) => self.to_hosts.get(&key),
             None => self.others.get(key),
         }
     }
     pub(crate) fn get_mut(&mut self, key: &RuleKey) -> Option<&mut V> {
-        match ToHost::of(key) {
+        match ToHosts::of(key) {
             Some(key) => self.to_hosts.get_mut(&key),
             None => self.others.get_mut(key),
         }
@@ -83,13 +87,13 @@ impl<V> RuleTable<V> {
         self.get(key).is_some()
     }
     pub(crate) fn insert(&mut self, key: RuleKey, value: V) -> Option<V> {
-        match ToHost::of(&key) {
+        match ToHosts::of(&key) {
             Some(key) => self.to_hosts.insert(key, value),
             None => self.others.insert(key, value),
         }
     }
     pub(crate) fn remove(&mut self, key: &RuleKey) -> Option<V> {
-        match ToHost::of(key) {
+        match ToHosts::of(key) {
             Some(key) => self.to_hosts.remove(&key),
             None => self.others.remove(key),
         }
@@ -120,10 +124,32 @@ impl<V> RuleTable<V> {
     pub(crate) fn keys(&self) -> impl Iterator<Item = RuleKey> {
         self.iter().map(|(key, _)| key)
     }
-    /// Returns the last default route that `is_meant` accepts.
-    pub(crate) fn last_default_route(&self, is_meant: impl Fn(&RuleKey) -> bool) -> Option<RuleKey> {
-        let routes = self.to_hosts.keys().rev().take_while(|key| key.kind == Kind::DefaultRoute);
-        routes.map(|key| key.key()).find(is_meant)
+    /// Returns the keys of the default routes that an address matches, smallest block first.
+    pub(crate) fn default_routes_to(&self, address: Ipv4Addr) -> impl Iterator<Item = RuleKey> {
+        self.lengths()
+            .map(move |length| ToHosts::new(Kind::DefaultRoute, Block::around(address, length)))
+            .filter(|one| self.to_hosts.contains_key(one))
+            .map(ToHosts::key)
+    }
+    /// Returns the last default route of the smallest blocks that `is_meant` accepts.
+    pub(crate) fn least_default_route(&self, is_meant: impl Fn(&RuleKey) -> bool) -> Option<RuleKey> {
+        let end = |address| move |length| ToHosts::new(Kind::DefaultRoute, Block::around(address, length));
+        let of = |length| {
+            let range = end(Ipv4Addr::UNSPECIFIED)(length)..=end(Ipv4Addr::BROADCAST)(length);
+            self.to_hosts.range(range).rev().map(|(one, _)| one.key()).find(&is_meant)
+        };
+        self.lengths().find_map(of)
+    }
+    /// Returns the lengths of prefixes that default routes have, longest first.
+    fn lengths(&self) -> impl Iterator<Item = u8> {
+        let first = ToHosts::new(Kind::DefaultRoute, Block::exact(Ipv4Addr::UNSPECIFIED));
+        let mut next = self.to_hosts.range(first..).next();
+        std::iter::from_fn(move || {
+            let (one, _) = next?;
+            let last = ToHosts { first: u32::MAX, ..*one };
+            next = self.to_hosts.range((Bound::Excluded(last), Bound::Unbounded)).next();
+            Some(one.block().length())
+        })
     }
 }
 
@@ -155,17 +181,24 @@ mod tests {
 
     use super::*;
 
+    fn block(last: u8, length: u8) -> Block {
+        Block::around(Ipv4Addr::new(10, 0, 0, last), length)
+    }
+
     /// Keys of all kinds, with one of another form at each of their priorities.
     fn keys() -> Vec<RuleKey> {
         let mut keys = Vec::new();
         for last in [9, 1, 200] {
             let address = Ipv4Addr::new(10, 0, 0, last);
-            keys.extend([default_route_key(address), last_hop_key(address), tagged_last_hop_key(address)]);
+            keys.extend([last_hop_key(address), tagged_last_hop_key(address)]);
+            keys.extend([32, 30, 24].map(|length| default_route_key(block(last, length))));
         }
         for (table, priority) in [(0, 100), (1, 60_100), (1, 60_000), (1, 55_000), (1, 1_000), (1, 5), (2, 1_000)] {
             let match_ = Match { eth_type: Some(ether::IPV4), ..Match::default() };
             keys.push(RuleKey::new(TableId(table), priority, match_));
         }
+        keys.sort_unstable();
+        keys.dedup();
         keys
     }
 
@@ -175,7 +208,7 @@ mod tests {
         let mut table: RuleTable<usize> = keys.iter().copied().zip(0..).collect();
         let mut map: BTreeMap<RuleKey, usize> = keys.iter().copied().zip(0..).collect();
         let listed = |table: &RuleTable<usize>| table.iter().map(|(key, value)| (key, *value)).collect::<Vec<_>>();
-        assert_eq!(table.to_hosts.len(), 9);
+        assert_eq!(table.to_hosts.len(), 13, "three of a kind, and one block of 256");
         assert_eq!(listed(&table), map.clone().into_iter().collect::<Vec<_>>());
         for key in keys {
             assert_eq!((table.get(&key), table.len()), (map.get(&key), map.len()));
@@ -186,11 +219,24 @@ mod tests {
     }
 
     #[test]
-    fn last_default_route_is_the_one_with_the_highest_address() {
+    fn least_default_route_has_the_smallest_block_and_the_highest_address() {
         let table: RuleTable<()> = keys().into_iter().map(|key| (key, ())).collect();
-        let highest = default_route_key(Ipv4Addr::new(10, 0, 0, 200));
-        assert_eq!(table.last_default_route(|_| true), Some(highest));
-        let next = default_route_key(Ipv4Addr::new(10, 0, 0, 9));
-        assert_eq!(table.last_default_route(|key| *key != highest), Some(next));
+        let mut left: Vec<Block> = Vec::new();
+        while let Some(next) = table.least_default_route(|key| !left.iter().any(|one| default_route_key(*one) == *key))
+        {
+            left.push(destinations(&next).expect("a default route has destinations"));
+        }
+        let expected = [(200, 32), (9, 32), (1, 32), (200, 30), (8, 30), (0, 30), (0, 24)];
+        assert_eq!(left, expected.map(|(last, length)| block(last, length)));
+    }
+
+    #[test]
+    fn default_routes_to_an_address_are_those_it_matches() {
+        let table: RuleTable<()> = keys().into_iter().map(|key| (key, ())).collect();
+        let to = |last: u8| table.default_routes_to(Ipv4Addr::new(10, 0, 0, last)).collect::<Vec<_>>();
+        assert_eq!(to(9), [32, 30, 24].map(|length| default_route_key(block(9, length))));
+        assert_eq!(to(10), [30, 24].map(|length| default_route_key(block(10, length))));
+        assert_eq!(to(77), [default_route_key(block(77, 24))]);
+        assert_eq!(RuleTable::<()>::default().default_routes_to(Ipv4Addr::new(10, 0, 0, 1)).count(), 0);
     }
 }

@@ -1,0 +1,118 @@
+//! Blocks of IPv4 addresses: a default route leads to a block, not to one host.
+//!
+//! The hosts of a switch have the same next hops elsewhere, so one rule serves all addresses of an
+//! aligned block. A block has no address but those of hosts of the switch: packets to any other
+//! address are dropped where they enter.
+
+use std::collections::BTreeSet;
+
+use core::net::Ipv4Addr;
+use openflow::Masked;
+
+/// An aligned block of 2^(32 − length) addresses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Block {
+    first: u32,
+    length: u8,
+}
+
+impl Block {
+    /// Returns the block of one address.
+    pub(crate) fn exact(address: Ipv4Addr) -> Block {
+        Block::around(address, 32)
+    }
+    /// Returns the block with a prefix of `length` bits that contains an address.
+    pub(crate) fn around(address: Ipv4Addr, length: u8) -> Block {
+        Block { first: address.to_bits() & mask(length), length }
+    }
+    /// Returns the block of a match, unless its mask is no prefix.
+    pub(crate) fn of(to: Masked<Ipv4Addr>) -> Option<Block> {
+        let length = to.mask.to_bits().leading_ones() as u8;
+        let block = Block::around(to.value, length);
+        (block.to_masked() == to).then_some(block)
+    }
+    pub(crate) fn to_masked(self) -> Masked<Ipv4Addr> {
+        Masked { value: self.first(), mask: Ipv4Addr::from_bits(mask(self.length)) }
+    }
+    pub(crate) fn first(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.first)
+    }
+    pub(crate) fn last(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.first | !mask(self.length))
+    }
+    /// Returns the number of bits of its prefix.
+    pub(crate) fn length(self) -> u8 {
+        self.length
+    }
+}
+
+fn mask(length: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
+}
+
+/// Returns the fewest blocks that have these addresses and no others, in their order.
+pub(crate) fn blocks_of(addresses: &BTreeSet<Ipv4Addr>) -> BTreeSet<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for address in addresses {
+        let mut block = Block::exact(*address);
+        // Two halves are one block.
+        while let Some(half) = blocks.last().copied().filter(|half| half.length == block.length) {
+            let whole = Block::around(half.first(), half.length - 1);
+            if (half.first(), block.last()) != (whole.first(), whole.last()) || half == block {
+                break;
+            }
+            blocks.pop();
+            block = whole;
+        }
+        blocks.push(block);
+    }
+    blocks.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn addresses(of: impl IntoIterator<Item = u32>) -> BTreeSet<Ipv4Addr> {
+        of.into_iter().map(Ipv4Addr::from_bits).collect()
+    }
+
+    #[test]
+    fn racks_are_few_blocks() {
+        let lengths = |of: std::ops::RangeInclusive<u32>| {
+            blocks_of(&addresses(of)).into_iter().map(Block::length).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(0x0a00_0000..=0x0a00_000f), [28]);
+        assert_eq!(lengths(0x0a00_0001..=0x0a00_0010), [32, 31, 30, 29, 32]);
+        assert_eq!(lengths(7..=7), [32]);
+        assert_eq!(lengths(0xffff_fffe..=0xffff_ffff), [31]);
+        assert!(blocks_of(&BTreeSet::new()).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_have_the_addresses_and_no_others(of in proptest::collection::btree_set(0x0a00_0000u32..0x0a00_0060, 0..90)) {
+            let blocks = blocks_of(&addresses(of.iter().copied()));
+            let listed: Vec<u32> =
+                blocks.iter().flat_map(|block| block.first().to_bits()..=block.last().to_bits()).collect();
+            prop_assert_eq!(listed, of.into_iter().collect::<Vec<_>>(), "each once");
+            // No two of them are the halves of one.
+            for block in &blocks {
+                let whole = Block::around(block.first(), block.length() - 1);
+                let halves = [whole.first(), whole.last()].map(|end| Block::around(end, block.length()));
+                prop_assert!(!halves.iter().all(|half| blocks.contains(half)));
+            }
+        }
+
+        #[test]
+        fn blocks_of_matches_are_prefixes(value: u32, mask: u32, length in 0u8..=32) {
+            let block = Block::around(value.into(), length);
+            prop_assert_eq!(Block::of(block.to_masked()), Some(block));
+            prop_assert!(block.first() <= Ipv4Addr::from(value) && Ipv4Addr::from(value) <= block.last());
+            let any = Masked { value: Ipv4Addr::from(value & mask), mask: mask.into() };
+            prop_assert_eq!(Block::of(any).is_some(), mask.leading_ones() + mask.trailing_zeros() >= 32);
+        }
+    }
+}
