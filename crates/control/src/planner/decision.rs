@@ -180,7 +180,7 @@ impl Planner {
         let (now, compiler) = (cx.now, updater.compiler);
         for address in self.default_routes.moves.take_first_step_done(now, updater) {
             let before = updater.tickets();
-            self.splits.purge(address, updater);
+            self.splits.purge(compiler, address, updater);
             let around = PinContext { compiler, network, default_routes: &self.default_routes };
             self.pins.purge(address, &around, updater);
             let waiting = updater.tickets_since(&before);

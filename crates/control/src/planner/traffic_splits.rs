@@ -2,7 +2,7 @@
 //! a label per path, and switches on the path match it.
 //!
 //! A split changes in three steps: labels of new paths everywhere; then the groups of the source,
-//! in one change per destination host; then, when packets on old paths have arrived, old labels are
+//! in one change per block of destinations; then, when packets on old paths have arrived, old labels are
 //! deleted. A packet has one label on its whole path, so no step loops or loses it.
 //!
 //! A split over paths with an unconfirmed switch ([`crate::planner::unconfirmed`]) does not begin:
@@ -14,14 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use balance::central::{Placements, WeightedPath};
 use core::net::Ipv4Addr;
 use net::{LinkIx, NodeIx, Time};
+use openflow::PortNo;
 
 use crate::observer::network::Network;
 use crate::planner::default_routes::DefaultRoutes;
 use crate::planner::labels::Labels;
-use crate::updater::compile::{Compiler, is_to};
-use crate::updater::store::{DesiredRule, RuleKey};
+use crate::updater::block::{Block, blocks_of, remove_address};
+use crate::updater::compile::{Compiler, divided_key, labelled_key};
+use crate::updater::store::DesiredRule;
 use crate::updater::task::{Progress, Step, Task};
-use crate::updater::{Change, RuleSet, Updater};
+use crate::updater::{Change, Updater};
 
 type Pair = (NodeIx, NodeIx);
 
@@ -34,24 +36,65 @@ pub(crate) struct TrafficSplits {
     draining: Vec<(Time, Pair, TrafficSplit)>,
     pending: BTreeSet<Pair>,
     labels: Labels,
-    /// Number of splits that use a label rule: labels are shared. Rules of the source belong to one
-    /// pair each, since a host that moves has left one pair before it joins another
+    /// Number of splits that use a label rule, and its port: labels are shared. Rules of the source belong to
+    /// one pair each, since a host that moves has left one pair before it joins another
     /// ([`crate::planner::host_moves`]); a draining split has none.
-    users: BTreeMap<(NodeIx, RuleKey), u32>,
+    users: BTreeMap<LabelRule, (u32, PortNo)>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct LabelRule {
+    node: NodeIx,
+    label: u16,
+    to: Block,
+}
+
+/// A split without its rules, which follow from it: with 10,000 splits in a large network they would take
+/// gigabytes.
+#[derive(Clone, PartialEq, Debug, Default)]
 struct TrafficSplit {
     paths: Vec<Labelled>,
-    source: RuleSet,
-    transit: RuleSet,
+    /// Blocks of destinations of the rules at the source, in their order.
+    source: Vec<Block>,
+    /// The same of the label rules, from which an address that moves disappears later.
+    transit: Vec<Block>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 struct Labelled {
     path: WeightedPath,
+    first: Option<PortNo>,
     label: Option<u16>,
     hops: Vec<(NodeIx, LinkIx)>,
+    /// Ports of the hops; `None` if the switch has none to the next one.
+    ports: Vec<Option<PortNo>>,
+}
+
+impl TrafficSplit {
+    /// First port, weight and label of each path.
+    fn buckets(&self) -> Vec<(PortNo, u16, Option<u16>)> {
+        let bucket = |labelled: &Labelled| Some((labelled.first?, labelled.path.weight, labelled.label));
+        self.paths.iter().filter_map(bucket).collect()
+    }
+
+    /// Returns the label rules with their ports. Paths that meet share them.
+    fn label_rules(&self) -> BTreeMap<LabelRule, PortNo> {
+        let mut rules = BTreeMap::new();
+        for labelled in &self.paths {
+            let Some(label) = labelled.label else { continue };
+            for ((node, _), port) in labelled.hops.iter().zip(&labelled.ports) {
+                let Some(port) = *port else { continue };
+                rules.extend(self.transit.iter().map(|to| (LabelRule { node: *node, label, to: *to }, port)));
+            }
+        }
+        rules
+    }
+}
+
+impl LabelRule {
+    fn change(self, wanted: Option<DesiredRule>) -> Change {
+        (self.node, labelled_key(self.label, self.to), wanted)
+    }
 }
 
 impl TrafficSplits {
@@ -129,30 +172,43 @@ impl TrafficSplits {
     /// routes. Neither split may stay at the source; the paths of the old one may be dead.
     fn abandon(&mut self, pair: Pair, old: &TrafficSplit, updater: &mut Updater) {
         let new = self.now.remove(&pair).unwrap_or_default();
-        for (node, key) in old.source.keys().chain(new.source.keys()) {
-            updater.set((*node, *key, None));
+        for to in old.source.iter().chain(&new.source) {
+            updater.set((pair.0, divided_key(*to), None));
         }
         self.clear(&new, updater);
         self.release(pair, &new);
     }
 
+    /// Deletes the rules of the sources to an address.
     pub(crate) fn close(&mut self, address: Ipv4Addr, updater: &mut Updater) {
-        for division in self.now.values_mut().chain(self.tasks.values_mut().map(|(_, old)| old)) {
-            for ((node, key), _) in division.source.extract_if(.., |(_, key), _| is_to(key, address)) {
-                updater.set((node, key, None));
+        let under_way = self.tasks.iter_mut().map(|(pair, (_, old))| (pair, old));
+        for ((from, _), split) in self.now.iter_mut().chain(under_way) {
+            let Some(block) = remove_address(&mut split.source, address) else { continue };
+            let key = divided_key(block);
+            let wanted = updater.switches.get(from).and_then(|switch| switch.divided(&key));
+            updater.set((*from, key, None));
+            for rest in block.without(address).into_iter().filter(|_| wanted.is_some()) {
+                updater.set((*from, divided_key(rest), wanted.clone()));
             }
         }
-        self.tasks.values_mut().for_each(|(task, _)| task.remove_changes(|key| is_to(key, address)));
+        self.tasks.values_mut().for_each(|(task, _)| task.remove_address(address));
     }
     /// Deletes the label rules of an address when no switch writes its labels any more.
-    pub(crate) fn purge(&mut self, address: Ipv4Addr, updater: &mut Updater) {
+    pub(crate) fn purge(&mut self, compiler: Compiler, address: Ipv4Addr, updater: &mut Updater) {
         let under_way = self.tasks.values_mut().map(|(_, old)| old);
-        let draining = self.draining.iter_mut().map(|(_, _, division)| division);
-        for division in self.now.values_mut().chain(under_way).chain(draining) {
-            division.transit.retain(|(_, key), _| !is_to(key, address));
+        let draining = self.draining.iter_mut().map(|(_, _, split)| split);
+        for split in self.now.values_mut().chain(under_way).chain(draining) {
+            remove_address(&mut split.transit, address);
         }
-        for ((node, key), _) in self.users.extract_if(.., |(_, key), _| is_to(key, address)) {
-            updater.set((node, key, None));
+        let gone: Vec<_> = self.users.extract_if(.., |rule, _| rule.to.contains(address)).collect();
+        for (rule, (users, port)) in gone {
+            updater.set(rule.change(None));
+            for to in rule.to.without(address) {
+                let rest = LabelRule { to, ..rule };
+                // Splits that have begun since the address left use them already.
+                self.users.entry(rest).or_insert((0, port)).0 += users;
+                updater.set(rest.change(Some(compiler.labelled(port))));
+            }
         }
     }
 
@@ -165,26 +221,30 @@ impl TrafficSplits {
         default_routes: &DefaultRoutes,
     ) {
         let wanted = placements.splits().get(&pair).map(|paths| &paths[..]).unwrap_or_default();
-        let known = self.now.get(&pair).map(|division| &division.paths[..]).unwrap_or_default();
+        let known = self.now.get(&pair).map(|split| &split.paths[..]).unwrap_or_default();
         let is_known = |path: &WeightedPath| known.iter().any(|labelled| labelled.path.path == path.path);
         let is_sure = |link: &LinkIx| network.ends(*link).all(|node| !default_routes.is_unconfirmed(node));
         let can_begin = |path: &&WeightedPath| is_known(path) || path.path.iter().all(is_sure);
         let wanted: Vec<WeightedPath> = wanted.iter().filter(can_begin).cloned().collect();
-        let new = self.compile(compiler, pair, &wanted, network, default_routes);
+        let new = self.compile(pair, &wanted, network, default_routes);
         let old = self.now.remove(&pair).unwrap_or_default();
-        if new.source == old.source && new.transit == old.transit {
+        if new == old {
             self.release(pair, &old);
             self.keep(pair, new);
             return;
         }
-        for rule in new.transit.keys() {
-            *self.users.entry(*rule).or_insert(0) += 1;
+        let mut labels = Vec::new();
+        for (rule, port) in new.label_rules() {
+            let (users, known) = self.users.entry(rule).or_insert((0, port));
+            (*users, *known) = (*users + 1, port);
+            labels.push(rule.change(Some(compiler.labelled(port))));
         }
-        let set = |((node, key), wanted): (&(NodeIx, RuleKey), &DesiredRule)| (*node, *key, Some(wanted.clone()));
-        let labels = Step { changes: new.transit.iter().map(set).collect(), ..Step::default() };
+        let labels = Step { changes: labels, ..Step::default() };
+        let divided = compiler.divided(&new.buckets());
+        let set = |to: &Block| (pair.0, divided_key(*to), Some(divided.clone()));
         let mut at_source: Vec<Change> = new.source.iter().map(set).collect();
-        let gone = old.source.keys().filter(|rule| !new.source.contains_key(rule));
-        at_source.extend(gone.map(|(node, key)| (*node, *key, None)));
+        let gone = old.source.iter().filter(|to| !new.source.contains(to));
+        at_source.extend(gone.map(|to| (pair.0, divided_key(*to), None)));
         let steps = [labels, Step { changes: at_source, ..Step::default() }];
         self.tasks.insert(pair, (Task::new(steps), old));
         self.keep(pair, new);
@@ -193,19 +253,19 @@ impl TrafficSplits {
     /// Deletes label rules that no split uses any more. Only now: another split may have started to
     /// share them while packets drained.
     fn clear(&mut self, old: &TrafficSplit, updater: &mut Updater) {
-        for rule in old.transit.keys() {
-            let users = self.users.get_mut(rule).expect("rules of a split are counted");
+        for rule in old.label_rules().into_keys() {
+            let (users, _) = self.users.get_mut(&rule).expect("rules of a split are counted");
             *users -= 1;
             if *users == 0 {
-                self.users.remove(rule);
-                updater.set((rule.0, rule.1, None));
+                self.users.remove(&rule);
+                updater.set(rule.change(None));
             }
         }
     }
 
-    fn keep(&mut self, pair: Pair, division: TrafficSplit) {
-        if !division.paths.is_empty() {
-            self.now.insert(pair, division);
+    fn keep(&mut self, pair: Pair, split: TrafficSplit) {
+        if !split.paths.is_empty() {
+            self.now.insert(pair, split);
         }
     }
 
@@ -219,39 +279,26 @@ impl TrafficSplits {
 
     fn compile(
         &mut self,
-        compiler: Compiler,
-        (from, to): Pair,
+        (_, to): Pair,
         wanted: &[WeightedPath],
         network: &Network,
         default_routes: &DefaultRoutes,
     ) -> TrafficSplit {
-        let mut division = TrafficSplit::default();
+        let mut split = TrafficSplit::default();
         for path in wanted {
             let hops: Vec<(NodeIx, LinkIx)> =
                 path.path.iter().skip(1).filter_map(|link| Some((network.near_end(*link)?, *link))).collect();
             let label = if hops.is_empty() { None } else { self.labels.assign(to, &hops) };
             if label.is_some() || hops.is_empty() {
-                division.paths.push(Labelled { path: path.clone(), label, hops });
+                let first = path.path.first().and_then(|link| network.port_of(*link));
+                let ports = hops.iter().map(|(_, link)| network.port_of(*link)).collect();
+                split.paths.push(Labelled { path: path.clone(), first, label, hops, ports });
             }
         }
-        let first = |labelled: &Labelled| {
-            let port = network.port_of(*labelled.path.path.first()?)?;
-            Some((port, labelled.path.weight, labelled.label))
-        };
-        let buckets: Vec<_> = division.paths.iter().filter_map(first).collect();
-        let hosts: Vec<Ipv4Addr> = default_routes.addresses_at(to).collect();
-        for host in hosts.into_iter().filter(|_| !buckets.is_empty()) {
-            let (key, wanted) = compiler.divided(host, &buckets);
-            division.source.insert((from, key), wanted);
-            for labelled in &division.paths {
-                let Some(label) = labelled.label else { continue };
-                for (node, link) in &labelled.hops {
-                    let Some(port) = network.port_of(*link) else { continue };
-                    let (key, wanted) = compiler.labelled(label, host, port);
-                    division.transit.insert((*node, key), wanted);
-                }
-            }
+        if split.paths.iter().any(|labelled| labelled.first.is_some()) {
+            split.source = blocks_of(&default_routes.addresses_at(to).collect()).into_iter().collect();
+            split.transit = split.source.clone();
         }
-        division
+        split
     }
 }

@@ -1,6 +1,6 @@
-//! Blocks of IPv4 addresses: a default route leads to a block, not to one host.
+//! Blocks of IPv4 addresses: default routes and traffic splits lead to blocks, not to one host.
 //!
-//! The hosts of a switch have the same next hops elsewhere, so one rule serves all addresses of an
+//! The hosts of a switch have the same next hops and paths elsewhere, so one rule serves all addresses of an
 //! aligned block. A block has no address but those of hosts of the switch: packets to any other
 //! address are dropped where they enter.
 
@@ -40,6 +40,16 @@ impl Block {
     pub(crate) fn last(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.first | !mask(self.length))
     }
+    pub(crate) fn contains(self, address: Ipv4Addr) -> bool {
+        Block::around(address, self.length) == self
+    }
+    /// Returns the fewest blocks that have all its addresses but one, in their order.
+    pub(crate) fn without(self, address: Ipv4Addr) -> Vec<Block> {
+        let beside = |length: u8| Block::around(Ipv4Addr::from_bits(address.to_bits() ^ 1 << (32 - length)), length);
+        let mut blocks: Vec<Block> = (self.length + 1..=32).map(beside).collect();
+        blocks.sort_unstable();
+        blocks
+    }
     /// Returns the number of bits of its prefix.
     pub(crate) fn length(self) -> u8 {
         self.length
@@ -48,6 +58,14 @@ impl Block {
 
 fn mask(length: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
+}
+
+/// Removes an address from blocks. Returns the block that had it.
+pub(crate) fn remove_address(blocks: &mut Vec<Block>, address: Ipv4Addr) -> Option<Block> {
+    let position = blocks.iter().position(|block| block.contains(address))?;
+    let block = blocks[position];
+    blocks.splice(position..=position, block.without(address));
+    Some(block)
 }
 
 /// Returns the fewest blocks that have these addresses and no others, in their order.
@@ -104,6 +122,20 @@ mod tests {
                 let halves = [whole.first(), whole.last()].map(|end| Block::around(end, block.length()));
                 prop_assert!(!halves.iter().all(|half| blocks.contains(half)));
             }
+        }
+
+        #[test]
+        fn blocks_without_an_address_are_those_of_the_rest(
+            of in proptest::collection::btree_set(0x0a00_0000u32..0x0a00_0060, 1..90),
+            position: prop::sample::Index,
+        ) {
+            let mut rest = addresses(of.iter().copied());
+            let gone = *rest.iter().nth(position.index(rest.len())).expect("an address");
+            let mut blocks: Vec<Block> = blocks_of(&rest).into_iter().collect();
+            rest.remove(&gone);
+            prop_assert!(remove_address(&mut blocks, gone).is_some_and(|block| block.contains(gone)));
+            prop_assert_eq!(&blocks, &blocks_of(&rest).into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(remove_address(&mut blocks, gone), None);
         }
 
         #[test]

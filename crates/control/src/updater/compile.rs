@@ -31,11 +31,12 @@
 //! | 60000 | untagged, destination here | the host's port |
 //! | 50000–59999 | untagged, five-tuple of a pinned flow | its port |
 //! | 40000–49999 | untagged, addresses of a pinned pair of hosts | its port |
-//! | 10000 | VLAN label and destination | the port of the label |
-//! | 5000 | untagged, from a host, destination | group: label and first port of a path |
-//! | 1000–1032 | a block of destinations; 1000 and the length of its prefix | the next hop, or a group of next hops |
+//! | 10000–10032 | VLAN label and a block of destinations | the port of the label |
+//! | 5000–5032 | untagged, from a host, a block of destinations | group: label and first port of a path |
+//! | 1000–1032 | a block of destinations | the next hop, or a group of next hops |
 //!
-//! Other destinations are exact addresses of hosts. A block has addresses of hosts at one switch and no
+//! The last digits of the priority of a block are the length of its prefix. Other destinations are exact
+//! addresses of hosts. A block has addresses of hosts at one switch and no
 //! others ([`crate::updater::block`]). A labelled packet without a rule for its label uses
 //! the default routes, and in any case loses its label at the last switch. No rule of table 1 matches
 //! `in_port`: packets from an old path must match the rules of the new one.
@@ -57,8 +58,8 @@ pub(crate) const FORWARD: TableId = TableId(1);
 /// descend.
 pub(crate) const PINS: std::ops::RangeInclusive<u16> = 50_000..=59_999;
 pub(crate) const PAIR_PINS: std::ops::RangeInclusive<u16> = 40_000..=49_999;
-const LABELLED: u16 = 10_000;
-const DIVIDED: u16 = 5_000;
+pub(crate) const LABELLED: u16 = 10_000;
+pub(crate) const DIVIDED: u16 = 5_000;
 /// A host of the switch itself comes first: at its former attachment, labels and pins lead
 /// elsewhere.
 pub(crate) const LAST_TAGGED: u16 = 60_100;
@@ -162,9 +163,8 @@ impl Compiler {
         (key, self.rule(purpose, actions))
     }
 
-    fn through_group(self, purpose: Purpose, key: RuleKey, buckets: Arc<[Bucket]>) -> Entry {
-        let (key, wanted) = self.forward(purpose, key, Vec::new());
-        (key, DesiredRule { group: Some(buckets), ..wanted })
+    fn through_group(self, purpose: Purpose, buckets: Arc<[Bucket]>) -> DesiredRule {
+        DesiredRule { group: Some(buckets), ..self.rule(purpose, Vec::new()) }
     }
 
     /// Returns the rules to a host of the switch itself: untagged, and with a label to pop.
@@ -183,20 +183,18 @@ impl Compiler {
             [(port, _)] => Some(self.rule(Purpose::Base, vec![Action::output(*port)])),
             _ => {
                 let buckets = hops.iter().map(|(port, weight)| Bucket::watching(*port, (*weight).max(1)));
-                Some(DesiredRule { group: Some(buckets.collect()), ..self.rule(Purpose::Base, Vec::new()) })
+                Some(self.through_group(Purpose::Base, buckets.collect()))
             }
         }
     }
 
-    pub(crate) fn labelled(self, label: u16, host: Ipv4Addr, port: PortNo) -> Entry {
-        let match_ = Match { vlan: Some(VlanMatch::Id(label)), ..to(host) };
-        self.forward(Purpose::Divide, RuleKey::new(FORWARD, LABELLED, match_), vec![Action::output(port)])
+    pub(crate) fn labelled(self, port: PortNo) -> DesiredRule {
+        self.rule(Purpose::Divide, vec![Action::output(port)])
     }
 
-    /// Returns the rule that splits packets of local hosts to a distant host over paths: first
+    /// Returns the rule that splits packets of local hosts to distant hosts over paths: first
     /// port, weight, and a label if the path needs one.
-    pub(crate) fn divided(self, host: Ipv4Addr, paths: &[(PortNo, u16, Option<u16>)]) -> Entry {
-        let match_ = Match { vlan: Some(VlanMatch::Untagged), metadata: Some(FROM_HOST), ..to(host) };
+    pub(crate) fn divided(self, paths: &[(PortNo, u16, Option<u16>)]) -> DesiredRule {
         let bucket = |(port, weight, label): &(PortNo, u16, Option<u16>)| {
             let mut actions = Vec::with_capacity(3);
             if let Some(label) = label {
@@ -206,7 +204,7 @@ impl Compiler {
             actions.push(Action::output(*port));
             Bucket { weight: (*weight).max(1), watch_port: *port, watch_group: GroupId::ANY, actions }
         };
-        self.through_group(Purpose::Divide, RuleKey::new(FORWARD, DIVIDED, match_), paths.iter().map(bucket).collect())
+        self.through_group(Purpose::Divide, paths.iter().map(bucket).collect())
     }
 
     pub(crate) fn pin(self, tuple: &FiveTuple, priority: u16, port: PortNo) -> Entry {
@@ -214,11 +212,27 @@ impl Compiler {
     }
 }
 
-/// Returns the key of the default route to a block of hosts. Where blocks overlap during a change, the smaller
-/// one has the higher priority.
+/// Returns the key of a rule to a block of hosts. Where blocks overlap during a change, the smaller one has
+/// the higher priority.
+fn block_key(priority: u16, to: Block, match_: Match) -> RuleKey {
+    let match_ = Match { ipv4_dst: Some(to.to_masked()), ..match_ };
+    RuleKey::new(FORWARD, priority + u16::from(to.length()), match_)
+}
 pub(crate) fn default_route_key(to: Block) -> RuleKey {
-    let match_ = Match { ipv4_dst: Some(to.to_masked()), ..ipv4() };
-    RuleKey::new(FORWARD, BASE + u16::from(to.length()), match_)
+    block_key(BASE, to, ipv4())
+}
+pub(crate) fn labelled_key(label: u16, to: Block) -> RuleKey {
+    block_key(LABELLED, to, Match { vlan: Some(VlanMatch::Id(label)), ..ipv4() })
+}
+pub(crate) fn divided_key(to: Block) -> RuleKey {
+    block_key(DIVIDED, to, Match { vlan: Some(VlanMatch::Untagged), metadata: Some(FROM_HOST), ..ipv4() })
+}
+/// Returns the keys of the rules that take the place of one to a block when an address leaves the block;
+/// `None`: the rule leads to no such block.
+pub(crate) fn keys_without(key: &RuleKey, address: Ipv4Addr) -> Option<Vec<RuleKey>> {
+    let block = destinations(key).filter(|block| block.contains(address))?;
+    let priority = key.priority.0.checked_sub(u16::from(block.length()))?;
+    Some(block.without(address).into_iter().map(|rest| block_key(priority, rest, key.match_)).collect())
 }
 /// Returns the key of the last-hop rule of a host, for packets without a label.
 pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
@@ -227,9 +241,6 @@ pub(crate) fn last_hop_key(host: Ipv4Addr) -> RuleKey {
 /// Returns the key of the last-hop rule of a host, for packets with a label.
 pub(crate) fn tagged_last_hop_key(host: Ipv4Addr) -> RuleKey {
     RuleKey::new(FORWARD, LAST_TAGGED, Match { vlan: Some(VlanMatch::Tagged), ..to(host) })
-}
-pub(crate) fn is_to(key: &RuleKey, host: Ipv4Addr) -> bool {
-    key.match_.ipv4_dst == Some(Masked::<Ipv4Addr>::exact(host))
 }
 /// Returns the hosts that a rule of table 1 leads to.
 pub(crate) fn destinations(key: &RuleKey) -> Option<Block> {

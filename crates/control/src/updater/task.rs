@@ -1,9 +1,11 @@
 //! Tasks: sequences of changes in which a step begins when everything before it is confirmed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use core::net::Ipv4Addr;
 use net::{NodeIx, Time};
 
+use super::compile::keys_without;
 use super::store::RuleKey;
 use super::{Change, Updater};
 
@@ -29,7 +31,7 @@ pub(crate) struct Task {
     steps: VecDeque<Step>,
     waiting: Vec<(NodeIx, u64)>,
     /// Rules of the steps so far, to detect rejections.
-    written: Vec<(NodeIx, RuleKey)>,
+    written: BTreeMap<NodeIx, Vec<RuleKey>>,
     resume_at: Option<Time>,
 }
 
@@ -41,8 +43,16 @@ impl Task {
         }
     }
 
-    pub(crate) fn remove_changes(&mut self, is_meant: impl Fn(&RuleKey) -> bool) {
-        self.steps.iter_mut().for_each(|step| step.changes.retain(|(_, key, _)| !is_meant(key)));
+    /// Removes an address from the blocks of all changes.
+    pub(crate) fn remove_address(&mut self, address: Ipv4Addr) {
+        for step in &mut self.steps {
+            let gone = step.changes.extract_if(.., |(_, key, _)| keys_without(key, address).is_some());
+            let rest = gone.collect::<Vec<_>>().into_iter().flat_map(|(node, key, wanted)| {
+                let keys = keys_without(&key, address).unwrap_or_default();
+                keys.into_iter().map(move |key| (node, key, wanted.clone()))
+            });
+            step.changes.extend(rest);
+        }
     }
 
     pub(crate) fn skip_pauses(&mut self) {
@@ -63,8 +73,9 @@ impl Task {
     pub(crate) fn advance(&mut self, now: Time, updater: &mut Updater) -> Progress {
         loop {
             self.waiting.retain(|(node, ticket)| !updater.is_confirmed(*node, *ticket));
-            let is_refused = |(node, key): &(NodeIx, RuleKey)| {
-                updater.switches.get(node).is_some_and(|switch| switch.refused.contains(key))
+            let is_refused = |(node, keys): (&NodeIx, &Vec<RuleKey>)| {
+                let refused = updater.switches.get(node).map(|switch| &switch.refused);
+                refused.is_some_and(|refused| !refused.is_empty() && keys.iter().any(|key| refused.contains(key)))
             };
             if self.written.iter().any(is_refused) {
                 return Progress::Refused;
@@ -92,7 +103,7 @@ impl Task {
         for change in step.changes {
             nodes.push(change.0);
             if change.2.is_some() {
-                self.written.push((change.0, change.1));
+                self.written.entry(change.0).or_default().push(change.1);
             }
             updater.set(change);
         }

@@ -3,6 +3,8 @@
 use net::{NodeIx, Time};
 use openflow::{Action, ConnectionId, DatapathId, FlowMod, FlowStats, Match, Message, PortNo, headers::ether};
 
+use super::block::Block;
+use super::compile::divided_key;
 use super::*;
 use crate::Output;
 
@@ -99,7 +101,8 @@ fn rule_rejected_for_want_of_its_group_is_sent_again_with_the_group() {
     channels.add_ready(ConnectionId(1), DatapathId(1));
     updater.switch(NODE).reconcile(&[], &[], false);
     let host = core::net::Ipv4Addr::new(10, 0, 0, 1);
-    let (key, wanted) = updater.compiler.divided(host, &[(PortNo(1), 1, None), (PortNo(2), 1, None)]);
+    let (key, wanted) =
+        (divided_key(Block::exact(host)), updater.compiler.divided(&[(PortNo(1), 1, None), (PortNo(2), 1, None)]));
     updater.set((NODE, key, Some(wanted)));
     assert_eq!(settle(&mut updater, &mut channels).len(), 1);
     // Another program deletes the group, and with it the rule.

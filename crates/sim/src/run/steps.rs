@@ -111,7 +111,7 @@ struct Board {
     step: AtomicUsize,
     /// End of the step: its time and component.
     end: (AtomicU64, AtomicU32),
-    /// One for each partition.
+    /// Last claims, by number of the partition.
     claims: Vec<Claim>,
     /// Partitions that have not ended the step.
     left: AtomicUsize,

@@ -4,11 +4,10 @@ use net::Time;
 use openflow::{Action, FlowMod, FlowModCommand, FlowStats, Instructions, Message, MultipartReply, PortNo};
 
 use crate::mutants::{Effect, Mutant};
+use crate::oracle::disruptions::DEFAULT_ROUTES;
 use crate::plan::End;
 use crate::simulation::{Simulation, datapath_of};
 
-/// The priority of rules to distant hosts.
-const DEFAULT_ROUTE: u16 = 1_000;
 /// When timers become due without end.
 const LIVELOCK_AT: Time = Time::from_s(10);
 
@@ -21,7 +20,7 @@ impl Simulation {
             Mutant::EvictsNever => {
                 state.full_at.is_some()
                     && rule.command == FlowModCommand::DeleteStrict
-                    && rule.priority == DEFAULT_ROUTE
+                    && DEFAULT_ROUTES.contains(&rule.priority)
             }
             Mutant::RefusedGroupDropsRule => {
                 let has_groups = state.config.support.groups && state.config.max_groups > 0;
@@ -44,7 +43,7 @@ impl Simulation {
             }
             _ => false,
         };
-        rule.priority == DEFAULT_ROUTE
+        DEFAULT_ROUTES.contains(&rule.priority)
             && rule.instructions.apply.iter().any(leaves)
             && plugs.iter().filter(|plug| is_link(plug)).count() > 1
     }

@@ -1,6 +1,8 @@
 //! Oracles of disruptions: rules are restored in time, and no switch that answers is disconnected.
 //! And after everything has ended, the controller keeps no more than its bounds allow.
 
+use std::ops::RangeInclusive;
+
 use control::CloseReason;
 use net::Time;
 use openflow::{ConnectionId, FlowStats, Masked, TableId};
@@ -9,18 +11,19 @@ use crate::disruptions::tampering::Tampered;
 use crate::generate::ipv4_of;
 use crate::plan::End;
 use crate::report::Oracle;
-use crate::simulation::{Simulation, datapath_of};
+use crate::simulation::{OWNER, Simulation, datapath_of};
 
-/// Priorities of rules to hosts: at the last switch, and elsewhere.
+/// Priority of rules to hosts at the last switch.
 const LAST_HOP: u16 = 60_000;
-const DEFAULT_ROUTE: u16 = 1_000;
+/// Priorities of rules to distant hosts.
+pub(crate) const DEFAULT_ROUTES: RangeInclusive<u16> = 1_000..=1_032;
 
 /// Maximum number of desired rules of a switch without hosts, ports and services.
 const RULES: usize = 40;
 
-fn is_to(entry: &FlowStats, priority: u16, host: usize) -> bool {
+fn is_last_hop(entry: &FlowStats, host: usize) -> bool {
     let to = Masked::<core::net::Ipv4Addr>::exact(ipv4_of(host));
-    (entry.table, entry.priority, entry.match_.ipv4_dst) == (TableId(1), priority, Some(to))
+    (entry.table, entry.priority, entry.match_.ipv4_dst) == (TableId(1), LAST_HOP, Some(to))
 }
 
 impl Simulation {
@@ -93,10 +96,13 @@ impl Simulation {
             return None;
         }
         let entries = state.switch.entries();
-        if entries.iter().any(|entry| is_to(entry, LAST_HOP, host)) {
+        if entries.iter().any(|entry| is_last_hop(entry, host)) {
             return None;
         }
-        let is_distant = |entry: &&FlowStats| (0..self.hosts.len()).any(|to| is_to(entry, DEFAULT_ROUTE, to));
+        let is_distant = |entry: &&FlowStats| {
+            let is_own = entry.cookie >> 48 == u64::from(OWNER);
+            is_own && entry.table == TableId(1) && DEFAULT_ROUTES.contains(&entry.priority)
+        };
         let distant = entries.iter().find(is_distant)?;
         Some(format!("s{switch} has no rule to its host h{host}, but {}", control::format::entry(distant)))
     }

@@ -88,7 +88,7 @@ fn rule(rng: &mut RandomStream, group: Option<&GroupDescription>) -> FlowMod {
         _ => vec![Action::output(PortNo(1))],
     };
     // The priorities include those the controller uses itself.
-    let priorities = [0, 1, 20, 100, 300, 1_000, 5_000, 10_000, 50_000, 59_999, 65_535];
+    let priorities = [0, 1, 20, 100, 300, 1_032, 5_032, 10_032, 50_000, 59_999, 65_535];
     let priority = priorities[rng.next_below(priorities.len() as u64) as usize];
     let mut rule = FlowMod::add(TableId(rng.next_below(4) as u8), priority, match_, Instructions::apply(actions));
     rule.cookie = match rng.next_below(3) {

@@ -3,7 +3,7 @@
 mod balance;
 mod convergence;
 mod delivery;
-mod disruptions;
+pub(crate) mod disruptions;
 mod final_probes;
 pub(crate) mod foreign;
 mod loss;

@@ -142,6 +142,11 @@ impl Installer {
         }
     }
 
+    /// Returns a desired rule with buckets.
+    pub(crate) fn divided(&self, key: &RuleKey) -> Option<DesiredRule> {
+        self.divided.get(key).map(|wanted| DesiredRule::clone(wanted))
+    }
+
     fn share_divided(&mut self, wanted: &DesiredRule) -> Arc<DesiredRule> {
         let known = self.recent_divided.take().filter(|known| **known == *wanted);
         let wanted = known.unwrap_or_else(|| Arc::new(wanted.clone()));

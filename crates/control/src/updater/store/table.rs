@@ -8,16 +8,22 @@ use std::ops::Bound;
 
 use core::net::Ipv4Addr;
 
+use openflow::VlanMatch;
+
 use super::RuleKey;
 use crate::updater::block::Block;
-use crate::updater::compile::{BASE, LAST, LAST_TAGGED, default_route_key, destinations};
-use crate::updater::compile::{last_hop_key, tagged_last_hop_key};
+use crate::updater::compile::{
+    DIVIDED, LABELLED, LAST, LAST_TAGGED, default_route_key, destinations, divided_key, labelled_key, last_hop_key,
+    tagged_last_hop_key,
+};
 
 /// The kinds of rules to hosts, highest priority first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Kind {
     TaggedLastHop,
     LastHop,
+    Labelled,
+    Divided,
     DefaultRoute,
 }
 
@@ -26,23 +32,29 @@ struct ToHosts {
     kind: Kind,
     /// 32 less the length of its prefix: smaller blocks have a higher priority.
     free_bits: u8,
+    /// VLAN label of [`Kind::Labelled`], else 0.
+    label: u16,
     /// First address of the block.
     first: u32,
 }
 
 impl ToHosts {
-    fn new(kind: Kind, block: Block) -> ToHosts {
-        ToHosts { kind, free_bits: 32 - block.length(), first: block.first().to_bits() }
+    fn new(kind: Kind, label: u16, block: Block) -> ToHosts {
+        ToHosts { kind, free_bits: 32 - block.length(), label, first: block.first().to_bits() }
+    }
+    fn default_route(block: Block) -> ToHosts {
+        ToHosts::new(Kind::DefaultRoute, 0, block)
     }
     fn of(key: &RuleKey) -> Option<ToHosts> {
         let block = destinations(key)?;
-        let kind = match key.priority.0 {
-            LAST_TAGGED => Kind::TaggedLastHop,
-            LAST => Kind::LastHop,
-            priority if priority == BASE + u16::from(block.length()) => Kind::DefaultRoute,
-            _ => return None,
+        let (kind, label) = match (key.priority.0, key.match_.vlan) {
+            (LAST_TAGGED, _) => (Kind::TaggedLastHop, 0),
+            (LAST, _) => (Kind::LastHop, 0),
+            (LABELLED.., Some(VlanMatch::Id(label))) => (Kind::Labelled, label),
+            (DIVIDED.., _) => (Kind::Divided, 0),
+            _ => (Kind::DefaultRoute, 0),
         };
-        Some(ToHosts::new(kind, block)).filter(|one| one.key() == *key)
+        Some(ToHosts::new(kind, label, block)).filter(|one| one.key() == *key)
     }
     fn block(self) -> Block {
         Block::around(Ipv4Addr::from_bits(self.first), 32 - self.free_bits)
@@ -52,6 +64,8 @@ impl ToHosts {
         match self.kind {
             Kind::TaggedLastHop => tagged_last_hop_key(block.first()),
             Kind::LastHop => last_hop_key(block.first()),
+            Kind::Labelled => labelled_key(self.label, block),
+            Kind::Divided => divided_key(block),
             Kind::DefaultRoute => default_route_key(block),
         }
     }
@@ -127,13 +141,13 @@ impl<V> RuleTable<V> {
     /// Returns the keys of the default routes that an address matches, smallest block first.
     pub(crate) fn default_routes_to(&self, address: Ipv4Addr) -> impl Iterator<Item = RuleKey> {
         self.lengths()
-            .map(move |length| ToHosts::new(Kind::DefaultRoute, Block::around(address, length)))
+            .map(move |length| ToHosts::default_route(Block::around(address, length)))
             .filter(|one| self.to_hosts.contains_key(one))
             .map(ToHosts::key)
     }
     /// Returns the last default route of the smallest blocks that `is_meant` accepts.
     pub(crate) fn least_default_route(&self, is_meant: impl Fn(&RuleKey) -> bool) -> Option<RuleKey> {
-        let end = |address| move |length| ToHosts::new(Kind::DefaultRoute, Block::around(address, length));
+        let end = |address| move |length| ToHosts::default_route(Block::around(address, length));
         let of = |length| {
             let range = end(Ipv4Addr::UNSPECIFIED)(length)..=end(Ipv4Addr::BROADCAST)(length);
             self.to_hosts.range(range).rev().map(|(one, _)| one.key()).find(&is_meant)
@@ -142,7 +156,7 @@ impl<V> RuleTable<V> {
     }
     /// Returns the lengths of prefixes that default routes have, longest first.
     fn lengths(&self) -> impl Iterator<Item = u8> {
-        let first = ToHosts::new(Kind::DefaultRoute, Block::exact(Ipv4Addr::UNSPECIFIED));
+        let first = ToHosts::default_route(Block::exact(Ipv4Addr::UNSPECIFIED));
         let mut next = self.to_hosts.range(first..).next();
         std::iter::from_fn(move || {
             let (one, _) = next?;
@@ -191,7 +205,14 @@ mod tests {
         for last in [9, 1, 200] {
             let address = Ipv4Addr::new(10, 0, 0, last);
             keys.extend([last_hop_key(address), tagged_last_hop_key(address)]);
-            keys.extend([32, 30, 24].map(|length| default_route_key(block(last, length))));
+            for block in [32, 30, 24].map(|length| block(last, length)) {
+                keys.extend([
+                    default_route_key(block),
+                    divided_key(block),
+                    labelled_key(7, block),
+                    labelled_key(9, block),
+                ]);
+            }
         }
         for (table, priority) in [(0, 100), (1, 60_100), (1, 60_000), (1, 55_000), (1, 1_000), (1, 5), (2, 1_000)] {
             let match_ = Match { eth_type: Some(ether::IPV4), ..Match::default() };
@@ -208,7 +229,7 @@ mod tests {
         let mut table: RuleTable<usize> = keys.iter().copied().zip(0..).collect();
         let mut map: BTreeMap<RuleKey, usize> = keys.iter().copied().zip(0..).collect();
         let listed = |table: &RuleTable<usize>| table.iter().map(|(key, value)| (key, *value)).collect::<Vec<_>>();
-        assert_eq!(table.to_hosts.len(), 13, "three of a kind, and one block of 256");
+        assert_eq!(table.to_hosts.len(), 2 * 3 + 4 * 7, "three last hops of a kind, and one block of 256");
         assert_eq!(listed(&table), map.clone().into_iter().collect::<Vec<_>>());
         for key in keys {
             assert_eq!((table.get(&key), table.len()), (map.get(&key), map.len()));
