@@ -14,7 +14,7 @@ use crate::observer::network::{HostRecord, Network};
 use crate::planner::hop_graph::Effective;
 use crate::planner::host_moves::HostMoves;
 use crate::planner::staged_update::{Slot, StagedUpdate};
-use crate::planner::update_order::{Graph, NextHops};
+use crate::planner::update_order::Graph;
 use crate::updater::Updater;
 use crate::updater::block::blocks_of;
 use crate::updater::compile::{default_route_key, last_hop_key};
@@ -71,22 +71,21 @@ impl DefaultRoutes {
     pub(crate) fn addresses_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
         self.by_edge.get(&edge).into_iter().flatten().copied()
     }
-    /// Returns the next hops towards a switch that may be in effect now, or that packets in flight
-    /// may use, as a graph.
-    pub(crate) fn graph(&self, network: &Network, to: NodeIx) -> Graph {
+    /// Returns the replaced next hops towards a switch that may be in effect now, or that packets in
+    /// flight may use.
+    pub(crate) fn replaced_towards(&self, to: NodeIx) -> Vec<(NodeIx, Arc<[NextHop]>)> {
         let draining = self.draining.iter().flat_map(|(_, replaced)| replaced);
         let replaced = self.replaced.values().flatten().chain(draining).filter(|((_, of), _)| *of == to);
-        let replaced: Vec<_> = replaced.map(|((node, _), hops)| (*node, hops.clone())).collect();
-        let column = self.hops.column(to).map(|column| &**column);
-        let effective = Effective::new(network, column, &replaced, self.old.get(&to));
-        let mut switches = Vec::new();
-        effective.add_switches(&mut switches);
-        let next = |node: NodeIx| {
-            let mut next = Vec::new();
-            effective.add_next(node, &mut next);
-            (node, next.into_iter().collect())
-        };
-        switches.into_iter().map(next).collect()
+        replaced.map(|((node, _), hops)| (*node, hops.clone())).collect()
+    }
+    /// Returns all next hops towards a switch that may be in effect now, with those `replaced`.
+    pub(crate) fn effective<'a>(
+        &'a self,
+        network: &'a Network,
+        to: NodeIx,
+        replaced: &'a [(NodeIx, Arc<[NextHop]>)],
+    ) -> Effective<'a> {
+        Effective::new(network, self.hops.column(to).map(|column| &**column), replaced, self.old.get(&to))
     }
 
     /// Updates the hosts and their ports: a switch rejects rules for ports it does not have.

@@ -10,7 +10,7 @@ use crate::observer::network::Network;
 use crate::planner::update_order::{Graph, NextHops};
 
 /// Next hops that may be in effect now.
-pub(super) struct Effective<'a> {
+pub(crate) struct Effective<'a> {
     network: &'a Network,
     column: Option<&'a HopColumn>,
     /// Replaced next hops that may still be in effect, by switch.
@@ -32,6 +32,13 @@ pub(super) struct Desired<'a> {
 pub(super) struct Partly<'a> {
     pub(super) switches: &'a [NodeIx],
     pub(super) of: &'a Desired<'a>,
+}
+
+/// Next hops of a flow with a pinned path.
+pub(super) struct OnPath<'a> {
+    /// Next switch of each switch on the path, if it is known.
+    pub(super) path: &'a BTreeMap<NodeIx, Option<NodeIx>>,
+    pub(super) others: &'a Effective<'a>,
 }
 
 impl<'a> Effective<'a> {
@@ -73,6 +80,19 @@ impl NextHops for Effective<'_> {
         }
         if let Some(graph) = self.unconfirmed {
             graph.add_next(from, found);
+        }
+    }
+}
+
+impl NextHops for OnPath<'_> {
+    fn add_switches(&self, found: &mut Vec<NodeIx>) {
+        found.extend(self.path.keys());
+        self.others.add_switches(found);
+    }
+    fn add_next(&self, from: NodeIx, found: &mut Vec<NodeIx>) {
+        match self.path.get(&from) {
+            Some(next) => found.extend(*next),
+            None => self.others.add_next(from, found),
         }
     }
 }

@@ -39,7 +39,8 @@ use net::{FiveTuple, LinkIx, NodeIx, Time};
 
 use crate::observer::network::Network;
 use crate::planner::default_routes::DefaultRoutes;
-use crate::planner::update_order::{self, Graph};
+use crate::planner::hop_graph::OnPath;
+use crate::planner::update_order::{self, Depths, depths};
 use crate::updater::compile::{Compiler, pin_key, pin_priorities};
 use crate::updater::task::{Progress, Step, Task};
 use crate::updater::{Change, Updater};
@@ -275,24 +276,27 @@ impl Pinned {
 
     fn staged(path: &Path, changes: Vec<Change>, direction: Direction, around: &PinContext<'_>) -> Vec<Step> {
         let Some(sink) = path.last().and_then(|link| around.network.far_end(*link)) else { return Vec::new() };
-        let base = around.default_routes.graph(around.network, sink);
-        let mut pinned = base.clone();
-        for (node, link) in hops(path, around.network) {
-            pinned.insert(node, around.network.far_end(link).into_iter().collect());
-        }
+        let replaced = around.default_routes.replaced_towards(sink);
+        let base = around.default_routes.effective(around.network, sink, &replaced);
+        let next = |(node, link): (NodeIx, LinkIx)| (node, around.network.far_end(link));
+        let hops = hops(path, around.network).into_iter().map(next).collect();
+        let pinned = OnPath { path: &hops, others: &base };
         let changed: BTreeSet<NodeIx> = changes.iter().map(|(node, _, _)| *node).collect();
-        let (old, new): (&Graph, &Graph) = match direction {
-            Direction::ToPath => (&base, &pinned),
-            Direction::ToBase => (&pinned, &base),
+        let groups = match direction {
+            Direction::ToPath => update_order::order(&changed, &base, &pinned, sink),
+            Direction::ToBase => update_order::order(&changed, &pinned, &base, sink),
+        };
+        let longest = |graph: Option<Depths>| graph.map_or(0, |depths| depths.longest());
+        let drain = match groups.len() {
+            0 | 1 => Time::ZERO,
+            _ => around.network.drain_time_of(longest(depths(&base)).max(longest(depths(&pinned)))),
         };
         let mut changes: BTreeMap<NodeIx, Change> = changes.into_iter().map(|change| (change.0, change)).collect();
-        let longest = [old, new].map(|graph| update_order::depths(graph).map_or(0, |depths| depths.longest()));
-        let drain = around.network.drain_time_of(longest.into_iter().max().unwrap_or(0));
         let take = |(position, group): (usize, Vec<NodeIx>)| Step {
             pause: if position == 0 { Time::ZERO } else { drain },
             changes: group.iter().filter_map(|node| changes.remove(node)).collect(),
         };
-        update_order::order(&changed, old, new, sink).into_iter().enumerate().map(take).collect()
+        groups.into_iter().enumerate().map(take).collect()
     }
 }
 

@@ -71,8 +71,11 @@ impl<A: NextHops, B: NextHops> NextHops for Union<'_, A, B> {
 
 /// Returns whether all switches of `changed` may change at once. `old` has every next hop that may
 /// still be in effect, `new` every one that will be; both end at `sink`.
-fn is_at_once(changed: &BTreeSet<NodeIx>, old: &Graph, new: &Graph, sink: NodeIx) -> bool {
-    are_served(changed.iter().copied(), old, new, sink) && depths(&Union(old, new)).is_some()
+///
+/// A cycle of both contains a switch that changes, since neither has one.
+fn is_at_once(changed: &BTreeSet<NodeIx>, old: &impl NextHops, new: &impl NextHops, sink: NodeIx) -> bool {
+    let changed = || changed.iter().copied();
+    are_served(changed(), old, new, sink) && depths_from(changed(), &Union(old, new)).is_some()
 }
 
 /// Returns whether the new next hops of switches lead to the destination, or to switches that have
@@ -92,7 +95,12 @@ pub(crate) fn are_served(
 
 /// Returns the switches of `changed`, in groups to change one after the other. `old` has every next
 /// hop that may still be in effect, `new` every one that will be; both end at `sink`.
-pub(crate) fn order(changed: &BTreeSet<NodeIx>, old: &Graph, new: &Graph, sink: NodeIx) -> Vec<Vec<NodeIx>> {
+pub(crate) fn order(
+    changed: &BTreeSet<NodeIx>,
+    old: &impl NextHops,
+    new: &impl NextHops,
+    sink: NodeIx,
+) -> Vec<Vec<NodeIx>> {
     if changed.is_empty() {
         return Vec::new();
     }
