@@ -146,10 +146,10 @@ impl DefaultRoutes {
         let after = blocks_of(addresses);
         let mut rules = CompiledHops::new(network);
         for (node, hops) in self.hops.column(edge).into_iter().flat_map(|column| column.rows()) {
-            for block in before.difference(&after) {
+            for block in before.iter().filter(|block| !after.contains(block)) {
                 updater.set((*node, default_route_key(*block), None));
             }
-            for block in after.difference(&before) {
+            for block in after.iter().filter(|block| !before.contains(block)) {
                 let rule = rules.rule(Some(hops), updater);
                 updater.set((*node, default_route_key(*block), rule));
             }

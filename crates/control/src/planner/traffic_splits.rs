@@ -296,7 +296,7 @@ impl TrafficSplits {
             }
         }
         if split.paths.iter().any(|labelled| labelled.first.is_some()) {
-            split.source = blocks_of(&default_routes.addresses_at(to).collect()).into_iter().collect();
+            split.source = blocks_of(&default_routes.addresses_at(to).collect());
             split.transit = split.source.clone();
         }
         split

@@ -46,12 +46,12 @@ impl Task {
     /// Removes an address from the blocks of all changes.
     pub(crate) fn remove_address(&mut self, address: Ipv4Addr) {
         for step in &mut self.steps {
-            let gone = step.changes.extract_if(.., |(_, key, _)| keys_without(key, address).is_some());
-            let rest = gone.collect::<Vec<_>>().into_iter().flat_map(|(node, key, wanted)| {
-                let keys = keys_without(&key, address).unwrap_or_default();
+            let changes = std::mem::take(&mut step.changes).into_iter();
+            let rest = changes.flat_map(|(node, key, wanted)| {
+                let keys = keys_without(&key, address).unwrap_or_else(|| vec![key]);
                 keys.into_iter().map(move |key| (node, key, wanted.clone()))
             });
-            step.changes.extend(rest);
+            step.changes = rest.collect();
         }
     }
 

@@ -13,8 +13,8 @@ use openflow::VlanMatch;
 use super::RuleKey;
 use crate::updater::block::Block;
 use crate::updater::compile::{
-    DIVIDED, LABELLED, LAST, LAST_TAGGED, default_route_key, destinations, divided_key, labelled_key, last_hop_key,
-    tagged_last_hop_key,
+    BASE, DIVIDED, LABELLED, LAST, LAST_TAGGED, default_route_key, destinations, divided_key, labelled_key,
+    last_hop_key, tagged_last_hop_key,
 };
 
 /// The kinds of rules to hosts, highest priority first.
@@ -47,12 +47,15 @@ impl ToHosts {
     }
     fn of(key: &RuleKey) -> Option<ToHosts> {
         let block = destinations(key)?;
-        let (kind, label) = match (key.priority.0, key.match_.vlan) {
-            (LAST_TAGGED, _) => (Kind::TaggedLastHop, 0),
-            (LAST, _) => (Kind::LastHop, 0),
-            (LABELLED.., Some(VlanMatch::Id(label))) => (Kind::Labelled, label),
-            (DIVIDED.., _) => (Kind::Divided, 0),
-            _ => (Kind::DefaultRoute, 0),
+        let priority = key.priority.0;
+        let of_blocks = priority.checked_sub(u16::from(block.length()));
+        let (kind, label) = match (priority, of_blocks, key.match_.vlan) {
+            (LAST_TAGGED, ..) => (Kind::TaggedLastHop, 0),
+            (LAST, ..) => (Kind::LastHop, 0),
+            (_, Some(LABELLED), Some(VlanMatch::Id(label))) => (Kind::Labelled, label),
+            (_, Some(DIVIDED), _) => (Kind::Divided, 0),
+            (_, Some(BASE), _) => (Kind::DefaultRoute, 0),
+            _ => return None,
         };
         Some(ToHosts::new(kind, label, block)).filter(|one| one.key() == *key)
     }
