@@ -14,6 +14,16 @@ use super::spec::Member;
 use super::{Parts, VipService};
 use crate::updater::compile::{Compiler, PURPOSE_MASK, Purpose};
 
+/// What a rule of a connection that a switch has turned out to be.
+enum FoundRule {
+    ToMember(FiveTuple),
+    ToClient(FiveTuple),
+    /// It translates packets of a connection's former member, and idles out. To delete it would change
+    /// decisions that Open vSwitch has cached, and the client may get this member again.
+    FormerReturn,
+    Wrong,
+}
+
 impl VipService {
     /// Handles the table read-back of a switch: removes the rules of connections from it, since the
     /// switch owns them. Correct rules are recovered, others are deleted, and connections whose
@@ -37,11 +47,10 @@ impl VipService {
         let (to_clients, to_members): (Vec<&FlowStats>, Vec<&FlowStats>) = found.iter().partition(is_to_client);
         for rule in to_members.into_iter().chain(to_clients) {
             match self.recover_rule(on, datapath, rule) {
-                Some((tuple, is_to_client)) => {
-                    let known = if is_to_client { &mut to_client } else { &mut to_member };
-                    known.insert(tuple);
-                }
-                None => self.delete_rule(on, connection, &rule.into(), rule.cookie),
+                FoundRule::ToMember(tuple) => _ = to_member.insert(tuple),
+                FoundRule::ToClient(tuple) => _ = to_client.insert(tuple),
+                FoundRule::FormerReturn => {}
+                FoundRule::Wrong => self.delete_rule(on, connection, &rule.into(), rule.cookie),
             }
         }
         let here = self.connections.select(|known| known.edge == datapath && known.has_rules());
@@ -67,28 +76,25 @@ impl VipService {
         }
     }
 
-    /// Recovers a rule, if it is correct. Returns its connection, and whether it leads to the client.
-    fn recover_rule(
-        &mut self,
-        on: &mut Parts<'_>,
-        datapath: DatapathId,
-        rule: &FlowStats,
-    ) -> Option<(FiveTuple, bool)> {
-        let (found, ends) = self.read_rule(on.updater.compiler, rule)?;
+    /// Recovers a rule, if it is correct.
+    fn recover_rule(&mut self, on: &mut Parts<'_>, datapath: DatapathId, rule: &FlowStats) -> FoundRule {
+        let Some((found, ends)) = self.read_rule(on.updater.compiler, rule) else { return FoundRule::Wrong };
         if !on.updater.compiler.is_rule_of(rule, &ends, found.is_to_client) {
-            return None;
+            return FoundRule::Wrong;
         }
         let (tuple, owner, now) = (ends.tuple, ends.owner, on.cx.now);
         let known = self.connections.get(&tuple).copied();
-        let is_elsewhere = |known: Connection| known.has_rules() && (known.edge, known.owner) != (datapath, owner);
-        if known.is_some_and(is_elsewhere)
-            || matches!(known.map(|known| known.stage), Some(ConnectionState::MemberFailed(_)))
-        {
-            return None;
+        match known {
+            Some(known) if matches!(known.stage, ConnectionState::MemberFailed(_)) => return FoundRule::Wrong,
+            Some(known) if known.has_rules() && known.edge != datapath => return FoundRule::Wrong,
+            Some(known) if known.has_rules() && known.owner != owner => {
+                return if found.is_to_client { FoundRule::FormerReturn } else { FoundRule::Wrong };
+            }
+            _ => {}
         }
         if !found.is_to_client && known.is_none_or(|known| !known.has_rules()) {
             if !self.connections.make_room(now) || self.connections.is_translated_taken(&ends.translated(), &tuple) {
-                return None;
+                return FoundRule::Wrong;
             }
             self.add_removed_member(ends.owner, ends.member, ends.member_port);
             let mac = written_mac(&rule.instructions).unwrap_or_default();
@@ -100,7 +106,7 @@ impl VipService {
             self.connections.edit(&tuple, |connection| connection.mac = mac);
         }
         self.connections.counted(&tuple, found.is_to_client, rule.bytes);
-        Some((tuple, found.is_to_client))
+        if found.is_to_client { FoundRule::ToClient(tuple) } else { FoundRule::ToMember(tuple) }
     }
 
     /// Returns the connection that a rule describes, if its service exists and its member exists or

@@ -109,7 +109,8 @@ impl VipService {
         let (is_up, is_leaving) = match self.member(known.owner) {
             Some(facts) => {
                 // A drained member gets no new connections either, and a client may reuse a port.
-                let is_drained = !facts.spec.is_enabled && is_opening == Some(true);
+                let is_draining = !facts.spec.is_enabled || facts.spec.weight == 0;
+                let is_drained = is_draining && is_opening == Some(true);
                 let is_up = match facts.state {
                     MemberState::Up => true,
                     // Another connection has brought it back in the same moment.
@@ -123,9 +124,15 @@ impl VipService {
         };
         match known.stage {
             // The client reuses a port whose rules are installed; only switches that match TCP
-            // flags send this packet.
+            // flags send this packet. The new connection keeps the member if it may: Open vSwitch
+            // forwards by cached decisions for some milliseconds after a rule has changed, and the
+            // next packets of the client would reach the former member.
             ConnectionState::Installing | ConnectionState::Installed if opened.is_some() && opened != known.opened => {
-                PacketAction::Anew
+                if is_up && !is_leaving {
+                    PacketAction::Again
+                } else {
+                    PacketAction::Anew
+                }
             }
             ConnectionState::MemberFailed(_) if is_opening == Some(true) => PacketAction::Anew,
             ConnectionState::MemberFailed(_) => PacketAction::Reset,
