@@ -131,19 +131,25 @@ impl Controller {
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {
-        if !self.channels.has_outputs() && self.needs_decision {
-            self.decide();
-        }
+        self.produce_outputs();
         self.channels.next_output()
+    }
+
+    fn produce_outputs(&mut self) {
+        if self.channels.has_outputs() {
+            return;
+        }
+        match self.needs_decision {
+            true => self.decide(),
+            false => self.dispatch(),
+        }
     }
 
     /// Swaps the pending outputs with `outputs`, which is faster than [`Controller::poll_output`].
     /// Returns whether there are any; the driver calls it until it returns false.
     pub fn take_outputs(&mut self, outputs: &mut VecDeque<Output>) -> bool {
         outputs.clear();
-        if !self.channels.has_outputs() && self.needs_decision {
-            self.decide();
-        }
+        self.produce_outputs();
         self.channels.swap_outputs(outputs);
         !outputs.is_empty()
     }
@@ -347,12 +353,18 @@ impl Controller {
         on.planner.advance(&mut on.cx, on.observer, on.updater);
         vips.release_arp_replies(&mut on);
         vips.release_packets(&mut on);
+        if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
+            on.observer.update_expiry(on.cx.now, on.cx.config);
+        }
+        self.dispatch();
+    }
+
+    /// Sends changes to switches until many messages wait for the driver.
+    fn dispatch(&mut self) {
+        let (on, _) = self.parts();
         let datapath_of = |node| on.observer.network.datapath_of(node);
         if on.updater.dispatch(on.cx.now, on.cx.channels, datapath_of) {
             on.planner.rules_changed();
-        }
-        if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
-            on.observer.update_expiry(on.cx.now, on.cx.config);
         }
     }
 }

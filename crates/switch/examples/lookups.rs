@@ -48,7 +48,7 @@ fn main() {
         }
         let decided = begin.elapsed();
         let begin = Instant::now();
-        (0..LOOKUPS).for_each(|_| switch.count(Time::ZERO, PortNo(1), &decision, 1500));
+        (0..LOOKUPS).for_each(|_| switch.count(Time::ZERO, PortNo(1), &decision, 1, 1500));
         let ns = |elapsed: std::time::Duration| elapsed.as_secs_f64() * 1e9 / f64::from(LOOKUPS);
         println!(
             "{entries:>6} entries: {:>5.0} ns a decision ({:.1} million a second), {:.1} ns a count",

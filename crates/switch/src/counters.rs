@@ -55,6 +55,11 @@ impl Clock {
         }
     }
 
+    #[inline]
+    pub fn next_refresh(&self) -> Time {
+        self.next_period
+    }
+
     fn turn(&mut self) {
         if self.is_refreshed_always() {
             return;

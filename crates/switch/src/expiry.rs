@@ -11,8 +11,8 @@ use crate::table::Entry;
 
 fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
     let after = |since: Time, timeout_s: u16| since.saturating_add(Time::from_s(u64::from(timeout_s)));
-    let idle =
-        (entry.idle_timeout_s > 0).then(|| (after(entry.used_at, entry.idle_timeout_s), RemovedReason::IdleTimeout));
+    let idle = (entry.idle_timeout_s > 0)
+        .then(|| (after(entry.usage().last, entry.idle_timeout_s), RemovedReason::IdleTimeout));
     let hard = (entry.hard_timeout_s > 0)
         .then(|| (after(entry.installed_at, entry.hard_timeout_s), RemovedReason::HardTimeout));
     idle.into_iter().chain(hard).min()
@@ -21,10 +21,9 @@ fn expiry(entry: &Entry) -> Option<(Time, RemovedReason)> {
 impl Switch {
     pub(crate) fn plan_timeout(&mut self, table: TableId, slot: u32) {
         let Some(entry) = self.tables[usize::from(table.0)].get_mut(slot) else { return };
-        entry.deadline = expiry(entry).map(|(at, _)| at);
-        if let Some(at) = entry.deadline {
-            self.deadlines.insert((at, table, slot));
-        }
+        let deadline = expiry(entry).map(|(at, _)| at);
+        entry.deadline = deadline.unwrap_or(Time::MAX);
+        self.deadlines.extend(deadline.map(|at| (at, table, slot)));
     }
 
     pub fn handle_timeout(&mut self, now: Time) {

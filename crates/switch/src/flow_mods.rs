@@ -8,7 +8,7 @@ use openflow::{
 
 use crate::counters::{Counter, age_ns};
 use crate::key::{Key, Pattern};
-use crate::table::Entry;
+use crate::table::{Entry, Usage};
 use crate::{Switch, checks};
 
 fn refused<T>(why: FlowModFailed) -> Result<T, ErrorKind> {
@@ -59,15 +59,12 @@ impl Switch {
         // The removal of a replaced entry is not reported (specification 6.4).
         let replaced = replaced.and_then(|slot| self.take_entry(flow_mod.table, slot));
         let now = self.clock.now;
-        let (counter, counted_since) = match &replaced {
-            Some(entry) if !flow_mod.flags.reset_counts => (entry.counter, entry.counted_since),
-            _ => (Counter::default(), now),
-        };
+        let kept = replaced.as_ref().filter(|_| !flow_mod.flags.reset_counts);
+        let usage = kept.map(|entry| Box::new(Usage { modified_serial: 0, last: now, ..entry.usage() }));
         let instructions = self.recent_instructions.share(flow_mod.instructions);
         let before = replaced.as_ref().map(|entry| &*entry.instructions);
         let entry = Entry {
             serial: self.changed(),
-            modified_serial: 0,
             priority,
             is_table_miss: priority == 0 && pattern.is_everything(),
             value: pattern.value,
@@ -78,10 +75,8 @@ impl Switch {
             idle_timeout_s: flow_mod.idle_timeout_s,
             hard_timeout_s: flow_mod.hard_timeout_s,
             installed_at: now,
-            counted_since,
-            used_at: now,
-            counter,
-            deadline: None,
+            usage,
+            deadline: Time::MAX,
         };
         let of = (flow_mod.table, &entry);
         Switch::note_change(&mut self.sessions.open, self.cause, FlowEvent::Added, of, before);
@@ -122,12 +117,13 @@ impl Switch {
             let Some(entry) = table.get_mut(slot) else { continue };
             let before = std::mem::replace(&mut entry.instructions, instructions.clone());
             if before != entry.instructions {
-                entry.modified_serial = version;
+                entry.usage_mut().modified_serial = version;
                 let of = (flow_mod.table, &*entry);
                 Switch::note_change(&mut self.sessions.open, self.cause, FlowEvent::Modified, of, Some(&before));
             }
             if flow_mod.flags.reset_counts {
-                (entry.counter, entry.counted_since) = (Counter::default(), now);
+                let usage = entry.usage_mut();
+                (usage.counter, usage.counted_since) = (Counter::default(), now);
             }
         }
     }
@@ -166,8 +162,8 @@ impl Switch {
 
     fn take_entry(&mut self, table: TableId, slot: u32) -> Option<Entry> {
         let entry = self.tables[usize::from(table.0)].remove(slot)?;
-        if let Some(deadline) = entry.deadline {
-            self.deadlines.remove(&(deadline, table, slot));
+        if entry.deadline != Time::MAX {
+            self.deadlines.remove(&(entry.deadline, table, slot));
         }
         self.tally.entries -= 1;
         Some(entry)
@@ -175,13 +171,14 @@ impl Switch {
 }
 
 fn flow_removed(entry: Entry, table: TableId, reason: RemovedReason, now: Time) -> FlowRemoved {
-    let (packets, bytes) = entry.counter.now;
+    let usage = entry.usage();
+    let (packets, bytes) = usage.counter.now;
     FlowRemoved {
         cookie: entry.cookie,
         priority: entry.priority,
         reason,
         table,
-        duration_ns: age_ns(entry.counted_since, now),
+        duration_ns: age_ns(usage.counted_since, now),
         idle_timeout_s: entry.idle_timeout_s,
         hard_timeout_s: entry.hard_timeout_s,
         packets,

@@ -243,15 +243,36 @@ impl Switch {
         self.version == decision.version
     }
 
-    /// Counts a packet of `bytes` bytes on the entries, groups and ports of its decision, and
-    /// prevents the entries from idling out. An outdated decision counts on those that remain.
+    /// Version of the tables, groups and ports: it increases with every change, and decisions of an
+    /// earlier version are outdated. Expired entries change tables when [`Switch::handle_timeout`]
+    /// removes them.
     #[inline]
-    pub fn count(&mut self, now: Time, in_port: PortNo, decision: &Decision, bytes: u32) {
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Advances the clock, so that statistics are refreshed if that is due.
+    pub fn advance(&mut self, now: Time) {
         self.clock.advance(now);
+    }
+
+    /// Time at which statistics are refreshed next; [`Time::MAX`] if they are always current. Packets
+    /// received before must be counted before.
+    #[inline]
+    pub fn next_refresh(&self) -> Time {
+        self.clock.next_refresh()
+    }
+
+    /// Counts `packets` packets with `bytes` bytes in all on the entries, groups and ports of their
+    /// decision. The last of them was received at `last`, which prevents the entries from idling out
+    /// until then and their idle timeout. An outdated decision counts on those that remain.
+    #[inline]
+    pub fn count(&mut self, last: Time, in_port: PortNo, decision: &Decision, packets: u32, bytes: u64) {
+        self.clock.advance(last);
         if let Some(port) = self.ports.get_mut(in_port) {
-            port.rx.add(&self.clock, 1, u64::from(bytes));
+            port.rx.add(&self.clock, u64::from(packets), bytes);
         }
-        self.count_beyond_port(decision, u64::from(bytes));
+        self.count_beyond_port(last, decision, packets, bytes);
     }
 
     pub fn packet_in(&mut self, now: Time, in_port: PortNo, decision: &Decision, frame: &[u8]) {
@@ -298,8 +319,8 @@ impl Switch {
     }
 
     #[inline]
-    fn count_beyond_port(&mut self, decision: &Decision, bytes: u64) {
+    fn count_beyond_port(&mut self, last: Time, decision: &Decision, packets: u32, bytes: u64) {
         let places = (&mut self.tables[..], &mut self.groups, &mut self.ports);
-        pipeline::count(places, &self.clock, decision, bytes);
+        pipeline::count(places, &self.clock, last, decision, (u64::from(packets), bytes));
     }
 }

@@ -219,7 +219,7 @@ impl Switch {
         let Some(paused_at) = session.monitors.paused_at.take() else { return };
         let monitors = session.monitors.clone();
         let event_of = |entry: &Entry, flags: FlowMonitorFlags| {
-            let is_newer = entry.serial > paused_at || entry.modified_serial > paused_at;
+            let is_newer = entry.serial > paused_at || entry.usage().modified_serial > paused_at;
             (is_newer && (flags.initial || flags.add))
                 .then_some(FlowEvent::Added)
                 .or_else(|| (is_newer && flags.modify).then_some(FlowEvent::Modified))

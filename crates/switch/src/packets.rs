@@ -109,7 +109,7 @@ impl Switch {
     fn run(&mut self, in_port: PortNo, headers: &Headers, actions: Option<&[Action]>, frame: &[u8]) {
         let mut decision = std::mem::take(&mut self.scratch);
         self.datapath_view().decide(self.version, in_port, headers, actions, &mut decision);
-        self.count_beyond_port(&decision, frame.len() as u64);
+        self.count_beyond_port(self.clock.now, &decision, 1, frame.len() as u64);
         for egress in &decision.egress {
             let frame = with_headers(frame, headers, &egress.headers);
             self.outputs.push_back(Output::Frame(egress.port, frame));

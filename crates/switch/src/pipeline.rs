@@ -1,5 +1,6 @@
 //! The pipeline: from a packet to its decision (specification 5).
 
+use net::Time;
 use openflow::{Action, GroupId, GroupKind, Headers, PacketInReason, PortNo, TableId};
 use smallvec::SmallVec;
 
@@ -239,16 +240,17 @@ impl Walk<'_> {
 pub fn count(
     (tables, groups, ports): (&mut [Table], &mut Groups, &mut Ports),
     clock: &Clock,
+    last: Time,
     decision: &Decision,
-    bytes: u64,
+    (packets, bytes): (u64, u64),
 ) {
     for step in &decision.trace.steps {
         let table = &mut tables[usize::from(step.table.0)];
-        table.counter.add(clock, 1, u64::from(step.entry.is_some()));
+        let hits = if step.entry.is_some() { packets } else { 0 };
+        table.counter.add(clock, packets, hits);
         let Some((slot, serial)) = step.entry else { continue };
         if let Some(entry) = table.get_mut(slot).filter(|entry| entry.serial == serial) {
-            entry.counter.add(clock, 1, bytes);
-            entry.used_at = clock.now;
+            entry.count(clock, packets, bytes, last);
         }
     }
     for step in &decision.trace.groups {
@@ -256,21 +258,21 @@ pub fn count(
             continue;
         };
         match step.bucket {
-            None => group.counter.add(clock, 1, bytes),
+            None => group.counter.add(clock, packets, bytes),
             Some((ix, serial)) if serial == group.bucket_serial => {
-                group.buckets[ix as usize].counter.add(clock, 1, bytes);
+                group.buckets[ix as usize].counter.add(clock, packets, bytes);
             }
             Some(_) => {}
         }
     }
     for egress in &decision.egress {
         if let Some(port) = ports.get_mut(egress.port) {
-            port.tx.add(clock, 1, bytes);
+            port.tx.add(clock, packets, bytes);
         }
     }
     for port in &decision.trace.down {
         if let Some(port) = ports.get_mut(*port) {
-            port.tx_dropped.add(clock, 1, bytes);
+            port.tx_dropped.add(clock, packets, bytes);
         }
     }
 }

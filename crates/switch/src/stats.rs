@@ -138,15 +138,15 @@ impl Switch {
 
     fn flow_stats(&self, selection: &FlowSelection) -> Result<Vec<FlowStats>, ErrorKind> {
         let stats = |(table, entry): (TableId, &Entry)| {
-            let age_ns = self.clock.shown_age_ns(entry.counted_since);
-            stats_of(table, entry, entry.counter.shown(&self.clock), age_ns)
+            let age_ns = self.clock.shown_age_ns(entry.usage().counted_since);
+            stats_of(table, entry, entry.usage().counter.shown(&self.clock), age_ns)
         };
         Ok(self.selected(selection)?.into_iter().map(stats).collect())
     }
 
     fn aggregate(&self, selection: &FlowSelection) -> Result<MultipartReply, ErrorKind> {
         let chosen = self.selected(selection)?;
-        let shown = chosen.iter().map(|(_, entry)| entry.counter.shown(&self.clock));
+        let shown = chosen.iter().map(|(_, entry)| entry.usage().counter.shown(&self.clock));
         let (packets, bytes) = shown.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         Ok(MultipartReply::Aggregate { packets, bytes, flows: chosen.len() as u32 })
     }
@@ -228,8 +228,8 @@ impl Switch {
         let stats = |(id, table): (usize, &crate::table::Table)| {
             let of = |slot| {
                 let entry = table.get(slot)?;
-                let age_ns = age_ns(entry.counted_since, self.clock.now);
-                Some(stats_of(TableId(id as u8), entry, entry.counter.now, age_ns))
+                let age_ns = age_ns(entry.usage().counted_since, self.clock.now);
+                Some(stats_of(TableId(id as u8), entry, entry.usage().counter.now, age_ns))
             };
             table.select(|entry| is_wanted(entry.cookie)).into_iter().filter_map(of).collect::<Vec<_>>()
         };

@@ -5,22 +5,19 @@
 //! The cost depends on the number of kinds of matches, not of entries.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use net::Time;
 use openflow::{Action, FlowModFlags, GroupId, Instructions, Match, PortNo};
-use smallvec::SmallVec;
 
-use crate::counters::Counter;
+use crate::counters::{Clock, Counter};
 use crate::key::{Key, Pattern};
 
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// A unique number that distinguishes the entry from a later one in its slot.
     pub serial: u64,
-    /// Version of the switch at the last modification; 0 for an unmodified entry.
-    pub modified_serial: u64,
     pub priority: u16,
     /// The values that its match compares.
     pub value: Key,
@@ -35,14 +32,42 @@ pub struct Entry {
     pub idle_timeout_s: u16,
     pub hard_timeout_s: u16,
     pub installed_at: Time,
-    /// Start of its counters, which may be those of the entry it replaced.
-    pub counted_since: Time,
-    pub used_at: Time,
+    /// `None` for the many entries that are as they were installed, and that no packet has matched.
+    pub usage: Option<Box<Usage>>,
+    /// When it may expire; [`Time::MAX`] if never.
+    pub deadline: Time,
+}
+
+/// Use and changes of an entry since it was installed.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Version of the switch at the last modification; 0 if there was none.
+    pub modified_serial: u64,
     pub counter: Counter,
-    pub deadline: Option<Time>,
+    /// Start of the counter, which may be that of the entry it replaced.
+    pub counted_since: Time,
+    /// When the last packet matched the entry, or when it was installed.
+    pub last: Time,
 }
 
 impl Entry {
+    pub fn count(&mut self, clock: &Clock, packets: u64, bytes: u64, last: Time) {
+        let usage = self.usage_mut();
+        usage.counter.add(clock, packets, bytes);
+        usage.last = usage.last.max(last);
+    }
+
+    pub fn usage(&self) -> Usage {
+        let (counted_since, last) = (self.installed_at, self.installed_at);
+        let unused = Usage { modified_serial: 0, counter: Counter::default(), counted_since, last };
+        self.usage.as_ref().map_or(unused, |usage| **usage)
+    }
+
+    pub fn usage_mut(&mut self) -> &mut Usage {
+        let usage = self.usage();
+        self.usage.get_or_insert_with(|| Box::new(usage))
+    }
+
     pub fn match_(&self) -> Match {
         Pattern::to_match(&self.value, &self.form)
     }
@@ -69,9 +94,20 @@ impl Entry {
 struct Tuple {
     mask: Key,
     top: u16,
-    /// Rules by digest of their values, highest priority first. The slot has the value itself.
-    rules: BTreeMap<u64, SmallVec<[Rule; 1]>>,
+    /// Digests of the values of its rules, which are in the slots, with the priorities, highest first.
+    rules: BTreeSet<(u64, Reverse<u16>, u32)>,
     priorities: BTreeMap<u16, u32>,
+}
+
+impl Tuple {
+    /// Returns its rules whose value may be this one, highest priority first.
+    #[inline]
+    fn rules_of(&self, value: &Key) -> impl Iterator<Item = Rule> {
+        let digest = value.digest();
+        let from = self.rules.range((digest, Reverse(u16::MAX), 0)..);
+        let found = from.take_while(move |(other, ..)| *other == digest);
+        found.map(|(_, Reverse(priority), slot)| Rule { priority: *priority, slot: *slot })
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,12 +116,13 @@ struct Rule {
     slot: u32,
 }
 
-/// Smallest number of slots by which a full table grows.
-const SLOTS_ADDED: usize = 16;
+/// Number of entries of a chunk.
+const CHUNK: usize = 64;
 
 #[derive(Default, Debug)]
 pub struct Table {
-    slots: Vec<Option<Entry>>,
+    /// Entries by slot, in chunks: a large table that grew as a whole would leave holes in memory.
+    chunks: Vec<Vec<Option<Entry>>>,
     free: Vec<u32>,
     /// Tuples by top priority, highest first, then mask.
     tuples: Vec<Tuple>,
@@ -94,15 +131,24 @@ pub struct Table {
 
 impl Table {
     pub fn len(&self) -> u32 {
-        (self.slots.len() - self.free.len()) as u32
+        self.slot_count() - self.free.len() as u32
+    }
+
+    fn slot_count(&self) -> u32 {
+        let full = self.chunks.len().saturating_sub(1) * CHUNK;
+        self.chunks.last().map_or(0, |last| full + last.len()) as u32
     }
 
     pub fn get(&self, slot: u32) -> Option<&Entry> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.chunks.get(slot as usize / CHUNK)?.get(slot as usize % CHUNK)?.as_ref()
+    }
+
+    fn slot_mut(&mut self, slot: u32) -> Option<&mut Option<Entry>> {
+        self.chunks.get_mut(slot as usize / CHUNK)?.get_mut(slot as usize % CHUNK)
     }
 
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Entry> {
-        self.slots.get_mut(slot as usize)?.as_mut()
+        self.slot_mut(slot)?.as_mut()
     }
 
     /// Returns the matching entry of highest priority, then of smallest pattern: the specification
@@ -117,8 +163,7 @@ impl Table {
                 break;
             }
             let value = key.masked(&tuple.mask);
-            let rules = tuple.rules.get(&value.digest()).map_or(&[][..], |rules| rules);
-            if let Some(rule) = rules.iter().find(|rule| self.has_value(**rule, &value)).copied() {
+            if let Some(rule) = tuple.rules_of(&value).find(|rule| self.has_value(*rule, &value)) {
                 let better = |(found, other): (&Tuple, Rule)| {
                     (rule.priority, Reverse(tuple.mask)) > (other.priority, Reverse(found.mask))
                 };
@@ -133,9 +178,8 @@ impl Table {
 
     pub fn find(&self, priority: u16, pattern: &Pattern) -> Option<u32> {
         let tuple = self.tuples.iter().find(|tuple| tuple.mask == pattern.mask)?;
-        let rules = tuple.rules.get(&pattern.value.digest())?;
-        let is_meant = |rule: &&Rule| rule.priority == priority && self.has_value(**rule, &pattern.value);
-        rules.iter().find(is_meant).map(|rule| rule.slot)
+        let mut rules = tuple.rules_of(&pattern.value);
+        rules.find(|rule| rule.priority == priority && self.has_value(*rule, &pattern.value)).map(|rule| rule.slot)
     }
 
     #[inline]
@@ -145,42 +189,35 @@ impl Table {
 
     pub fn insert(&mut self, entry: Entry) -> u32 {
         let (priority, pattern) = (entry.priority, entry.pattern());
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        if slot as usize == self.slots.len() {
-            // Doubling would leave half of a large table unused.
-            if self.slots.len() == self.slots.capacity() {
-                self.slots.reserve_exact(SLOTS_ADDED + self.slots.len() / 8);
+        let slot = self.free.pop().unwrap_or_else(|| self.slot_count());
+        match self.slot_mut(slot) {
+            Some(free) => *free = Some(entry),
+            None => {
+                if (slot as usize).is_multiple_of(CHUNK) {
+                    self.chunks.push(Vec::new());
+                }
+                self.chunks[slot as usize / CHUNK].push(Some(entry));
             }
-            self.slots.push(Some(entry));
-        } else {
-            self.slots[slot as usize] = Some(entry);
         }
         let ix = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask).unwrap_or_else(|| {
-            let (rules, priorities) = (BTreeMap::new(), BTreeMap::new());
+            let (rules, priorities) = (BTreeSet::new(), BTreeMap::new());
             self.tuples.push(Tuple { mask: pattern.mask, top: priority, rules, priorities });
             self.tuples.len() - 1
         });
         let tuple = &mut self.tuples[ix];
-        let rules = tuple.rules.entry(pattern.value.digest()).or_default();
-        let at = rules.partition_point(|rule| rule.priority > priority);
-        rules.insert(at, Rule { priority, slot });
+        tuple.rules.insert((pattern.value.digest(), Reverse(priority), slot));
         *tuple.priorities.entry(priority).or_default() += 1;
         self.settle(ix);
         slot
     }
 
     pub fn remove(&mut self, slot: u32) -> Option<Entry> {
-        let entry = self.slots.get_mut(slot as usize)?.take()?;
+        let entry = self.slot_mut(slot)?.take()?;
         self.free.push(slot);
         let pattern = entry.pattern();
         let ix = self.tuples.iter().position(|tuple| tuple.mask == pattern.mask)?;
         let tuple = &mut self.tuples[ix];
-        if let Some(rules) = tuple.rules.get_mut(&pattern.value.digest()) {
-            rules.retain(|rule| rule.slot != slot);
-            if rules.is_empty() {
-                tuple.rules.remove(&pattern.value.digest());
-            }
-        }
+        tuple.rules.remove(&(pattern.value.digest(), Reverse(entry.priority), slot));
         if let Some(count) = tuple.priorities.get_mut(&entry.priority) {
             *count -= 1;
             if *count == 0 {
@@ -203,7 +240,8 @@ impl Table {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Entry)> {
-        self.slots.iter().enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
+        let slots = self.chunks.iter().flatten();
+        slots.enumerate().filter_map(|(slot, entry)| Some((slot as u32, entry.as_ref()?)))
     }
 
     /// Returns the slots of the chosen entries, by priority (highest first) and match.

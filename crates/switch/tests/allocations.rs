@@ -53,7 +53,7 @@ fn packets_cost_no_allocation() {
         for dst in 2..5 {
             for src_port in 0..100 {
                 bench.switch.decide(bench.now, PortNo(1), &tcp(1, dst, src_port), decision);
-                bench.switch.count(bench.now, PortNo(1), decision, 1500);
+                bench.switch.count(bench.now, PortNo(1), decision, 1, 1500);
             }
         }
         ALLOCATIONS.get() - before

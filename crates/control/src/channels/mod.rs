@@ -430,6 +430,9 @@ impl Channels {
         self.by_switch.insert(datapath, connection);
     }
 
+    pub(crate) fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
     pub(crate) fn has_outputs(&self) -> bool {
         !self.outputs.is_empty()
     }

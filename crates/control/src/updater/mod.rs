@@ -27,6 +27,10 @@ use store::{DesiredRule, Installer, Refusal, RuleKey};
 /// Time a change waits for a switch that does not confirm. Then the others continue without it.
 pub(crate) const CONFIRM_TIMEOUT: Time = Time::from_ms(1000);
 
+/// Number of messages that wait for the driver at which no further switch gets changes. A starting
+/// network of a thousand switches gets millions of rules.
+const OUTPUTS_MAX: usize = 4096;
+
 /// A change of a rule on a switch; `None` deletes it.
 pub(crate) type Change = (NodeIx, RuleKey, Option<DesiredRule>);
 
@@ -144,18 +148,21 @@ impl Updater {
         self.switch(node).refused(xid, error)
     }
 
-    /// Sends missing changes to switches, as far as their windows of unconfirmed batches allow.
-    /// Returns whether the desired or installed state of any switch may have changed.
+    /// Sends missing changes to switches, as far as their windows of unconfirmed batches allow, until
+    /// many messages wait for the driver; [`Updater::has_undispatched`] then returns true. Returns
+    /// whether the desired or installed state of any switch may have changed.
     pub(crate) fn dispatch(
         &mut self,
         now: Time,
         channels: &mut Channels,
         datapath_of: impl Fn(NodeIx) -> Option<DatapathId>,
     ) -> bool {
-        let touched = std::mem::take(&mut self.touched);
-        for node in &touched {
-            let switch = self.switches.get_mut(node).expect("a switch that was touched");
-            let datapath = datapath_of(*node);
+        let is_any_touched = self.has_undispatched();
+        while channels.output_count() < OUTPUTS_MAX
+            && let Some(node) = self.touched.pop_first()
+        {
+            let switch = self.switches.get_mut(&node).expect("a switch that was touched");
+            let datapath = datapath_of(node);
             let connection = datapath.and_then(|datapath| Some((datapath, channels.connection_of(datapath)?)));
             while let Some(connection) = connection {
                 let items = order::next_batch(switch, self.compiler.owner);
@@ -166,11 +173,17 @@ impl Updater {
             }
             switch.confirm_unsent();
             match switch.is_at_rest() {
-                true => self.busy.remove(node),
-                false => self.busy.insert(*node),
+                true => self.busy.remove(&node),
+                false => self.busy.insert(node),
             };
         }
-        !touched.is_empty()
+        is_any_touched
+    }
+
+    /// Returns whether a switch has been touched since it was last considered by
+    /// [`Updater::dispatch`].
+    pub(crate) fn has_undispatched(&self) -> bool {
+        !self.touched.is_empty()
     }
 }
 

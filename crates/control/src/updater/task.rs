@@ -6,7 +6,6 @@ use core::net::Ipv4Addr;
 use net::{NodeIx, Time};
 
 use super::compile::keys_without;
-use super::store::RuleKey;
 use super::{Change, Updater};
 
 #[derive(Clone, Debug, Default)]
@@ -30,8 +29,9 @@ pub(crate) enum Progress {
 pub(crate) struct Task {
     steps: VecDeque<Step>,
     waiting: Vec<(NodeIx, u64)>,
-    /// Rules of the steps so far, to detect rejections.
-    written: BTreeMap<NodeIx, Vec<RuleKey>>,
+    /// Digests of the rules of the steps so far, to detect rejections: the rules themselves would fill
+    /// the memory while a large network starts.
+    written: BTreeMap<NodeIx, Vec<u64>>,
     resume_at: Option<Time>,
 }
 
@@ -73,9 +73,9 @@ impl Task {
     pub(crate) fn advance(&mut self, now: Time, updater: &mut Updater) -> Progress {
         loop {
             self.waiting.retain(|(node, ticket)| !updater.is_confirmed(*node, *ticket));
-            let is_refused = |(node, keys): (&NodeIx, &Vec<RuleKey>)| {
-                let refused = updater.switches.get(node).map(|switch| &switch.refused);
-                refused.is_some_and(|refused| !refused.is_empty() && keys.iter().any(|key| refused.contains(key)))
+            let is_refused = |(node, written): (&NodeIx, &Vec<u64>)| {
+                let mut refused = updater.switches.get(node).into_iter().flat_map(|switch| &switch.refused);
+                refused.any(|key| written.contains(&key.digest()))
             };
             if self.written.iter().any(is_refused) {
                 return Progress::Refused;
@@ -103,7 +103,7 @@ impl Task {
         for change in step.changes {
             nodes.push(change.0);
             if change.2.is_some() {
-                self.written.entry(change.0).or_default().push(change.1);
+                self.written.entry(change.0).or_default().push(change.1.digest());
             }
             updater.set(change);
         }

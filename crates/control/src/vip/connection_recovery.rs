@@ -14,7 +14,7 @@ use super::spec::Member;
 use super::{Parts, VipService};
 use crate::updater::compile::{Compiler, PURPOSE_MASK, Purpose};
 
-/// What a rule of a connection that a switch has turned out to be.
+/// A rule of a connection in a table read-back.
 enum FoundRule {
     ToMember(FiveTuple),
     ToClient(FiveTuple),

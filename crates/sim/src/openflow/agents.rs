@@ -19,6 +19,7 @@ pub(super) struct Agents {
 
 impl Controlled<'_> {
     pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
+        self.settle_flow(slot);
         self.flows.open(slot, id, flow, tuple);
         self.agents.flows.insert(tuple, slot);
         // "More than 0" means: as soon as the flow begins.
@@ -42,6 +43,7 @@ impl Controlled<'_> {
     pub(crate) fn flow_closed(&mut self, now: u64, slot: u32) {
         let Some(state) = self.flows.get(slot) else { return };
         let (tuple, bytes, is_reported) = (state.tuple, state.sent, state.is_reported);
+        self.settle_flow(slot);
         self.flows.close(slot);
         if self.agents.flows.get(&tuple) == Some(&slot) {
             self.agents.flows.remove(&tuple);

@@ -40,11 +40,13 @@ impl Controlled<'_> {
         let latency = if self.is_booting { 0 } else { self.config.latency.as_ps() };
         (channel.connection, channel.is_closing, channel.sent) = (Some(connection), false, [clock; 2]);
         self.events.put(clock + latency, ControlEvent::Connected(ix, connection));
+        self.settle(ix);
         self.switches[ix as usize].switch.connected(time(clock), connection);
         self.drain_switch(clock, ix);
     }
 
     fn break_connection(&mut self, clock: u64, ix: u32) {
+        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         let Some(connection) = station.channel.connection.take() else { return };
         self.connections.switches.remove(&connection);
@@ -78,6 +80,11 @@ impl Controlled<'_> {
                 let bytes = wire_len(&envelope.message);
                 let since = clock - self.boot_time.min(clock);
                 self.cost.note_message(self.is_booting, true, &envelope.message, bytes, since);
+                if self.is_booting {
+                    // A large network gets millions of messages, which would all wait.
+                    self.deliver_down(clock, ix, connection, envelope);
+                    return self.deliver_at_once(clock);
+                }
                 let at = self.arrival(clock, ix, DOWN, bytes);
                 self.events.put(at, ControlEvent::ToSwitch(ix, connection, envelope));
             }
@@ -127,6 +134,7 @@ impl Controlled<'_> {
     }
 
     pub(super) fn deliver_down(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
+        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
             self.cost.record.messages_lost += 1;
@@ -144,6 +152,7 @@ impl Controlled<'_> {
         if self.is_held(ix, || ControlEvent::Closed(ix, connection)) {
             return;
         }
+        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
             return;

@@ -4,40 +4,70 @@ use net::{FiveTuple, HostIx, Time, address};
 use openflow::frame::flags;
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, PortNo};
+use smallvec::SmallVec;
 use switch::{Decision, NoOutput};
 use traffic::Flow;
 
+use super::switch::ControlledSwitch;
 use super::{Controlled, DirectionHeaders, Forwarding, HOP_LIMIT, time};
 use crate::links::network::Loss;
 use crate::packet::{ACK, Packet};
 use crate::queue::NIL;
 
-/// Decisions of switches about one flow in one direction, by input link and VLAN tag.
+/// The decision of a switch about the packets of a flow that arrive in one direction, on one link and
+/// with one tag, in short, and the packets that the switch has not counted yet.
 ///
-/// A flow passes few switches, so searching its list is faster than any table.
-#[derive(Debug, Default)]
-struct Decisions {
-    /// Link and tag. Decisions beyond its length are kept for their memory only.
-    keys: Vec<u64>,
-    list: Vec<Decision>,
-    tags: Vec<u32>,
+/// A packet touches this only. Rules, groups and ports count the packets before their counters are
+/// read ([`Controlled::settle`]), as with the flow cache of Open vSwitch.
+#[derive(Clone, Copy, Debug)]
+struct Hop {
+    /// Input link and tag.
+    key: u64,
+    /// Version of the switch that decided.
+    version: u64,
+    /// Output link, or [`NIL`].
+    out: u32,
+    /// Whether the packets also go to the controller.
+    is_copied: bool,
+    /// Tag behind the switch.
+    tag: u32,
+    /// Packets and bytes that are not counted yet, and when the last one passed.
+    packets: u32,
+    bytes: u64,
+    last: u64,
 }
 
-impl Decisions {
-    /// Returns the position of a key, and whether it is new and so has no valid decision.
+/// The hops of a flow in one direction. It has few, so searching their list is faster than any table.
+#[derive(Debug, Default)]
+struct Hops {
+    list: SmallVec<[Hop; 6]>,
+    /// Their whole decisions. Those beyond the length of the list are kept for their memory only.
+    decisions: Vec<Decision>,
+}
+
+impl Hops {
     #[inline]
-    fn position(&mut self, key: u64) -> (usize, bool) {
-        if let Some(position) = self.keys.iter().position(|other| *other == key) {
-            return (position, false);
+    fn position(&self, key: u64) -> Option<usize> {
+        self.list.iter().position(|hop| hop.key == key)
+    }
+
+    fn add(&mut self, key: u64) -> usize {
+        let hop = Hop { key, version: 0, out: NIL, is_copied: false, tag: 0, packets: 0, bytes: 0, last: 0 };
+        self.list.push(hop);
+        if self.decisions.len() < self.list.len() {
+            self.decisions.push(Decision::default());
         }
-        self.keys.push(key);
-        if self.list.len() < self.keys.len() {
-            self.list.push(Decision::default());
-            self.tags.push(0);
-        }
-        (self.keys.len() - 1, true)
+        self.list.len() - 1
     }
 }
+
+/// Number of a flow's direction among all: twice its slot, plus 1 for acknowledgements.
+fn place(flow: u32, direction: usize) -> usize {
+    flow as usize * 2 + direction
+}
+
+/// Number of hops with uncounted packets at which a switch counts them.
+const UNCOUNTED_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct FlowState {
@@ -49,7 +79,6 @@ pub(super) struct FlowState {
     rewritten: [Vec<Headers>; 2],
     /// Whether the flow goes to a virtual address, so that switches rewrite its headers.
     pub(super) is_virtual: bool,
-    decisions: [Decisions; 2],
     /// Payload sent for the first time, and the total payload.
     pub(super) sent: u64,
     pub(super) size: u64,
@@ -61,6 +90,8 @@ pub(super) struct FlowState {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     slots: Vec<FlowState>,
+    /// By slot and direction.
+    hops: Vec<Hops>,
 }
 
 impl Flows {
@@ -93,15 +124,15 @@ impl Flows {
                 headers: DirectionHeaders::default(),
                 rewritten: Default::default(),
                 is_virtual: false,
-                decisions: Default::default(),
                 sent: 0,
                 size: 0,
                 is_reported: false,
                 rate_limit: None,
             });
+            self.hops.extend([Hops::default(), Hops::default()]);
         }
         let state = &mut self.slots[slot as usize];
-        state.decisions.iter_mut().for_each(|decisions| decisions.keys.clear());
+        self.hops[place(slot, 0)..=place(slot, 1)].iter_mut().for_each(|hops| hops.list.clear());
         state.rewritten.iter_mut().for_each(Vec::clear);
         (state.tuple, state.sent, state.is_reported, state.rate_limit) = (tuple, 0, false, None);
         state
@@ -113,8 +144,8 @@ impl Flows {
         }
     }
 
-    pub(super) fn forget_decisions(&mut self) {
-        self.slots.iter_mut().flat_map(|flow| &mut flow.decisions).for_each(|decisions| decisions.keys.clear());
+    fn forget_hops(&mut self) {
+        self.hops.iter_mut().for_each(|hops| hops.list.clear());
     }
 }
 
@@ -175,49 +206,113 @@ impl Controlled<'_> {
             return Forwarding::Drop(Loss::Loop);
         }
         packet.rank += 1;
-        let now = time(self.clock(now));
-        let (ix, port) = self.ends[link as usize];
-        let direction = usize::from(packet.is(ACK));
-        let decisions = &mut self.flows.slots[packet.flow as usize].decisions[direction];
-        let (position, is_new) = decisions.position(u64::from(link) << 32 | u64::from(packet.tag));
-        let is_old = is_new || !self.switches[ix as usize].switch.is_current(&decisions.list[position]);
-        if is_old && !self.query_switch(now, link, packet, direction, position) {
+        let clock = self.clock(now);
+        let (ix, _) = self.ends[link as usize];
+        let station = &self.switches[ix as usize];
+        if clock >= station.counts_until || station.uncounted.len() >= UNCOUNTED_MAX {
+            self.refresh(clock, ix);
+        }
+        let key = u64::from(link) << 32 | u64::from(packet.tag);
+        let place = place(packet.flow, usize::from(packet.is(ACK)));
+        let hops = &mut self.flows.hops[place];
+        let position = hops.position(key).unwrap_or_else(|| hops.add(key));
+        if hops.list[position].version != self.switches[ix as usize].switch.version()
+            && !self.query_switch(time(clock), link, packet, position)
+        {
             return Forwarding::Drop(Loss::NoRoute);
         }
-        let decisions = &self.flows.slots[packet.flow as usize].decisions[direction];
-        let switch = &mut self.switches[ix as usize].switch;
-        let decision = &decisions.list[position];
-        switch.count(now, PortNo(port), decision, u32::from(packet.bytes));
-        let forwarding = match (decision.egress.first(), decision.to_controller, decision.no_output) {
-            (Some(egress), _, _) => match self.switches[ix as usize].link_of(egress.port) {
-                Some(out) => {
-                    packet.tag = decisions.tags[position];
-                    Forwarding::Link(out)
-                }
-                None => Forwarding::Drop(Loss::NoRoute),
-            },
-            (None, true, _) => Forwarding::ToController,
-            (None, false, Some(NoOutput::PortDown)) => Forwarding::Drop(Loss::LinkDown),
-            (None, false, _) => Forwarding::Drop(Loss::NoRoute),
-        };
-        if decision.to_controller {
-            self.packets_taken += u64::from(forwarding == Forwarding::ToController);
-            self.hand_to_controller(now, link, packet, position, forwarding == Forwarding::ToController);
+        let (hop, station) = (&mut self.flows.hops[place].list[position], &mut self.switches[ix as usize]);
+        if hop.packets == 0 {
+            station.uncounted.push((place as u32, position as u32));
         }
+        hop.packets += 1;
+        hop.bytes += u64::from(packet.bytes);
+        hop.last = clock;
+        let (hop, forwarding) = (*hop, Forwarding::Link(hop.out));
+        let forwarding =
+            if hop.out == NIL { self.no_link(&self.flows.hops[place].decisions[position]) } else { forwarding };
+        if hop.is_copied {
+            let is_taken = forwarding == Forwarding::ToController;
+            self.packets_taken += u64::from(is_taken);
+            self.hand_to_controller(time(clock), link, packet, position, is_taken);
+        }
+        packet.tag = if hop.out == NIL { packet.tag } else { hop.tag };
         forwarding
+    }
+
+    /// Returns what becomes of a packet for which a decision has no link.
+    #[cold]
+    fn no_link(&self, decision: &Decision) -> Forwarding {
+        match (decision.egress.is_empty(), decision.to_controller, decision.no_output) {
+            (true, true, _) => Forwarding::ToController,
+            (true, false, Some(NoOutput::PortDown)) => Forwarding::Drop(Loss::LinkDown),
+            _ => Forwarding::Drop(Loss::NoRoute),
+        }
+    }
+
+    /// Lets a switch count, and refresh its statistics if that is due.
+    #[cold]
+    fn refresh(&mut self, clock: u64, ix: u32) {
+        self.settle(ix);
+        let station = &mut self.switches[ix as usize];
+        station.switch.advance(time(clock));
+        station.counts_until = station.switch.next_refresh().as_ps();
+    }
+
+    /// Lets a switch count the packets that it has forwarded by earlier decisions. It must be called
+    /// before anything but a packet reaches the switch.
+    pub(super) fn settle(&mut self, ix: u32) {
+        let ControlledSwitch { switch, uncounted, .. } = &mut self.switches[ix as usize];
+        for (place, position) in uncounted.drain(..) {
+            let hops = &mut self.flows.hops[place as usize];
+            let Some(hop) = hops.list.get_mut(position as usize).filter(|hop| hop.packets > 0) else { continue };
+            let (owner, port) = self.ends[(hop.key >> 32) as usize];
+            // The slot may have another flow since.
+            if owner == ix {
+                let decision = &hops.decisions[position as usize];
+                switch.count(time(hop.last), PortNo(port), decision, hop.packets, hop.bytes);
+                (hop.packets, hop.bytes) = (0, 0);
+            }
+        }
+    }
+
+    /// Lets the switches count the packets of a flow, whose slot becomes free.
+    pub(super) fn settle_flow(&mut self, slot: u32) {
+        for direction in 0..2 {
+            let Some(hops) = self.flows.hops.get_mut(place(slot, direction)) else { return };
+            for (hop, decision) in hops.list.iter_mut().zip(&hops.decisions).filter(|(hop, _)| hop.packets > 0) {
+                let (ix, port) = self.ends[(hop.key >> 32) as usize];
+                let switch = &mut self.switches[ix as usize].switch;
+                switch.count(time(hop.last), PortNo(port), decision, hop.packets, hop.bytes);
+                (hop.packets, hop.bytes) = (0, 0);
+            }
+        }
+    }
+
+    /// Forgets all decisions, since a switch begins anew.
+    pub(super) fn forget_decisions(&mut self) {
+        for ix in 0..self.switches.len() as u32 {
+            self.settle(ix);
+        }
+        self.flows.forget_hops();
     }
 
     /// Asks the switch at the end of `link`. Returns whether the decision can be simulated.
     #[cold]
-    fn query_switch(&mut self, now: Time, link: u32, packet: &Packet, direction: usize, position: usize) -> bool {
+    fn query_switch(&mut self, now: Time, link: u32, packet: &Packet, position: usize) -> bool {
+        let direction = usize::from(packet.is(ACK));
         let (ix, port) = self.ends[link as usize];
         let flow = &mut self.flows.slots[packet.flow as usize];
         let before = Headers { vlan: vlan_of(packet.tag), ..*flow.headers_for(direction, packet.tag) };
-        let decision = &mut flow.decisions[direction].list[position];
-        self.switches[ix as usize].switch.decide(now, PortNo(port), &before, decision);
+        let hops = &mut self.flows.hops[place(packet.flow, direction)];
+        let (hop, decision) = (&mut hops.list[position], &mut hops.decisions[position]);
+        let station = &mut self.switches[ix as usize];
+        station.switch.decide(now, PortNo(port), &before, decision);
+        (hop.version, hop.out, hop.is_copied) = (station.switch.version(), NIL, decision.to_controller);
         let (fault, after) = (cannot_carry(decision, &before, flow.is_virtual), decision.egress.first().copied());
         if let Some(egress) = after {
-            flow.decisions[direction].tags[position] = flow.tag_for(direction, &egress.headers);
+            hop.tag = flow.tag_for(direction, &egress.headers);
+            hop.out = station.link_of(egress.port).unwrap_or(NIL);
         }
         if let Some(reason) = fault {
             self.abort(|| format!("switch {} {reason}", ix + 1));
@@ -229,12 +324,11 @@ impl Controlled<'_> {
     fn hand_to_controller(&mut self, now: Time, link: u32, packet: &Packet, position: usize, is_taken: bool) {
         let direction = usize::from(packet.is(ACK));
         let (ix, port) = self.ends[link as usize];
-        let key = self.flows.slots[packet.flow as usize].decisions[direction].keys[position];
-        let flow = &self.flows.slots[packet.flow as usize];
-        let headers = Headers { vlan: vlan_of(key as u32), ..*flow.headers_for(direction, key as u32) };
+        let (flow, hops) = (&self.flows.slots[packet.flow as usize], &self.flows.hops[place(packet.flow, direction)]);
+        let tag = hops.list[position].key as u32;
+        let headers = Headers { vlan: vlan_of(tag), ..*flow.headers_for(direction, tag) };
         let frame = self.frames.of_packet(&headers, packet, flow.id, is_taken);
-        let decision = &flow.decisions[direction].list[position];
-        self.switches[ix as usize].switch.packet_in(now, PortNo(port), decision, &frame);
+        self.switches[ix as usize].switch.packet_in(now, PortNo(port), &hops.decisions[position], &frame);
         self.drain_switch(now.as_ps(), ix);
     }
 }

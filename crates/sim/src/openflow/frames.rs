@@ -117,6 +117,7 @@ impl Controlled<'_> {
     pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32) {
         let (ix, port) = self.ends[link as usize];
         if ix != NIL {
+            self.settle(ix);
             self.switches[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
             return self.drain_switch_after(clock, ix, hops + 1);
         }

@@ -10,20 +10,22 @@ use balance::hash::{combine, reduce};
 use openflow::{
     BufferId, ConnectionId, Envelope, Masked, Match, Message, PacketIn, PacketInReason, PortNo, TableId, Xid,
 };
+use smallvec::SmallVec;
 
-/// Bytes at the end of a frame that may differ from zero, next to its headers.
-const TAIL: usize = 12;
+/// Bytes at the end of a frame that may differ from zero, next to its headers: a mark, and a number
+/// that differs between the packets of a flow.
+const TAIL: usize = MARK + 8;
+const MARK: usize = 4;
 /// Longest headers that are stored apart.
 const HEAD_MAX: usize = 128;
-/// Number of headers used last that are kept to be shared.
-const HEADS: usize = 1 << 10;
-/// Capacity that an empty queue keeps.
-const CAPACITY_KEPT: usize = 1 << 8;
+/// Number of forms used last that are kept to be shared.
+const FORMS: usize = 1 << 14;
+/// Number of packet-ins of a chunk of a queue.
+const CHUNK: usize = 1 << 8;
 
-#[derive(Debug)]
-struct Pending {
-    at: u64,
-    serial: u64,
+/// The common part of the packet-ins of a flow at a switch.
+#[derive(PartialEq, Eq, Debug)]
+struct Form {
     connection: ConnectionId,
     xid: Xid,
     in_port: PortNo,
@@ -31,22 +33,57 @@ struct Pending {
     metadata: u64,
     cookie: u64,
     /// The bytes of the frame up to its payload.
-    head: Arc<[u8]>,
+    head: SmallVec<[u8; 64]>,
     zeros: u16,
+    mark: [u8; MARK],
     total_len: u16,
     reason: PacketInReason,
     table: TableId,
-    tail: [u8; TAIL],
+}
+
+#[derive(Debug)]
+struct Pending {
+    at: u64,
+    serial: u64,
+    form: Arc<Form>,
+    number: [u8; 8],
+}
+
+/// Packet-ins of a switch, in chunks: one queue for all would be copied whenever it is full.
+#[derive(Debug, Default)]
+struct Queue(VecDeque<VecDeque<Pending>>);
+
+impl Queue {
+    fn front(&self) -> Option<&Pending> {
+        self.0.front()?.front()
+    }
+    fn back(&self) -> Option<&Pending> {
+        self.0.back()?.back()
+    }
+    fn push_back(&mut self, pending: Pending) {
+        if self.0.back().is_none_or(|last| last.len() == CHUNK) {
+            self.0.push_back(VecDeque::new());
+        }
+        self.0.back_mut().expect("there is a chunk").push_back(pending);
+    }
+    fn pop_front(&mut self) -> Option<Pending> {
+        let first = self.0.front_mut()?;
+        let pending = first.pop_front();
+        if first.is_empty() {
+            self.0.pop_front();
+        }
+        pending
+    }
 }
 
 /// Packet-ins by switch, in the order of their arrival at the controller.
 #[derive(Debug, Default)]
 pub(super) struct PacketIns {
-    by_switch: Vec<VecDeque<Pending>>,
+    by_switch: Vec<Queue>,
     /// Time, number and switch of the first packet-in of each switch that has any.
     first: BTreeSet<(u64, u64, u32)>,
-    /// Headers used last, by their hash.
-    heads: Vec<Option<Arc<[u8]>>>,
+    /// Forms used last, by hash of their headers.
+    forms: Vec<Option<Arc<Form>>>,
 }
 
 impl PacketIns {
@@ -65,7 +102,7 @@ impl PacketIns {
         envelope: Envelope,
     ) -> Option<Envelope> {
         if self.by_switch.len() <= ix as usize {
-            self.by_switch.resize_with(ix as usize + 1, VecDeque::new);
+            self.by_switch.resize_with(ix as usize + 1, Queue::default);
         }
         if self.by_switch[ix as usize].back().is_some_and(|last| last.at > at) {
             return Some(envelope);
@@ -78,30 +115,20 @@ impl PacketIns {
             return Some(envelope);
         }
         let Some((head, tail)) = packet.data.split_last_chunk::<TAIL>() else { return Some(envelope) };
-        let head_len = head.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let head_len = len_without_zeros(head);
         let Ok(zeros) = u16::try_from(head.len() - head_len) else { return Some(envelope) };
         if head_len > HEAD_MAX {
             return Some(envelope);
         }
         let (cookie, total_len, reason, table) = (packet.cookie, packet.total_len, packet.reason, packet.table);
-        let (head, tail, xid) = (self.shared(&packet.data[..head_len]), *tail, envelope.xid);
-        let pending = Pending {
-            at,
-            serial,
-            connection,
-            xid,
-            in_port,
-            metadata,
-            cookie,
-            head,
-            zeros,
-            total_len,
-            reason,
-            table,
-            tail,
-        };
+        let head = SmallVec::from_slice(&packet.data[..head_len]);
+        let Some((mark, number)) = tail.split_first_chunk::<MARK>() else { return Some(envelope) };
+        let Ok(number) = number.try_into() else { return Some(envelope) };
+        let (xid, mark) = (envelope.xid, *mark);
+        let form = Form { connection, xid, in_port, metadata, cookie, head, zeros, mark, total_len, reason, table };
+        let pending = Pending { at, serial, form: self.shared(form), number };
         let queue = &mut self.by_switch[ix as usize];
-        if queue.is_empty() {
+        if queue.front().is_none() {
             self.first.insert((at, serial, ix));
         }
         queue.push_back(pending);
@@ -113,38 +140,50 @@ impl PacketIns {
         let (_, _, ix) = self.first.pop_first()?;
         let queue = &mut self.by_switch[ix as usize];
         let pending = queue.pop_front()?;
-        match queue.front() {
-            Some(next) => drop(self.first.insert((next.at, next.serial, ix))),
-            None => queue.shrink_to(CAPACITY_KEPT),
-        }
-        let mut data = pending.head.to_vec();
-        data.resize(data.len() + usize::from(pending.zeros), 0);
-        data.extend_from_slice(&pending.tail);
+        self.first.extend(queue.front().map(|next| (next.at, next.serial, ix)));
+        let form = &*pending.form;
+        let mut data = form.head.to_vec();
+        data.resize(data.len() + usize::from(form.zeros), 0);
+        data.extend_from_slice(&form.mark);
+        data.extend_from_slice(&pending.number);
         let packet = PacketIn {
             buffer: BufferId::NO_BUFFER,
-            total_len: pending.total_len,
-            reason: pending.reason,
-            table: pending.table,
-            cookie: pending.cookie,
-            match_: match_of(pending.in_port, pending.metadata),
+            total_len: form.total_len,
+            reason: form.reason,
+            table: form.table,
+            cookie: form.cookie,
+            match_: match_of(form.in_port, form.metadata),
             other_fields: Vec::new(),
             data,
         };
-        let envelope = Envelope { xid: pending.xid, message: Message::PacketIn(packet) };
-        Some((ix, pending.connection, envelope))
+        let envelope = Envelope { xid: form.xid, message: Message::PacketIn(packet) };
+        Some((ix, form.connection, envelope))
     }
 
-    fn shared(&mut self, head: &[u8]) -> Arc<[u8]> {
-        if self.heads.is_empty() {
-            self.heads.resize(HEADS, None);
+    fn shared(&mut self, form: Form) -> Arc<Form> {
+        if self.forms.is_empty() {
+            self.forms.resize(FORMS, None);
         }
-        let hash = head.iter().fold(0, |hash, byte| combine(hash, u64::from(*byte)));
-        let place = &mut self.heads[reduce(hash, HEADS)];
-        if place.as_deref() != Some(head) {
-            *place = Some(head.into());
+        let seed = u64::from(form.connection.0) << 32 | u64::from(form.zeros);
+        let hash = form.head.chunks(8).fold(seed, |hash, bytes| {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            combine(hash, u64::from_le_bytes(word))
+        });
+        let place = &mut self.forms[reduce(hash, FORMS)];
+        match place {
+            Some(known) if **known == form => Arc::clone(known),
+            _ => Arc::clone(place.insert(Arc::new(form))),
         }
-        place.clone().expect("it was just set")
     }
+}
+
+/// Returns the length of `bytes` up to the last one that is not zero.
+fn len_without_zeros(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let blocks = bytes.rchunks_exact(BLOCK).take_while(|block| **block == [0; BLOCK]).count();
+    let rest = &bytes[..bytes.len() - blocks * BLOCK];
+    rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 fn match_of(in_port: PortNo, metadata: u64) -> Match {

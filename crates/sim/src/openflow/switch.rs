@@ -22,6 +22,10 @@ pub(super) struct ControlledSwitch {
     is_live: Vec<bool>,
     pub(super) channel: Channel,
     timer: WakeTimer,
+    /// Hops with packets that the switch has not counted yet: direction of a flow, and position.
+    pub(super) uncounted: Vec<(u32, u32)>,
+    /// Clock value from which on its statistics are others, so that earlier packets must be counted.
+    pub(super) counts_until: u64,
 }
 
 impl ControlledSwitch {
@@ -35,6 +39,8 @@ impl ControlledSwitch {
             out,
             channel: Channel::default(),
             timer: WakeTimer::default(),
+            uncounted: Vec::new(),
+            counts_until: 0,
         }
     }
 
@@ -108,6 +114,7 @@ impl Controlled<'_> {
     }
 
     pub(super) fn on_switch_timer(&mut self, clock: u64, ix: u32) {
+        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if !station.timer.is_valid(clock) || station.channel.faults.is_off {
             return;
@@ -123,6 +130,7 @@ impl Controlled<'_> {
         let clock = self.clock(now);
         for ix in 0..self.switches.len() as u32 {
             for position in 0..self.switches[ix as usize].out.len() {
+                self.settle(ix);
                 let station = &mut self.switches[ix as usize];
                 let is_live = alive[(station.out[position] ^ 1) as usize];
                 if std::mem::replace(&mut station.is_live[position], is_live) != is_live
@@ -137,15 +145,15 @@ impl Controlled<'_> {
 
     /// Restarts a switch with an empty state: earlier decisions about flows are invalid.
     pub(super) fn switch_on(&mut self, clock: u64, ix: u32) {
+        self.forget_decisions();
         let station = &mut self.switches[ix as usize];
         station.switch = Switch::new(station.config.clone());
-        station.timer = WakeTimer::default();
+        (station.timer, station.counts_until) = (WakeTimer::default(), 0);
         for (port, is_live) in (1u32..).zip(&station.is_live) {
             if !is_live {
                 station.switch.set_port_live(time(clock), PortNo(port), false);
             }
         }
-        self.flows.forget_decisions();
         self.drain_switch(clock, ix);
     }
 }

@@ -51,6 +51,7 @@ impl Controlled<'_> {
         let macs = [MacAddr(address::host_mac(client)), MacAddr(service.mac)];
         let addresses = [address::host_ipv4(client), service.address];
         let forth = Headers::ipv4(macs, addresses, protocol::TCP, [client_port, service.port]);
+        self.settle_flow(slot);
         let state = self.flows.open_virtual(slot, serial, tuple_of(&forth));
         let both = [forth, reversed(&forth)];
         state.headers = DirectionHeaders { sent: both, expected: both };
@@ -74,6 +75,7 @@ impl Controlled<'_> {
     pub(crate) fn answer_opened(&mut self, slot: u32, serial: u32, mut headers: DirectionHeaders) {
         headers.sent.reverse();
         headers.expected.reverse();
+        self.settle_flow(slot);
         self.flows.open_virtual(slot, serial, tuple_of(&headers.sent[0])).headers = headers;
     }
 

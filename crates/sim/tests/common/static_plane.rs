@@ -8,8 +8,9 @@ use balance::central::{AgentCommand, AgentReport};
 use net::{Bandwidth, HostIx, LinkIx, NodeIx, Routes, Time, Topology, address};
 use openflow::headers::ether;
 use openflow::{
-    Action, Bucket, ConnectionId, Envelope, FlowMod, FlowModCommand, FromController, GroupId, GroupKind, GroupMod,
-    GroupModCommand, Instructions, Masked, Match, Message, PacketOut, PortNo, TableId, ToController, Xid,
+    Action, Bucket, ConnectionId, Envelope, FlowMod, FlowModCommand, FlowSelection, FromController, GroupId, GroupKind,
+    GroupMod, GroupModCommand, Instructions, Masked, Match, Message, MultipartReply, MultipartRequest, PacketOut,
+    PortNo, TableId, ToController, Xid,
 };
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,10 @@ pub struct StaticPlane<'a> {
     pub disconnected: u64,
     pub connected: u64,
     pub packet_ins: u64,
+    /// Times at which it requests the statistics of all switches, ascending.
+    polls: VecDeque<Time>,
+    /// Packets counted by all entries of a switch, in the order of the replies.
+    pub counted: Vec<u64>,
     pub tally: PlaneTally,
 }
 
@@ -57,6 +62,8 @@ impl<'a> StaticPlane<'a> {
             disconnected: 0,
             connected: 0,
             packet_ins: 0,
+            polls: VecDeque::new(),
+            counted: Vec::new(),
             tally: PlaneTally::default(),
         }
     }
@@ -68,6 +75,11 @@ impl<'a> StaticPlane<'a> {
 
     pub fn pacing(mut self, rate: Bandwidth) -> StaticPlane<'a> {
         self.pace = Some(rate);
+        self
+    }
+
+    pub fn polling(mut self, at: impl IntoIterator<Item = Time>) -> StaticPlane<'a> {
+        self.polls.extend(at);
         self
     }
 
@@ -164,6 +176,9 @@ impl<'a> StaticPlane<'a> {
                     self.install(connection, node);
                 }
             }
+            Message::MultipartReply { reply: MultipartReply::Aggregate { packets, .. }, .. } => {
+                self.counted.push(packets);
+            }
             Message::PacketIn(packet) => {
                 self.packet_ins += 1;
                 if self.kind == Kind::Reactive {
@@ -218,9 +233,16 @@ impl ControlPlane for StaticPlane<'_> {
         self.outputs.pop_front()
     }
     fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.polls.front().copied()
     }
-    fn handle_timeout(&mut self, _: Time) {}
+    fn handle_timeout(&mut self, now: Time) {
+        if self.polls.pop_front_if(|at| *at <= now).is_some() {
+            for connection in self.switches.keys().copied().collect::<Vec<_>>() {
+                let all = MultipartRequest::Aggregate(FlowSelection::all());
+                self.send(connection, Message::MultipartRequest(all));
+            }
+        }
+    }
     fn is_settled(&self) -> bool {
         self.outputs.is_empty()
     }

@@ -227,6 +227,27 @@ fn packets_forwarded_by_controller_arrive() {
     assert!(o.flows.iter().all(|flow| flow.sender_fct > Time::from_us(1_200)), "{:?}", o.flows);
 }
 
+/// A flow of 240 ms; statistics are requested 105 ms after the begin and after its end. Switches have
+/// then counted every packet that has passed them, or that had at the last refresh.
+#[test]
+fn statistics_count_every_packet() {
+    let t = topology(SMALL);
+    // The second one only keeps the run going until the last request.
+    let flows = list(vec![flow(0, 2, 1460 * 20_000, Time::ZERO), flow(0, 1, 1460, Time::from_ms(500))]);
+    for (refresh_ms, expected) in [(0, 105_100 / 12), (100, 100_000 / 12)] {
+        let control = ControlConfig { stats_refresh: Time::from_ms(refresh_ms), ..ControlConfig::default() };
+        let config = SimConfig { transport: udp(1_000), control, ..SimConfig::default() };
+        let mut plane = StaticPlane::new(&t, Kind::Single).polling([105, 400].map(Time::from_ms));
+        let o = controlled_by(&mut plane, &t, &flows, &config);
+        assert_eq!(o.accounting.packets_delivered, 20_001);
+        let passed = |counted: &[u64]| counted.iter().copied().filter(|count| *count > 0).collect::<Vec<u64>>();
+        let (during, after) = plane.counted.split_at(4);
+        let during = passed(during);
+        assert!(during.iter().all(|count| count.abs_diff(expected) < 10), "{refresh_ms} ms: {during:?}");
+        assert_eq!((during.len(), passed(after)), (3, vec![20_000; 3]), "{refresh_ms} ms");
+    }
+}
+
 #[test]
 fn agents_report_flows_above_the_threshold_and_their_end() {
     let t = topology(SMALL);

@@ -359,7 +359,7 @@ proptest! {
                 Err((in_port, headers)) => {
                     let decision = bench.decide(in_port.0, &headers);
                     prop_assert!(bench.switch.is_current(&decision));
-                    bench.switch.count(bench.now, in_port, &decision, 100);
+                    bench.switch.count(bench.now, in_port, &decision, 1, 100);
                     model.follow(&bench.switch.entries(), in_port, &headers);
                 }
             }
@@ -397,7 +397,7 @@ fn the_oracle_notices_a_difference() {
     let (mut bench, mut model) = (bench(), Model::default());
     bench.add(0, 1, Match::default(), Instructions::default());
     let decision = bench.decide(1, &tcp(1, 2, 80));
-    bench.switch.count(bench.now, PortNo(1), &decision, 100);
+    bench.switch.count(bench.now, PortNo(1), &decision, 1, 100);
     let counted = bench.switch.entries();
     let _ = model.flow_mod(&FlowMod::add(TableId(0), 1, crate::common::to(3), Instructions::default()));
     let follow = std::panic::AssertUnwindSafe(|| model.follow(&counted, PortNo(1), &tcp(1, 2, 80)));

@@ -18,7 +18,7 @@ fn flows(bench: &mut Bench) -> Vec<FlowStats> {
 fn send(bench: &mut Bench, at_ms: u64, dst: u8) {
     bench.now = Time::from_ms(at_ms);
     let decision = bench.decide(1, &tcp(1, dst, 9));
-    bench.switch.count(bench.now, PortNo(1), &decision, 1000);
+    bench.switch.count(bench.now, PortNo(1), &decision, 1, 1000);
 }
 
 #[test]

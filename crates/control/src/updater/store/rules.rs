@@ -1,6 +1,7 @@
 //! Rules as desired, and as messages and replies of switches show them.
 
 use std::cmp::Reverse;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use openflow::flow_monitor::FlowChange;
@@ -10,7 +11,7 @@ use super::groups::groups_of;
 
 /// Identity of a rule on a switch. Ordered as switches list rules: by table, priority (highest
 /// first), match.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct RuleKey {
     pub(crate) table: TableId,
     pub(crate) priority: Reverse<u16>,
@@ -20,6 +21,13 @@ pub(crate) struct RuleKey {
 impl RuleKey {
     pub(crate) fn new(table: TableId, priority: u16, match_: Match) -> RuleKey {
         RuleKey { table, priority: Reverse(priority), match_ }
+    }
+
+    /// Returns a hash for comparisons within this process.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
