@@ -13,6 +13,9 @@ use clap::{Parser, Subcommand};
 
 use error::CliError;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Which load balancer should your network run? Compares them in a packet simulator and on Open
 /// vSwitch, and controls OpenFlow switches
 #[derive(Debug, Parser)]

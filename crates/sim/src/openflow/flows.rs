@@ -289,7 +289,7 @@ impl Controlled<'_> {
         }
     }
 
-    /// Forgets all decisions, since a switch begins anew.
+    /// Forgets all decisions, since a switch begins from scratch.
     pub(super) fn forget_decisions(&mut self) {
         for ix in 0..self.switches.len() as u32 {
             self.settle(ix);
