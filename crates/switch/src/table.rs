@@ -41,7 +41,7 @@ pub struct Entry {
 /// Use and changes of an entry since it was installed.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Version of the switch at the last modification; 0 if there was none.
+    /// Version of the switch at the last modification; 0 for an unmodified entry.
     pub modified_serial: u64,
     pub counter: Counter,
     /// Start of the counter, which may be that of the entry it replaced.
