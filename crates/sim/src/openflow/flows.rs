@@ -21,15 +21,15 @@ use crate::queue::NIL;
 /// read ([`Controlled::settle`]), as with the flow cache of Open vSwitch.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
-    /// Input link and tag.
+    /// Input link in the upper half, tag of the packets before the switch in the lower.
     key: u64,
     /// Version of the switch that decided.
     version: u64,
-    /// Output link, or [`NIL`].
+    /// Output link; [`NIL`] if the packets are dropped or go to the controller only.
     out: u32,
     /// Whether the packets also go to the controller.
     is_copied: bool,
-    /// Tag behind the switch.
+    /// Tag of the packets behind the switch, as in [`Packet::tag`].
     tag: u32,
     /// Packets and bytes that are not counted yet, and when the last one passed.
     packets: u32,
@@ -90,7 +90,7 @@ pub(super) struct FlowState {
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     slots: Vec<FlowState>,
-    /// By slot and direction.
+    /// Two for each slot: data packets, then acknowledgements ([`place`]).
     hops: Vec<Hops>,
 }
 
