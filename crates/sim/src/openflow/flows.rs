@@ -228,9 +228,11 @@ impl Controlled<'_> {
         hop.packets += 1;
         hop.bytes += u64::from(packet.bytes);
         hop.last = clock;
-        let (hop, forwarding) = (*hop, Forwarding::Link(hop.out));
-        let forwarding =
-            if hop.out == NIL { self.no_link(&self.flows.hops[place].decisions[position]) } else { forwarding };
+        let hop = *hop;
+        let forwarding = match hop.out {
+            NIL => self.no_link(&self.flows.hops[place].decisions[position]),
+            out => Forwarding::Link(out),
+        };
         if hop.is_copied {
             let is_taken = forwarding == Forwarding::ToController;
             self.packets_taken += u64::from(is_taken);
