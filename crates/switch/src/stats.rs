@@ -138,8 +138,9 @@ impl Switch {
 
     fn flow_stats(&self, selection: &FlowSelection) -> Result<Vec<FlowStats>, ErrorKind> {
         let stats = |(table, entry): (TableId, &Entry)| {
-            let age_ns = self.clock.shown_age_ns(entry.usage().counted_since);
-            stats_of(table, entry, entry.usage().counter.shown(&self.clock), age_ns)
+            let usage = entry.usage();
+            let age_ns = self.clock.shown_age_ns(usage.counted_since);
+            stats_of(table, entry, usage.counter.shown(&self.clock), age_ns)
         };
         Ok(self.selected(selection)?.into_iter().map(stats).collect())
     }
@@ -228,8 +229,9 @@ impl Switch {
         let stats = |(id, table): (usize, &crate::table::Table)| {
             let of = |slot| {
                 let entry = table.get(slot)?;
-                let age_ns = age_ns(entry.usage().counted_since, self.clock.now);
-                Some(stats_of(TableId(id as u8), entry, entry.usage().counter.now, age_ns))
+                let usage = entry.usage();
+                let age_ns = age_ns(usage.counted_since, self.clock.now);
+                Some(stats_of(TableId(id as u8), entry, usage.counter.now, age_ns))
             };
             table.select(|entry| is_wanted(entry.cookie)).into_iter().filter_map(of).collect::<Vec<_>>()
         };

@@ -149,15 +149,15 @@ impl Updater {
     }
 
     /// Sends missing changes to switches, as far as their windows of unconfirmed batches allow, until
-    /// many messages wait for the driver; [`Updater::has_undispatched`] then returns true. Returns
-    /// whether the desired or installed state of any switch may have changed.
+    /// many messages wait for the driver; the next call goes on. Returns whether the desired or
+    /// installed state of any switch may have changed.
     pub(crate) fn dispatch(
         &mut self,
         now: Time,
         channels: &mut Channels,
         datapath_of: impl Fn(NodeIx) -> Option<DatapathId>,
     ) -> bool {
-        let is_any_touched = self.has_undispatched();
+        let is_any_touched = !self.touched.is_empty();
         while channels.output_count() < OUTPUTS_MAX
             && let Some(node) = self.touched.pop_first()
         {
@@ -178,12 +178,6 @@ impl Updater {
             };
         }
         is_any_touched
-    }
-
-    /// Returns whether a switch has been touched since it was last considered by
-    /// [`Updater::dispatch`].
-    pub(crate) fn has_undispatched(&self) -> bool {
-        !self.touched.is_empty()
     }
 }
 

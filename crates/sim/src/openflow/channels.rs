@@ -40,13 +40,11 @@ impl Controlled<'_> {
         let latency = if self.is_booting { 0 } else { self.config.latency.as_ps() };
         (channel.connection, channel.is_closing, channel.sent) = (Some(connection), false, [clock; 2]);
         self.events.put(clock + latency, ControlEvent::Connected(ix, connection));
-        self.settle(ix);
-        self.switches[ix as usize].switch.connected(time(clock), connection);
+        self.settled(ix).switch.connected(time(clock), connection);
         self.drain_switch(clock, ix);
     }
 
     fn break_connection(&mut self, clock: u64, ix: u32) {
-        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         let Some(connection) = station.channel.connection.take() else { return };
         self.connections.switches.remove(&connection);
@@ -54,7 +52,7 @@ impl Controlled<'_> {
         station.channel.stalled.clear();
         let is_known = !station.channel.is_closing;
         if !station.channel.faults.is_off {
-            station.switch.disconnected(time(clock), connection);
+            self.settled(ix).switch.disconnected(time(clock), connection);
             self.drain_switch(clock, ix);
         }
         if is_known {
@@ -134,7 +132,6 @@ impl Controlled<'_> {
     }
 
     pub(super) fn deliver_down(&mut self, clock: u64, ix: u32, connection: ConnectionId, envelope: Envelope) {
-        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
             self.cost.record.messages_lost += 1;
@@ -143,7 +140,7 @@ impl Controlled<'_> {
         if station.channel.faults.is_stalled {
             return station.channel.stalled.push_back(ControlEvent::ToSwitch(ix, connection, envelope));
         }
-        station.switch.handle(time(clock), connection, envelope);
+        self.settled(ix).switch.handle(time(clock), connection, envelope);
         self.drain_switch(clock, ix);
     }
 
@@ -152,14 +149,13 @@ impl Controlled<'_> {
         if self.is_held(ix, || ControlEvent::Closed(ix, connection)) {
             return;
         }
-        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if station.channel.connection != Some(connection) {
             return;
         }
         station.channel.connection = None;
         self.connections.switches.remove(&connection);
-        station.switch.disconnected(time(clock), connection);
+        self.settled(ix).switch.disconnected(time(clock), connection);
         self.drain_switch(clock, ix);
         self.events.put(clock + self.config.reconnect_after.as_ps().max(1), ControlEvent::Connect(ix));
     }

@@ -5,7 +5,7 @@ use openflow::frame::flags;
 use openflow::headers::protocol;
 use openflow::{Headers, MacAddr, PortNo};
 use smallvec::SmallVec;
-use switch::{Decision, NoOutput};
+use switch::{Decision, NoOutput, Switch};
 use traffic::Flow;
 
 use super::switch::ControlledSwitch;
@@ -18,7 +18,7 @@ use crate::queue::NIL;
 /// with one tag, in short, and the packets that the switch has not counted yet.
 ///
 /// A packet touches this only. Rules, groups and ports count the packets before their counters are
-/// read ([`Controlled::settle`]), as with the flow cache of Open vSwitch.
+/// read ([`Controlled::settled`]), as with the flow cache of Open vSwitch.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
     /// Input link in the upper half, tag of the packets before the switch in the lower.
@@ -35,6 +35,16 @@ struct Hop {
     packets: u32,
     bytes: u64,
     last: u64,
+}
+
+impl Hop {
+    /// Lets its switch count the packets that are not counted yet.
+    fn count(&mut self, switch: &mut Switch, port: u32, decision: &Decision) {
+        if self.packets > 0 {
+            switch.count(time(self.last), PortNo(port), decision, self.packets, self.bytes);
+            (self.packets, self.bytes) = (0, 0);
+        }
+    }
 }
 
 /// The hops of a flow in one direction. It has few, so searching their list is faster than any table.
@@ -230,50 +240,44 @@ impl Controlled<'_> {
         hop.last = clock;
         let hop = *hop;
         let forwarding = match hop.out {
-            NIL => self.no_link(&self.flows.hops[place].decisions[position]),
-            out => Forwarding::Link(out),
+            NIL => without_link(&self.flows.hops[place].decisions[position]),
+            out => {
+                packet.tag = hop.tag;
+                Forwarding::Link(out)
+            }
         };
         if hop.is_copied {
             let is_taken = forwarding == Forwarding::ToController;
             self.packets_taken += u64::from(is_taken);
             self.hand_to_controller(time(clock), link, packet, position, is_taken);
         }
-        packet.tag = if hop.out == NIL { packet.tag } else { hop.tag };
         forwarding
-    }
-
-    /// Returns what becomes of a packet for which a decision has no link.
-    #[cold]
-    fn no_link(&self, decision: &Decision) -> Forwarding {
-        match (decision.egress.is_empty(), decision.to_controller, decision.no_output) {
-            (true, true, _) => Forwarding::ToController,
-            (true, false, Some(NoOutput::PortDown)) => Forwarding::Drop(Loss::LinkDown),
-            _ => Forwarding::Drop(Loss::NoRoute),
-        }
     }
 
     /// Lets a switch count, and refresh its statistics if that is due.
     #[cold]
     fn refresh(&mut self, clock: u64, ix: u32) {
-        self.settle(ix);
-        let station = &mut self.switches[ix as usize];
+        let station = self.settled(ix);
         station.switch.advance(time(clock));
         station.counts_until = station.switch.next_refresh().as_ps();
     }
 
-    /// Lets a switch count the packets that it has forwarded by earlier decisions. It must be called
-    /// before anything but a packet reaches the switch.
-    pub(super) fn settle(&mut self, ix: u32) {
+    /// Returns a switch that has counted all packets that it has forwarded. Messages, timers, frames and
+    /// port changes must reach a switch through this.
+    pub(super) fn settled(&mut self, ix: u32) -> &mut ControlledSwitch {
+        self.settle(ix);
+        &mut self.switches[ix as usize]
+    }
+
+    fn settle(&mut self, ix: u32) {
         let ControlledSwitch { switch, uncounted, .. } = &mut self.switches[ix as usize];
         for (place, position) in uncounted.drain(..) {
             let hops = &mut self.flows.hops[place as usize];
-            let Some(hop) = hops.list.get_mut(position as usize).filter(|hop| hop.packets > 0) else { continue };
+            let Some(hop) = hops.list.get_mut(position as usize) else { continue };
             let (owner, port) = self.ends[(hop.key >> 32) as usize];
             // The slot may have another flow since.
             if owner == ix {
-                let decision = &hops.decisions[position as usize];
-                switch.count(time(hop.last), PortNo(port), decision, hop.packets, hop.bytes);
-                (hop.packets, hop.bytes) = (0, 0);
+                hop.count(switch, port, &hops.decisions[position as usize]);
             }
         }
     }
@@ -282,11 +286,9 @@ impl Controlled<'_> {
     pub(super) fn settle_flow(&mut self, slot: u32) {
         for direction in 0..2 {
             let Some(hops) = self.flows.hops.get_mut(place(slot, direction)) else { return };
-            for (hop, decision) in hops.list.iter_mut().zip(&hops.decisions).filter(|(hop, _)| hop.packets > 0) {
+            for (hop, decision) in hops.list.iter_mut().zip(&hops.decisions) {
                 let (ix, port) = self.ends[(hop.key >> 32) as usize];
-                let switch = &mut self.switches[ix as usize].switch;
-                switch.count(time(hop.last), PortNo(port), decision, hop.packets, hop.bytes);
-                (hop.packets, hop.bytes) = (0, 0);
+                hop.count(&mut self.switches[ix as usize].switch, port, decision);
             }
         }
     }
@@ -332,6 +334,16 @@ impl Controlled<'_> {
         let frame = self.frames.of_packet(&headers, packet, flow.id, is_taken);
         self.switches[ix as usize].switch.packet_in(now, PortNo(port), &hops.decisions[position], &frame);
         self.drain_switch(now.as_ps(), ix);
+    }
+}
+
+/// Returns the treatment of a packet for which a decision has no link.
+#[cold]
+fn without_link(decision: &Decision) -> Forwarding {
+    match (decision.egress.is_empty(), decision.to_controller, decision.no_output) {
+        (true, true, _) => Forwarding::ToController,
+        (true, false, Some(NoOutput::PortDown)) => Forwarding::Drop(Loss::LinkDown),
+        _ => Forwarding::Drop(Loss::NoRoute),
     }
 }
 

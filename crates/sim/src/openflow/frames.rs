@@ -16,7 +16,7 @@ use crate::queue::{NIL, put_free};
 const FRAME_MIN: usize = 60;
 const ARP_REQUEST: u16 = 1;
 /// Marker at the end of the frame of a flow's packet, before the packet's number.
-const MARK: [u8; 4] = *b"flow";
+pub(super) const MARK: [u8; 4] = *b"flow";
 const TRAILER: usize = MARK.len() + 8;
 const TCP_LEN: usize = 20;
 const FLAGS_AT: usize = 13;
@@ -117,8 +117,7 @@ impl Controlled<'_> {
     pub(super) fn receive_frame(&mut self, clock: u64, link: u32, bytes: &[u8], hops: u32) {
         let (ix, port) = self.ends[link as usize];
         if ix != NIL {
-            self.settle(ix);
-            self.switches[ix as usize].switch.receive(time(clock), PortNo(port), bytes);
+            self.settled(ix).switch.receive(time(clock), PortNo(port), bytes);
             return self.drain_switch_after(clock, ix, hops + 1);
         }
         self.note_reset(bytes);

@@ -12,10 +12,8 @@ use openflow::{
 };
 use smallvec::SmallVec;
 
-/// Bytes at the end of a frame that may differ from zero, next to its headers: a mark, and a number
-/// that differs between the packets of a flow.
-const TAIL: usize = MARK + 8;
-const MARK: usize = 4;
+use super::frames::MARK;
+
 /// Longest headers that are stored apart.
 const HEAD_MAX: usize = 128;
 /// Number of forms used last that are kept to be shared.
@@ -35,7 +33,8 @@ struct Form {
     /// The bytes of the frame up to its payload.
     head: SmallVec<[u8; 64]>,
     zeros: u16,
-    mark: [u8; MARK],
+    /// The bytes between its payload and its number.
+    mark: [u8; MARK.len()],
     total_len: u16,
     reason: PacketInReason,
     table: TableId,
@@ -46,6 +45,7 @@ struct Pending {
     at: u64,
     serial: u64,
     form: Arc<Form>,
+    /// The last bytes of the frame, which differ between the packets of a flow.
     number: [u8; 8],
 }
 
@@ -114,7 +114,8 @@ impl PacketIns {
         if !is_plain || packet.match_ != match_of(in_port, metadata) {
             return Some(envelope);
         }
-        let Some((head, tail)) = packet.data.split_last_chunk::<TAIL>() else { return Some(envelope) };
+        let Some((data, number)) = packet.data.split_last_chunk() else { return Some(envelope) };
+        let Some((head, mark)) = data.split_last_chunk() else { return Some(envelope) };
         let head_len = len_without_zeros(head);
         let Ok(zeros) = u16::try_from(head.len() - head_len) else { return Some(envelope) };
         if head_len > HEAD_MAX {
@@ -122,9 +123,7 @@ impl PacketIns {
         }
         let (cookie, total_len, reason, table) = (packet.cookie, packet.total_len, packet.reason, packet.table);
         let head = SmallVec::from_slice(&packet.data[..head_len]);
-        let Some((mark, number)) = tail.split_first_chunk::<MARK>() else { return Some(envelope) };
-        let Ok(number) = number.try_into() else { return Some(envelope) };
-        let (xid, mark) = (envelope.xid, *mark);
+        let (xid, mark, number) = (envelope.xid, *mark, *number);
         let form = Form { connection, xid, in_port, metadata, cookie, head, zeros, mark, total_len, reason, table };
         let pending = Pending { at, serial, form: self.shared(form), number };
         let queue = &mut self.by_switch[ix as usize];

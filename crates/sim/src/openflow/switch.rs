@@ -114,13 +114,12 @@ impl Controlled<'_> {
     }
 
     pub(super) fn on_switch_timer(&mut self, clock: u64, ix: u32) {
-        self.settle(ix);
         let station = &mut self.switches[ix as usize];
         if !station.timer.is_valid(clock) || station.channel.faults.is_off {
             return;
         }
         if station.switch.poll_timeout().is_some_and(|at| at <= time(clock)) {
-            station.switch.handle_timeout(time(clock));
+            self.settled(ix).switch.handle_timeout(time(clock));
         }
         self.drain_switch(clock, ix);
     }
@@ -130,13 +129,13 @@ impl Controlled<'_> {
         let clock = self.clock(now);
         for ix in 0..self.switches.len() as u32 {
             for position in 0..self.switches[ix as usize].out.len() {
-                self.settle(ix);
                 let station = &mut self.switches[ix as usize];
                 let is_live = alive[(station.out[position] ^ 1) as usize];
                 if std::mem::replace(&mut station.is_live[position], is_live) != is_live
                     && !station.channel.faults.is_off
                 {
-                    station.switch.set_port_live(time(clock), PortNo(position as u32 + 1), is_live);
+                    let port = PortNo(position as u32 + 1);
+                    self.settled(ix).switch.set_port_live(time(clock), port, is_live);
                     self.drain_switch(clock, ix);
                 }
             }
