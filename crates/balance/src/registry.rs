@@ -55,6 +55,7 @@ pub static CENTRAL: &[&Entry] = &[
     &central::hedera::ENTRY,
     &central::ofpt::ENTRY,
     &central::microte::ENTRY,
+    &central::b4::ENTRY,
     &central::fdalb::ENTRY,
     &central::freeway::ENTRY,
 ];

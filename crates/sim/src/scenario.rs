@@ -307,7 +307,7 @@ impl TransportConfig {
 
     /// Returns TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
     pub fn cubic() -> TransportConfig {
-        TransportConfig { kind: TransportKind::Cubic(Cubic), sack: true, ..TransportConfig::default() }
+        TransportConfig { kind: TransportKind::Cubic(Cubic::default()), sack: true, ..TransportConfig::default() }
     }
 
     pub fn spray() -> TransportConfig {

@@ -48,7 +48,7 @@ fn transports() -> impl Strategy<Value = TransportConfig> {
         Just(TransportKind::NewReno(NewReno)),
         Just(TransportKind::Dctcp(Dctcp { gain: 0.0625 })),
         Just(TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(3)))),
-        Just(TransportKind::Cubic(Cubic)),
+        any::<bool>().prop_map(|has_hystart| TransportKind::Cubic(Cubic { has_hystart })),
         Just(TransportConfig::spray().kind),
         (1u64..200, 1u32..40).prop_map(|(us, packets)| TransportKind::Spray(Spray {
             target_delay: Some(Time::from_us(us)),

@@ -5,6 +5,7 @@
 //! compiles the state to rules, compares it with the installed state and migrates flows without
 //! loss.
 
+pub mod b4;
 pub mod common;
 pub mod fdalb;
 mod flows;
@@ -123,6 +124,12 @@ pub struct CentralCx<'a> {
 pub trait CentralBalancer: Send {
     /// Returns the data it needs; called once.
     fn needs(&self) -> CentralNeeds;
+
+    /// Returns the time from the first decision to the first [`DecisionTrigger::PeriodElapsed`]; `None`
+    /// for a whole period.
+    fn first_period(&self) -> Option<Time> {
+        None
+    }
 
     /// Edits the desired state for a trigger. The first call has
     /// [`DecisionTrigger::NetworkChanged`].

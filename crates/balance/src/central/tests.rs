@@ -22,6 +22,7 @@ const MORE: &[&str] = &[
     "ofpt:max_paths=2,paths=spread,provision=fair,adopt=always",
     "ofpt:batch=printed,provision=fractional,eps=0.3",
     "microte:detect=first-packets,window=3",
+    "b4:detect=first-packets,metric=hops,tunnels=2,quanta=3",
     "fdalb:window=4,capacity=remaining",
     "freeway:paths=4,detect=agents",
 ];

@@ -30,6 +30,10 @@ pub(crate) static ENTRY: Entry = Entry::declare("mptcp", "MPTCP")
         Param::count("open_after", 0..=1_000_000_000_000, "100000")
             .unit("bytes")
             .doc("Bytes on the first subflow before the others open; 0 opens all at once, as the papers do."),
+        Param::choice("join", &["free", "handshake"], "free").doc(
+            "Joining of the others: without cost, or after the first acknowledged data and each with a handshake, as in \
+             Linux.",
+        ),
     ])
     .example("mptcp:subflows=4,open_after=15000")
     .needs(|_, params| Needs {
@@ -41,6 +45,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("mptcp", "MPTCP")
                 _ => Coupling::Lia,
             },
             open_after_bytes: params.count("open_after"),
+            join_after_data: params.text("join") == "handshake",
         }),
         ..Needs::default()
     })
@@ -54,9 +59,10 @@ mod tests {
 
     #[test]
     fn parameters_reach_the_hosts() {
-        let expected = Subflows { count: 8, coupling: Coupling::Lia, open_after_bytes: 100_000 };
+        let expected =
+            Subflows { count: 8, coupling: Coupling::Lia, open_after_bytes: 100_000, join_after_data: false };
         assert_eq!(needs("mptcp").connection, Connection::Subflows(expected));
-        let expected = Subflows { count: 2, coupling: Coupling::Olia, open_after_bytes: 0 };
+        let expected = Subflows { count: 2, coupling: Coupling::Olia, open_after_bytes: 0, join_after_data: false };
         assert_eq!(needs("mptcp:subflows=2,coupling=olia,open_after=0").connection, Connection::Subflows(expected));
         assert!(Spec::parse("mptcp:subflows=9").is_err());
     }

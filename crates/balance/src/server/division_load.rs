@@ -1,6 +1,9 @@
 //! Traffic division by load: each connection goes to the member that has exchanged the fewest bytes
 //! with clients, according to counters (mechanisms.md S03, Load; F4).
 //!
+//! F4's controller requests counters at each connection and does not wait for them
+//! (`poll=per-connection`): a connection is decided by what was known after the one before it.
+//!
 //! Readings: `bytes` is F4's: all bytes since the start, ties to the first. All connections before
 //! the next refresh of the counters go to the same member, and all go to the first while there are
 //! no counters. Two remedies exist. `rate` uses the bytes per second between the last two readings.
@@ -20,11 +23,15 @@ use net::{FiveTuple, Time};
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES, least};
 use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const LOAD: Param = Param::choice("load", &["bytes", "rate", "inflight"], "bytes")
     .doc("Measure of load: counted bytes, their rate, or bytes including those still expected.");
+
+const POLL: Param = Param::choice("poll", &["interval", "per-connection"], "interval").doc(
+    "When counters are requested: at the controller's interval, or at each connection, which does not wait for them.",
+);
 
 const SIZE: Param = Param::count("size", 0..=1_000_000_000_000, "1000000")
     .unit("B")
@@ -34,7 +41,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("division-load", "Division by lo
     .summary("Gives each request to the member with the fewest bytes per weight so far.")
     .source("S03 Load; F4")
     .senses("bytes of each member as counted")
-    .params(&[PATH, HTP, DIRECTION, LOAD, SIZE])
+    .params(&[PATH, TIES, HTP, DIRECTION, LOAD, POLL, SIZE])
     .server(|_, params| {
         let load = match params.text(LOAD.name) {
             "rate" => Load::Rate,
@@ -43,10 +50,10 @@ pub(crate) static ENTRY: Entry = Entry::declare("division-load", "Division by lo
         };
         let first_size = params.count(SIZE.name);
         let division = Division { load, first_size, ended_count: 0, ended_bytes: 0, records: BTreeMap::new() };
-        ServerFirst::boxed(NEEDS, params, division)
+        let is_at_requests = params.text(POLL.name) == "per-connection";
+        let needs = ServerNeeds { bytes: !is_at_requests, bytes_at_requests: is_at_requests, ..ServerNeeds::NONE };
+        ServerFirst::boxed(needs, params, division)
     });
-
-const NEEDS: ServerNeeds = ServerNeeds { bytes: true, ..ServerNeeds::NONE };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Load {

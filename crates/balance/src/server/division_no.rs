@@ -7,12 +7,12 @@
 
 use crate::entry::Entry;
 use crate::server::ServerNeeds;
-use crate::server::common::{DIRECTION, HTP, PATH, by_rule};
+use crate::server::common::{DIRECTION, HTP, PATH, TIES, by_rule};
 
 pub(crate) static ENTRY: Entry = Entry::declare("division-no", "No division")
     .summary("Gives every request to the first member of the pool: F4's baseline.")
     .source("S03 No; F4")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| by_rule(ServerNeeds::NONE, params, |_, _| 0));
 
 #[cfg(test)]

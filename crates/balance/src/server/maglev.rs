@@ -18,7 +18,9 @@
 use crate::entry::Entry;
 use crate::hash;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, position, shares};
+use crate::server::common::{
+    DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, TIES, position, shares,
+};
 use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
 const SIZE: Param = Param::count("size", 2..=5_000_000, "65537")
@@ -31,7 +33,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("maglev", "Maglev")
     )
     .source("S06; Maglev, NSDI 2016")
     .senses("weights")
-    .params(&[PATH, HTP, DIRECTION, SIZE, KEY])
+    .params(&[PATH, TIES, HTP, DIRECTION, SIZE, KEY])
     .server(|_, params| {
         let size = next_prime(params.count(SIZE.name));
         let maglev = Maglev { key: Key::new(params), size, shares: Shares::new(), table: Vec::new() };

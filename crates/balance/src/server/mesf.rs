@@ -25,7 +25,7 @@ use net::Time;
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES, least};
 use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds};
 
 const IDLE_W: Param = Param::number("idle_w", 0.0..=100_000.0, "100").unit("W").doc("Power of an idle server.");
@@ -43,7 +43,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("mesf", "MESF")
     .summary("Fills servers one after the other, the most energy-efficient first, up to their saturation.")
     .source("S05 most efficient server first")
     .senses("connections it placed, corrected by reports; cores")
-    .params(&[PATH, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE])
+    .params(&[PATH, TIES, HTP, DIRECTION, IDLE_W, CORE_W, SLOTS, DEADLINE])
     .server(|_, params| {
         let mesf = Mesf {
             idle_w: params.number(IDLE_W.name),

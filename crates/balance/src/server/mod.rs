@@ -99,8 +99,11 @@ pub struct Ended {
 pub struct ServerNeeds {
     /// Agents on members: CPU, connections, response time.
     pub reports: bool,
-    /// Counters of the rules of each member: [`ServerStats::bytes`].
+    /// Counters of the rules of each member, at the poll interval: [`ServerStats::bytes`].
     pub bytes: bool,
+    /// The same counters, requested when a request arrives. The request does not wait for them: its
+    /// successor sees them.
+    pub bytes_at_requests: bool,
     /// Counters of links: [`NetworkView::load`].
     pub link_load: bool,
     /// Measured latencies of links without a configured latency.
@@ -109,15 +112,22 @@ pub struct ServerNeeds {
 
 impl ServerNeeds {
     /// Needs nothing but the pool, the request and the topology.
-    pub const NONE: ServerNeeds = ServerNeeds { reports: false, bytes: false, link_load: false, latency: false };
+    pub const NONE: ServerNeeds =
+        ServerNeeds { reports: false, bytes: false, bytes_at_requests: false, link_load: false, latency: false };
     /// Needs agents on members, and nothing else.
     pub const REPORTS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
+
+    /// Returns whether counters of the rules of members are needed at all.
+    pub const fn any_bytes(self) -> bool {
+        self.bytes || self.bytes_at_requests
+    }
 
     /// Returns the union of both needs.
     pub const fn and(self, other: ServerNeeds) -> ServerNeeds {
         ServerNeeds {
             reports: self.reports || other.reports,
             bytes: self.bytes || other.bytes,
+            bytes_at_requests: self.bytes_at_requests || other.bytes_at_requests,
             link_load: self.link_load || other.link_load,
             latency: self.latency || other.latency,
         }

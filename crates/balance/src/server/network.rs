@@ -81,6 +81,15 @@ impl<'a> MemberRoute<'a> {
         Some((self.shortest(Metric::Hops, |link| offered(link) >= width)?, width))
     }
 
+    /// Returns the paths with the fewest hops, `most` at most, by ports.
+    pub fn fewest_hops(&self, most: usize) -> Vec<Vec<LinkIx>> {
+        let may_take = |link| self.may_take(link);
+        let mut found = paths::k_shortest(self.view.topology, self.from, self.to, most, Metric::Hops, may_take);
+        let fewest = found.first().map_or(0, Vec::len);
+        found.retain(|path| path.len() == fewest);
+        found.into_iter().map(|path| self.complete(path)).collect()
+    }
+
     /// Returns the `k` shortest paths by latency.
     pub fn k_shortest(&self, k: usize) -> Vec<Vec<LinkIx>> {
         let may_take = |link| self.may_take(link);

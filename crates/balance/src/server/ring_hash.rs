@@ -14,7 +14,9 @@
 use crate::entry::Entry;
 use crate::hash;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, position, shares};
+use crate::server::common::{
+    DIRECTION, HTP, KEY, Key, PATH, Pending, Picker, ServerFirst, Shares, TIES, position, shares,
+};
 use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
 const POINTS: Param =
@@ -27,7 +29,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("ring-hash", "Ring hash")
     )
     .source("S06 ring; Karger et al., STOC 1997")
     .senses("weights")
-    .params(&[PATH, HTP, DIRECTION, POINTS, KEY])
+    .params(&[PATH, TIES, HTP, DIRECTION, POINTS, KEY])
     .server(|_, params| {
         let points = params.count(POINTS.name);
         let ring = Ring { key: Key::new(params), points, shares: Shares::new(), ring: Vec::new() };

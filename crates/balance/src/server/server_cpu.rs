@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, least};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES, least};
 use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds};
 
 const IMPACT: Param = Param::number("impact", 0.0..=100.0, "0.5")
@@ -33,7 +33,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-cpu", "Least CPU")
     .summary("Gives each request to the member with the least CPU in use, counting requests since the last report.")
     .source("S01 CPU; F1 (MALOB algorithm 3)")
     .senses("reported CPU and connections")
-    .params(&[PATH, HTP, DIRECTION, IMPACT])
+    .params(&[PATH, TIES, HTP, DIRECTION, IMPACT])
     .server(|_, params| {
         let first_impact = params.number(IMPACT.name) / 100.0;
         ServerFirst::boxed(ServerNeeds::REPORTS, params, LeastCpu { first_impact, estimates: BTreeMap::new() })

@@ -10,7 +10,7 @@
 
 use crate::entry::Entry;
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr, TIES};
 use crate::server::{Member, MemberId, Pool, ServerCx, ServerNeeds, ServerStats};
 use net::Time;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-dwrr", "Dynamic weighted
     .summary("Weighted round robin whose weights fall with the load that members report.")
     .source("S04 DWRR")
     .senses("reported CPU, connections or response times")
-    .params(&[PATH, HTP, DIRECTION, PERIOD, LOAD, FLOOR])
+    .params(&[PATH, TIES, HTP, DIRECTION, PERIOD, LOAD, FLOOR])
     .server(|_, params| {
         let load_of: fn(&ServerStats) -> Option<f64> = match params.text(LOAD.name) {
             "connections" => |stats| stats.connections.map(|count| f64::from(count) / stats.core_count()),

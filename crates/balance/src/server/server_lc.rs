@@ -10,13 +10,13 @@
 
 use crate::entry::Entry;
 use crate::server::ServerNeeds;
-use crate::server::common::{DIRECTION, HTP, PATH, by_rule, least};
+use crate::server::common::{DIRECTION, HTP, PATH, TIES, by_rule, least};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-lc", "Least connections")
     .summary("Gives each request to the member with the fewest connections per weight.")
     .source("S01 LC, S04; F1")
     .senses("connections it placed, corrected by reports")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| {
         by_rule(ServerNeeds::REPORTS, params, |_, pending| {
             least(pending.candidates, |member| pending.connections.per_weight(member))

@@ -13,7 +13,7 @@
 use crate::entry::Entry;
 use crate::params::Param;
 use crate::server::ServerNeeds;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, by_rule, least};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, TIES, by_rule, least};
 
 const BY: Param = Param::choice("by", &["cores", "time"], "cores")
     .doc("Measure of load: connections per core, or connections times response time.");
@@ -22,7 +22,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-least-loaded", "Least lo
     .summary("Gives each request to the member with the fewest connections per core, or the shortest expected time.")
     .source("S04 least loaded")
     .senses("connections, cores or response times")
-    .params(&[PATH, HTP, DIRECTION, BY])
+    .params(&[PATH, TIES, HTP, DIRECTION, BY])
     .server(|_, params| match params.text(BY.name) {
         "time" => by_rule(ServerNeeds::REPORTS, params, |_, pending| {
             let known = pending.candidates.iter().filter_map(|member| member.stats.response);

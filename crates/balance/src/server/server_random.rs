@@ -6,14 +6,14 @@
 
 use crate::entry::Entry;
 use crate::hash::position_of_point;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES};
 use crate::server::{MemberId, ServerCx, ServerNeeds, maglev};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-random", "Random (servers)")
     .summary("Draws a member for every request, in proportion to weights.")
     .source("S04 Random; Floodlight's WRR")
     .senses("weights")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| ServerFirst::boxed(ServerNeeds::NONE, params, Random));
 
 struct Random;

@@ -9,13 +9,13 @@
 //! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, by_rule};
+use crate::server::common::{DIRECTION, HTP, PATH, TIES, by_rule};
 use crate::server::{MemberId, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (servers)")
     .summary("Gives requests to the members of a pool in turn.")
     .source("S04, S03 Round robin; F1 (RR), F4")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| {
         let mut last: Option<MemberId> = None;
         by_rule(ServerNeeds::NONE, params, move |_, pending| {

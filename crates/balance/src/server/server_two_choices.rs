@@ -8,14 +8,14 @@
 //! - Hurts: where connections cause different loads.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, by_rule};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, TIES, by_rule};
 use crate::server::{ServerCx, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-two-choices", "Two choices (servers)")
     .summary("Draws two members and takes the one with fewer connections per weight.")
     .source("S04 power of two choices; Mitzenmacher, IEEE TPDS 2001")
     .senses("connections it placed, corrected by reports")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| by_rule(ServerNeeds::REPORTS, params, choose));
 
 fn choose(cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {

@@ -7,14 +7,14 @@
 //! - Hurts: where strengths are unknown or change, or requests differ in cost.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, SmoothWrr, TIES};
 use crate::server::{Pool, ServerCx, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-wrr", "Weighted round robin (servers)")
     .summary("Gives requests to the members in turn, in proportion to their weights.")
     .source("S04 WRR (smooth, as nginx has it); S03 Round robin, weighted")
     .senses("weights")
-    .params(&[PATH, HTP, DIRECTION])
+    .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| ServerFirst::boxed(ServerNeeds::NONE, params, Weighted(SmoothWrr::default())));
 
 struct Weighted(SmoothWrr);

@@ -11,7 +11,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
 use experiment::Experiment;
 use experiment::reproduction::{
-    self, EntryResult, Index, Reproduction, ValidationResult, ValidationRow, ValidationVerdict, Verdict,
+    self, EntryResult, Grade, Index, Reproduction, ValidationResult, ValidationRow, ValidationVerdict, Verdict,
 };
 use experiment::runner::{Runner, Simulator};
 use experiment::summary::Summary;
@@ -49,6 +49,10 @@ pub struct Args {
     /// Runs at a time [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Judge the runs of each of two balancers as those of the other, to test the verdicts: claims
+    /// that distinguish them must turn
+    #[arg(long, num_args = 2, value_names = ["BALANCER", "BALANCER"])]
+    swap: Vec<String>,
     /// Print the table only
     #[arg(long, short)]
     quiet: bool,
@@ -177,6 +181,10 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
                 results::execute_in(&Simulator, &plan.experiment, &out, &RunArgs { quiet: true, ..run_args(args) })?;
             summaries.insert(run, summary);
         }
+        if let [one, other] = args.swap.as_slice() {
+            let count = reproduction::swap(index, &mut summaries, one, other);
+            eprintln!("{}: {count} runs of `{one}` and `{other}` are judged as those of the other", index.document);
+        }
         documents.push(reproduction::judge(index, ids, &summaries));
     }
     let reproduction = Reproduction::new(documents);
@@ -191,17 +199,15 @@ fn simulate(args: &Args, asked: &[Asked]) -> Result<(), CliError> {
     }
     writeln!(stdout, "{}", entries(&reproduction))?;
     if !args.quiet {
-        let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict.as_str()));
-        let counts: Vec<String> =
-            counts.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
-        writeln!(stdout, "{} experiments: {}", reproduction.entries().count(), counts.join(", "))?;
+        writeln!(stdout, "{}", reproduction::claims_text(&reproduction))?;
         writeln!(stdout, "report: {}", report.display())?;
     }
     Ok(stdout.flush()?)
 }
 
 fn entries(reproduction: &Reproduction) -> Table {
-    let mut table = table(&["id", "experiment: number that decides", "printed", "measured", "bound", "verdict", "why"]);
+    let mut table =
+        table(&["id", "experiment: number that decides strictly", "grade", "strict", "printed", "measured", "why"]);
     for entry in reproduction.entries() {
         // The number that decides the verdict, otherwise the first one.
         let deciding = entry.numbers.iter().find(|number| number.verdict == Some(entry.verdict));
@@ -209,21 +215,22 @@ fn entries(reproduction: &Reproduction) -> Table {
         table.add_row([
             Cell::new(&entry.id).add_attribute(Attribute::Bold),
             Cell::new(format!("{}\n{}", entry.question, number.what)),
+            grade(entry.grade),
+            verdict(entry.verdict),
             Cell::new(&number.printed),
             Cell::new(&number.measured),
-            Cell::new(&number.bound),
-            verdict(entry.verdict),
-            Cell::new(&entry.reason),
+            Cell::new(entry.why()),
         ]);
     }
     table
 }
 
 fn numbers(entry: &EntryResult) -> Table {
-    let mut table = table(&["number", "printed", "measured", "expected", "bound", "verdict"]);
+    let mut table = table(&["number", "kind", "printed", "measured", "expected", "bound", "verdict"]);
     for number in &entry.numbers {
         table.add_row([
             Cell::new(&number.what),
+            Cell::new(reproduction::kind_text(number)),
             Cell::new(&number.printed),
             Cell::new(&number.measured),
             Cell::new(&number.band),
@@ -243,6 +250,15 @@ fn table(headings: &[&str]) -> Table {
         table.set_width(160);
     }
     table
+}
+
+fn grade(grade: Grade) -> Cell {
+    let cell = Cell::new(grade.as_str());
+    match grade {
+        Grade::Numbers | Grade::ClaimAndSize | Grade::ClaimOnly => cell.fg(Color::Green),
+        Grade::Contradicted => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        _ => cell.fg(Color::Yellow),
+    }
 }
 
 fn verdict(verdict: Verdict) -> Cell {
@@ -329,7 +345,7 @@ mod tests {
         load = [0.1]\nflows = 20\n[validation]\nmetrics = [\"fct_mean_us\"]\n";
     const INDEX: &str = "document = \"D1\"\ntitle = \"t\"\nsource = \"s\"\n[[experiment]]\nid = \"E1\"\nquestion = \"q\"\n\
         section = \"1\"\n[[run]]\nfile = \"two.toml\"\n[[testbed]]\nfile = \"two.toml\"\nids = [\"E1\"]\nseeds = 1\n\
-        [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
+        [[number]]\nid = \"E1\"\nclaim = \"c\"\nprinted = \"1\"\nkind = \"check\"\nmetric = \"slowdown_min\"\nbalancer = \"spt\"\nabove = 1\n";
 
     /// The simulator replaces the testbed: both platforms run, are stored separately and compared.
     #[test]
@@ -345,6 +361,7 @@ mod tests {
             list: false,
             folder: folder.path().to_owned(),
             jobs: Some(1),
+            swap: Vec::new(),
             quiet: true,
         };
         let asked = [Asked { ids: index.ids_of("all"), index }];

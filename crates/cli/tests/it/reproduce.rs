@@ -26,7 +26,10 @@ fn document() -> TempDir {
 fn document_is_run_judged_and_stored() {
     let folder = document();
     let stdout = succeed(folder.path(), "reproduce all --out out");
-    assert!(stdout.contains("2 experiments: 1 exact, 1 not reproduced"), "{stdout}");
+    assert!(
+        stdout.contains("Of 1 claims 0 hold") && stdout.contains("2 experiments: 1 numbers, 1 contradicted"),
+        "{stdout}"
+    );
     let out = folder.path().join("out");
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
     let result: Value = serde_json::from_str(&read("reproduction.json")).unwrap();
@@ -40,7 +43,7 @@ fn document_is_run_judged_and_stored() {
     assert!(report.contains("Figure 1") && report.contains("Figure 2") && report.contains("4 / 40 = 0.1"));
     assert!(!report.contains("src=\"http") && !report.contains("href=\"http"), "it loads nothing");
     assert_eq!(read("reproduction.csv").lines().count(), 3);
-    assert!(read("reproduction.md").contains("| E7.1 | Is one path used? | exact |"));
+    assert!(read("reproduction.md").contains("| E7.1 | Is one path used? | numbers | exact |"));
 
     // Repeated, into the same folder and into another one: the bytes are identical.
     let names = ["reproduction.json", "reproduction.csv", "reproduction.md", "report.html", "d7/small/summary.json"];

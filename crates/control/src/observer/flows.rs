@@ -119,8 +119,14 @@ impl Flows {
     ) -> Option<Change> {
         let sample = self.samples.get(&tuple).copied();
         let is_pairs = self.source == FlowSource::Pairs;
-        let mut next = sample.unwrap_or_else(|| Sample::first(bytes, duration_ns));
-        let reading = if sample.is_some() { next.next(bytes, duration_ns) } else { Reading::First };
+        // The rule of a pair has counted from zero since it was installed, before the pair sent
+        // anything: its first reading is a rate.
+        let mut next = match sample {
+            Some(sample) => sample,
+            None if is_pairs => Sample::default(),
+            None => Sample::first(bytes, duration_ns),
+        };
+        let reading = if sample.is_some() || is_pairs { next.next(bytes, duration_ns) } else { Reading::First };
         self.stale += u64::from(reading == Reading::Stale);
         self.samples.insert(tuple, next);
         let has_moved = bytes > sample.map_or(0, |sample| sample.bytes);
@@ -129,7 +135,7 @@ impl Flows {
             return (is_pairs && has_moved && reading != Reading::Stale)
                 .then(|| facts(now, tuple, bytes, None, network))
                 .flatten()
-                .map(|facts| Change::FlowStarted(self.table.insert(facts)));
+                .map(|facts| Change::FlowStarted(self.table.insert(FlowInfo { rate: reading.rate(), ..facts })));
         };
         let before = self.before.get(&tuple).copied().unwrap_or(0);
         let facts = self.table.get_mut(flow).expect("a flow that was found");

@@ -22,6 +22,13 @@ pub(crate) enum Reading {
     Rate(Bandwidth),
 }
 
+impl Reading {
+    /// Returns the rate, if the reading gives one.
+    pub(crate) fn rate(self) -> Option<Bandwidth> {
+        if let Reading::Rate(rate) = self { Some(rate) } else { None }
+    }
+}
+
 impl Sample {
     pub(crate) fn first(bytes: u64, duration_ns: u64) -> Sample {
         Sample { bytes, duration_ns, moved_at_ns: duration_ns }

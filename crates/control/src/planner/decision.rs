@@ -78,7 +78,8 @@ impl Planner {
         }
         if !self.has_decided {
             self.has_decided = true;
-            self.next_period = observer.needs.period.map(|period| cx.now.saturating_add(period));
+            let first = self.balancer.first_period().or(observer.needs.period);
+            self.next_period = first.map(|first| cx.now.saturating_add(first));
         }
         let view = NetworkView {
             now: cx.now,

@@ -1,7 +1,8 @@
 //! Measurements for server balancers: bytes of connections, loads of links, latencies.
 //!
 //! If a balancer uses bytes ([`ServerNeeds::bytes`]), the rules of connections are polled at the
-//! configured interval on the switches that have any. The bytes of a member are those of its closed
+//! configured interval on the switches that have any; for [`ServerNeeds::bytes_at_requests`] at
+//! each new connection of its services, unless a poll is on its way. The bytes of a member are those of its closed
 //! connections and the counters of the others. A switch may refresh its statistics every 20 s only;
 //! counters it has not refreshed are reported with their former time. A round ends when every
 //! switch has replied, at the latest when the next one begins.
@@ -9,16 +10,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use balance::server::ServerNeeds;
+use net::Time;
 use openflow::{ConnectionId, DatapathId, FlowSelection, FlowStats, Message, MultipartReply, MultipartRequest, Xid};
 
 use super::rules::{Owner, SERVICE_MASK};
-use super::spec::{MemberId, ServiceId};
+use super::spec::{MemberId, PoolId, ServiceId};
 use super::{Parts, VipService};
 use crate::updater::compile::{CLASSIFY, PURPOSE_MASK, Purpose};
 
 #[derive(Debug, Default)]
 pub(super) struct PollRound {
-    is_open: bool,
+    /// Time of the requests; `None` if no round is open.
+    sent: Option<Time>,
     out: BTreeMap<DatapathId, Xid>,
     /// Owners with counters in this round, and whether any of these was refreshed.
     read: BTreeMap<Owner, bool>,
@@ -33,8 +36,26 @@ impl VipService {
         let services = if on.observer.wants_flows_counted() {
             self.services.keys().copied().collect()
         } else {
-            self.services_by_bytes()
+            self.services_that(|needs| needs.bytes)
         };
+        self.request_counters_of(on, &services);
+    }
+
+    /// Requests the counters of a pool whose balancer wants them at each new connection.
+    pub(super) fn poll_at_request(&mut self, on: &mut Parts<'_>, pool: PoolId) {
+        let wants = self.pools.get(&pool).is_some_and(|pool| pool.needs().bytes_at_requests);
+        // A lost reply must not end the polls of a pool without an interval.
+        let is_pending =
+            self.round.sent.is_some_and(|sent| on.cx.now < sent.saturating_add(on.cx.config.poll_interval));
+        if wants && !is_pending {
+            self.end_round(on);
+            let services = self.services.values().filter(|service| service.pool == pool).map(|service| service.id);
+            let services = services.collect();
+            self.request_counters_of(on, &services);
+        }
+    }
+
+    fn request_counters_of(&mut self, on: &mut Parts<'_>, services: &BTreeSet<ServiceId>) {
         let known = self.connections.iter().map(|(_, known)| known);
         let counted = known.filter(|known| known.has_rules() && services.contains(&known.owner.service));
         let edges: BTreeSet<DatapathId> = counted.map(|known| known.edge).collect();
@@ -44,7 +65,7 @@ impl VipService {
             }
             _ => (on.updater.compiler.cookie(Purpose::Connect), PURPOSE_MASK),
         };
-        self.round.is_open = true;
+        self.round.sent = Some(on.cx.now);
         for datapath in edges {
             let Some(connection) = on.cx.channels.connection_of(datapath) else { continue };
             self.request_connection_counters(on, datapath, connection, cookie, cookie_mask);
@@ -115,11 +136,11 @@ impl VipService {
 
     fn end_round(&mut self, on: &mut Parts<'_>) {
         let round = std::mem::take(&mut self.round);
-        if !round.is_open {
+        if round.sent.is_none() {
             return;
         }
         let (now, counts, services) = (on.cx.now, &self.connections.counts, &self.services);
-        for (id, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.needs().bytes) {
+        for (id, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.needs().any_bytes()) {
             let of_pool: Vec<ServiceId> =
                 services.values().filter(|service| service.pool == *id).map(|service| service.id).collect();
             for member in pool.members.keys().copied().collect::<Vec<_>>() {
@@ -137,8 +158,8 @@ impl VipService {
 }
 
 impl VipService {
-    fn services_by_bytes(&self) -> BTreeSet<ServiceId> {
-        let needs = |pool| self.pools.get(pool).is_some_and(|pool| pool.needs().bytes);
+    fn services_that(&self, need: impl Fn(ServerNeeds) -> bool) -> BTreeSet<ServiceId> {
+        let needs = |pool| self.pools.get(pool).is_some_and(|pool| need(pool.needs()));
         self.services.values().filter(|service| needs(&service.pool)).map(|service| service.id).collect()
     }
 

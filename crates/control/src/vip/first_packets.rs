@@ -166,6 +166,9 @@ impl VipService {
         let kept = before.filter(|_| wish == MemberChoice::Same);
         let Some(edge) = on.observer.network.node_of(at.0) else { return };
         let request = Request { tuple, edge, size: None, at: on.cx.now };
+        if kept.is_none() {
+            self.poll_at_request(on, service.pool);
+        }
         let choice = match (kept, wish) {
             (Some(known), _) => Some(Choice { member: known.owner.member, path: None }),
             (None, MemberChoice::Member(member)) => Some(Choice { member, path: None }),

@@ -116,6 +116,24 @@ fn no_polls_for_balancers_without_bytes() {
     assert!(polls(&network, before).is_empty());
 }
 
+/// Algorithm 2 of F4: a connection requests the counters, and the one after it sees them.
+#[test]
+fn counters_requested_at_a_connection_count_for_the_next_one() {
+    let mut network = up(by("division-load:poll=per-connection", 3));
+    let before = network.sent.len();
+    network.run(Time::from_s(11));
+    assert!(polls(&network, before).is_empty(), "no connection");
+    let mut got = Vec::new();
+    for port in 0..4 {
+        got.push(request(&mut network, tcp(0, 5000 + port)).expect("served"));
+        network.run(Time::from_s(1));
+    }
+    // The second one requests the bytes of the first, and the third goes elsewhere.
+    assert_eq!(got, [12, 12, 13, 13]);
+    // The first has no rules to count.
+    assert_eq!(polls(&network, before).len(), 3);
+}
+
 /// F4's switch refreshes its statistics every 20 s: until then balancers see the former ones.
 #[test]
 fn stale_counters_count_until_refreshed() {

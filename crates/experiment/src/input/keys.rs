@@ -72,6 +72,7 @@ const KEYS: &[Key] = &[
 
     key("server", "host", TEXT, "required", "name of a host that is a server"),
     key("server", "cores", Kind::Count(1, 4_096), "1", "number of cores; jobs share them evenly, each job at most one"),
+    key("server", "speed", Kind::Positive(1_000.0), "1", "speed of a core: a job takes its `cpu_time` divided by this"),
     key("server", "weight", Kind::Count(0, 1_000_000), "1", "weight of the server, for balancers that use weights"),
 
     key("service", "name", TEXT, "required", "name that [[requests]] refer to"),
@@ -108,6 +109,7 @@ const KEYS: &[Key] = &[
     key("transport", "min_packets", Kind::Positive(1e12), "none", "UDP: minimum of a uniform packet rate"),
     key("transport", "max_packets", Kind::Positive(1e12), "none", "UDP: maximum of a uniform packet rate"),
     key("transport", "sack", Kind::Flag, "true for cubic, else false", "TCP: recover losses from selective acknowledgements (RFC 6675)"),
+    key("transport", "hystart", Kind::Flag, "true", "cubic: slow start ends when round-trip times grow (HyStart++, RFC 9406), as in Linux"),
     key("transport", "target_delay", Kind::Time, "3/4 of the base round-trip time", "spray: target queueing delay of the window"),
     key("transport", "reorder_packets", Kind::Count(1, 1_000_000), "a bandwidth-delay product and a switch queue", "spray: a packet counts as lost when this number of later ones has arrived"),
     key("transport", "packet_timeout", Kind::Time, "the base round-trip time and three full queues", "spray, rdma: minimum time-out of a packet"),

@@ -112,6 +112,7 @@ fn server(section: &Section<'_>, hosts: &BTreeMap<&str, HostIx>) -> Result<Serve
     Ok(ServerConfig {
         host: host_named(section, "host", value, hosts)?,
         cores: section.count("cores")?.unwrap_or(1),
+        speed: section.positive("speed")?.unwrap_or(1.0),
         weight: section.count("weight")?.unwrap_or(1),
     })
 }

@@ -1,7 +1,7 @@
 //! The `[transport]` section, read into [`TransportConfig`].
 
 use net::Bandwidth;
-use sim::{Dcqcn, Dctcp, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
+use sim::{Cubic, Dcqcn, Dctcp, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
 
 use config::diagnostic::FileError;
 use config::document::Data;
@@ -40,6 +40,9 @@ fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
     check_keys(section, kind)?;
     Ok(match kind {
         "dctcp" => TransportKind::Dctcp(Dctcp { gain: section.positive("gain")?.unwrap_or(Dctcp::default().gain) }),
+        "cubic" => TransportKind::Cubic(Cubic {
+            has_hystart: section.flag("hystart")?.unwrap_or(Cubic::default().has_hystart),
+        }),
         "spray" => TransportKind::Spray(Spray {
             target_delay: section.above_zero("target_delay")?,
             reorder_packets: section.count("reorder_packets")?,

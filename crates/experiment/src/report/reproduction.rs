@@ -7,8 +7,8 @@ use super::text::{esc, plural, put};
 use super::{document_end, document_head, validation};
 use crate::claims::Metric;
 use crate::reproduction::{
-    Curve, DocumentResult, EntryResult, Erratum, NumberResult, PointResult, Reproduction, RunResult, Series,
-    ValidationRow, Verdict,
+    ClaimCounts, Curve, DocumentResult, EntryResult, Erratum, Grade, Kind, NumberResult, PointResult, Reproduction,
+    RunResult, Series, Standing, ValidationRow, Verdict, kind_text,
 };
 
 /// Returns the report page of a reproduction: printed results compared with the simulator, then the
@@ -80,6 +80,15 @@ pub(super) fn table(out: &mut String, label: &str, headings: &[&str], rows: impl
     out.push_str("</tbody></table></div>\n");
 }
 
+fn grade_badge(grade: Grade) -> String {
+    let class = match grade {
+        Grade::Numbers | Grade::ClaimAndSize | Grade::ClaimOnly => "win",
+        Grade::Contradicted => "lost",
+        _ => "tie",
+    };
+    format!("<span class=\"badge {class}\">{}</span>", grade.as_str())
+}
+
 fn badge(verdict: Verdict) -> String {
     let class = match verdict {
         Verdict::Exact | Verdict::Reproduced => "win",
@@ -104,16 +113,19 @@ pub(super) fn text_of(text: &str) -> String {
 
 fn summary(out: &mut String, reproduction: &Reproduction) {
     out.push_str("<section class=\"verdicts\"><h2>The answer</h2>\n<article class=\"verdict\"><p class=\"sentence\">");
-    let counts = Verdict::ALL.into_iter().map(|verdict| (reproduction.count(verdict), verdict));
-    let counts: Vec<String> = counts
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict.as_str()))
-        .collect();
+    let ClaimCounts { held, part, inconclusive, contradicted } = reproduction.claims();
+    let claims = plural((held + part + inconclusive + contradicted) as u64, "claim");
+    put!(
+        out,
+        "Of {claims} in the documents, <b>{held}</b> hold, {part} hold in part, {inconclusive} are inconclusive and \
+         <b>{contradicted}</b> are contradicted."
+    );
     let all = plural(reproduction.entries().count() as u64, "experiment");
-    put!(out, "Of {all}: {}.", esc(&counts.join(", ")));
-    out.push_str("</p><p class=\"rest\">An experiment is as good as its worst number; the number shown is the one that decides.</p>");
+    put!(out, "</p><p class=\"rest\">Grades of {all}: {}. ", esc(&reproduction.grades_text()));
+    let kinds = Kind::ALL.map(|kind| plural(reproduction.numbers_of(kind) as u64, kind.as_str()));
+    put!(out, "Judged numbers: {}. The number shown is the one that decides the strict verdict.</p>", kinds.join(", "));
     out.push_str("</article>\n");
-    table(out, "Experiments", &["Id", "Question", "Printed", "Here", "Bound", "Verdict", "Why"], |out| {
+    table(out, "Experiments", &["Id", "Question", "Grade", "Strict", "Printed", "Here", "Bound", "Why"], |out| {
         reproduction.entries().for_each(|entry| entry_row(out, entry));
     });
     out.push_str("</section>\n");
@@ -125,11 +137,12 @@ fn entry_row(out: &mut String, entry: &EntryResult) {
     put!(out, "<tr><th scope=\"row\"><a href=\"#{0}\">{0}</a></th>", esc(&entry.id));
     let (question, what) = (text_of(&entry.question), text_of(&number.what));
     put!(out, "<td data-head=\"Question\">{question}<p class=\"reason\">{what}</p></td>");
+    put!(out, "<td data-head=\"Grade\">{}</td>", grade_badge(entry.grade));
+    put!(out, "<td data-head=\"Strict\">{}</td>", badge(entry.verdict));
     cell(out, "Printed", &number.printed);
     cell(out, "Here", &number.measured);
     cell(out, "Bound", &number.bound);
-    put!(out, "<td data-head=\"Verdict\">{}</td>", badge(entry.verdict));
-    cell(out, "Why", &entry.reason);
+    cell(out, "Why", &entry.why());
     out.push_str("</tr>\n");
 }
 
@@ -169,9 +182,11 @@ fn document(out: &mut String, document: &DocumentResult) {
         put!(out, "<h3>Its figures, drawn from our runs</h3>\n<div class=\"figs\">\n{figures}</div>\n");
     }
     for entry in &document.entries {
-        put!(out, "<h3 id=\"{0}\">{0}: {1} {2}</h3>\n", esc(&entry.id), esc(&entry.question), badge(entry.verdict));
+        let grade = grade_badge(entry.grade);
+        put!(out, "<h3 id=\"{0}\">{0}: {1} {grade}</h3>\n", esc(&entry.id), esc(&entry.question));
         put!(out, "<p>{} · runs: {}</p>\n", esc(&entry.section), esc(&entry.runs.join(", ")));
-        table(out, &entry.id, &["Number", "Printed", "Here", "Asked", "Bound", "Verdict"], |out| {
+        readings(out, entry);
+        table(out, &entry.id, &["Number", "Kind", "Printed", "Here", "Asked", "Bound", "Verdict"], |out| {
             let above = [None].into_iter().chain(entry.numbers.iter().map(|number| number.reason.as_deref()));
             entry.numbers.iter().zip(above).for_each(|(number, above)| number_row(out, number, above));
         });
@@ -180,8 +195,26 @@ fn document(out: &mut String, document: &DocumentResult) {
     out.push_str("</section>\n");
 }
 
+fn readings(out: &mut String, entry: &EntryResult) {
+    if entry.readings.is_empty() {
+        return;
+    }
+    out.push_str("<p>Readings of the document:</p>\n<ul>\n");
+    for reading in &entry.readings {
+        put!(
+            out,
+            "<li>{}: <b>{}</b>. {}</li>\n",
+            esc(&reading.name),
+            reading.status.as_str(),
+            text_of(&reading.reason)
+        );
+    }
+    out.push_str("</ul>\n");
+}
+
 fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
     put!(out, "<tr><th scope=\"row\">{}</th>", text_of(&number.what));
+    cell(out, "Kind", &kind_text(number));
     cell(out, "Printed", &number.printed);
     cell(out, "Here", &number.measured);
     cell(out, "Asked", &number.band);
@@ -190,6 +223,9 @@ fn number_row(out: &mut String, number: &NumberResult, above: Option<&str>) {
         None => out.push_str("<td data-head=\"Verdict\" class=\"zero\">not judged</td>"),
         Some(verdict) => {
             put!(out, "<td data-head=\"Verdict\">{}", badge(verdict));
+            if let Some(standing @ (Standing::Part | Standing::Noise | Standing::Contradicted)) = number.standing {
+                put!(out, " <span class=\"rest\">{}</span>", standing.as_str());
+            }
             if let Some(reason) = &number.reason {
                 let label = if above == Some(reason.as_str()) { "as above" } else { reason };
                 put!(out, "<p class=\"reason\">{}</p>", text_of(label));
@@ -221,9 +257,9 @@ fn runs(out: &mut String, document: &DocumentResult) {
 }
 
 /// Returns the unit of a drawn metric, and the divisor of its values.
-fn drawn(metric: &str, kind: &str) -> (Unit, f64) {
+fn drawn(metric: &str, form: &str) -> (Unit, f64) {
     match Metric::named(metric) {
-        _ if kind == "ratio" => (Unit::Plain, 1.0),
+        _ if form == "ratio" => (Unit::Plain, 1.0),
         Some(Metric::DownloadRate) => (Unit::Plain, 1e3),
         Some(metric) => match crate::claims::sentence::unit(metric, 1.0) {
             (_, " %") => (Unit::Share, 1.0),
@@ -253,7 +289,7 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
         .map(|(number, (_, label))| (number, label.as_str()))
         .collect();
     let Some((first, _)) = own.first() else { return String::new() };
-    let (unit, size) = drawn(&first.metric, &first.kind);
+    let (unit, size) = drawn(&first.metric, &first.form);
     let value_of = |number: &NumberResult| match number.points.as_slice() {
         [PointResult { measured: Some(measured), .. }] => Some(Value {
             value: measured.mean / size,
@@ -272,15 +308,15 @@ fn dot_figure(title: &str, numbers: &[&NumberResult]) -> String {
     ];
     let all = groups.iter().flat_map(|group| &group.values).flatten().map(|value| value.value);
     let y = Scale::fit(all, 0.0, 50.0, unit);
-    let axes = Axes { label: title.to_owned(), x_title: "", y_title: axis_title(&first.metric, &first.kind), y };
+    let axes = Axes { label: title.to_owned(), x_title: "", y_title: axis_title(&first.metric, &first.form), y };
     let labels: Vec<String> = own.iter().map(|(_, label)| (*label).to_owned()).collect();
     let picture = plot::grouped(&axes, &labels, &groups, Shape::Dot);
     figure(&picture, &legend([(0, "here, with 95 % interval"), (1, "printed")]), &esc(title))
 }
 
-fn axis_title(metric: &str, kind: &str) -> &'static str {
+fn axis_title(metric: &str, form: &str) -> &'static str {
     match Metric::named(metric) {
-        _ if kind == "ratio" => "ratio",
+        _ if form == "ratio" => "ratio",
         Some(Metric::CoreCllblRx | Metric::CoreCllblTx) => "CLLBL (maximum / mean load)",
         Some(Metric::CoreBbRx | Metric::CoreBbTx) => "BB (mean utilisation)",
         Some(Metric::DownloadRate) => "kB/s",

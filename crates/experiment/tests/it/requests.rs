@@ -25,8 +25,10 @@ fn star(clients: u32, servers: u32, mbps: u64, delay: Time) -> Topology {
 }
 
 fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesConfig {
-    let servers: Vec<ServerConfig> =
-        servers.iter().map(|(host, cores)| ServerConfig { host: HostIx(*host), cores: *cores, weight: 1 }).collect();
+    let servers: Vec<ServerConfig> = servers
+        .iter()
+        .map(|(host, cores)| ServerConfig { host: HostIx(*host), cores: *cores, speed: 1.0, weight: 1 })
+        .collect();
     let class = |(ix, (page_bytes, pages, cpu)): (usize, &(u64, u32, Time))| RequestClass {
         name: format!("class {ix}"),
         service: 0,

@@ -1,5 +1,6 @@
 //! GENI WAN: the measured nine-site network of founding document 001.
 
+use super::at_least;
 use crate::topology::{NodeIx, TopologyBuilder, TopologyError};
 use crate::units::{Bandwidth, Time};
 
@@ -35,11 +36,12 @@ family! {
     source: "founding document 001 (Semedo, University of Lisbon, 2014), table 4.3",
     host_rate: Bandwidth = ("100Gbps", "rate of the link between a site's host and switch"),
     host_delay: Time = ("0ms", "propagation delay of that link"),
+    throughput_percent: u32 = ("100", "part of the measured throughputs that the links carry, percent"),
 }
 
 impl GeniWan {
     fn check(&self) -> Result<(), TopologyError> {
-        Ok(())
+        at_least(NAME, "throughput_percent", self.throughput_percent, 1)
     }
 
     /// Adds clients first, then servers; port 0 of a switch leads to its host.
@@ -58,13 +60,8 @@ impl GeniWan {
             found.expect("the table names only its sites").1
         };
         for (from, to, there, back, latency_ms) in TABLE {
-            b.connect_asymmetric(
-                switch(from),
-                switch(to),
-                Bandwidth::from_bps(there * 1_000),
-                Bandwidth::from_bps(back * 1_000),
-                Time::from_ms(latency_ms),
-            );
+            let rate = |kbps: u64| Bandwidth::from_bps(kbps * 10 * u64::from(self.throughput_percent));
+            b.connect_asymmetric(switch(from), switch(to), rate(there), rate(back), Time::from_ms(latency_ms));
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct ServerConfig {
     pub host: HostIx,
     /// Number of cores. Jobs share them evenly, and no job gets more than one.
     pub cores: u32,
+    /// Speed of a core: a job takes its core time divided by this. Above zero.
+    pub speed: f64,
     /// Share of connections relative to other servers, for the caller's controller only.
     pub weight: u32,
 }

@@ -1,9 +1,10 @@
-//! CUBIC (RFC 9438), windows in segments, without HyStart. It ignores ECN.
+//! CUBIC (RFC 9438), windows in segments, with HyStart++ in slow start (RFC 9406). It ignores ECN.
 
 use crate::scenario::TransportConfig;
+use crate::transport::hystart::HyStart;
 use crate::transport::params::{NetworkScale, TransportParams};
 use crate::transport::sender::SendState;
-use crate::transport::tcp::{self, CongestionControl, Tcp};
+use crate::transport::tcp::{CongestionControl, Tcp};
 use crate::transport::{About, Kind, Properties, QueueLaw, SenderEnv};
 
 /// Scale of the curve, segments per second cubed (RFC 9438 §5.1).
@@ -13,17 +14,39 @@ const BETA: f64 = 0.7;
 /// Growth per round trip of the Reno-friendly estimate (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// Configuration: nothing beyond that of TCP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cubic;
+/// Configuration beyond that of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cubic {
+    /// Whether slow start ends when round-trip times grow (HyStart++, RFC 9406), as in Linux.
+    pub has_hystart: bool,
+}
+
+impl Default for Cubic {
+    fn default() -> Cubic {
+        Cubic { has_hystart: true }
+    }
+}
+
+/// The keys of `[transport]` that CUBIC reads.
+const KEYS: &[&str] = &[
+    "initial_window",
+    "min_rto",
+    "sack",
+    "dup_ack_threshold",
+    "limited_transmit",
+    "ack_every",
+    "ack_timeout",
+    "handshake",
+    "hystart",
+];
 
 impl Kind for Cubic {
     const ABOUT: About = About {
         name: "cubic",
         title: "TCP CUBIC",
         summary: "what Linux hosts run, with SACK; ignores ECN",
-        source: "RFC 9438, RFC 6675",
-        keys: tcp::KEYS,
+        source: "RFC 9438, RFC 9406, RFC 6675",
+        keys: KEYS,
     };
 
     type Sender = Tcp<Curve>;
@@ -37,13 +60,30 @@ impl Kind for Cubic {
     }
 
     fn sender(&self, env: &SenderEnv<'_>) -> Tcp<Curve> {
-        Tcp::new(Curve::default(), env)
+        let hystart = self.has_hystart.then(Box::default);
+        Tcp::new(Curve { hystart, ..Curve::default() }, env)
     }
 }
 
 impl CongestionControl for Curve {
     fn begin(&mut self) {
-        *self = Curve::default();
+        let mut hystart = self.hystart.take();
+        if let Some(hystart) = &mut hystart {
+            **hystart = HyStart::default();
+        }
+        *self = Curve { hystart, ..Curve::default() };
+    }
+
+    fn grow_fast(&mut self, state: &mut SendState, rtt: u64) {
+        let Some(hystart) = self.hystart.as_deref_mut().filter(|_| !self.has_left_slow_start) else {
+            state.cwnd += 1.0;
+            return;
+        };
+        let (growth, is_over) = hystart.on_ack(state, rtt);
+        state.cwnd += growth;
+        if is_over {
+            (state.ssthresh, self.has_left_slow_start) = (state.cwnd, true);
+        }
     }
 
     fn grow(&mut self, state: &mut SendState, params: &TransportParams, acked: u32, now: u64) {
@@ -59,7 +99,7 @@ impl CongestionControl for Curve {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Curve {
     /// Window at the last loss, after fast convergence.
     w_max: f64,
@@ -70,6 +110,10 @@ pub(crate) struct Curve {
     /// Beginning of this stage of congestion avoidance, picoseconds.
     epoch: Option<u64>,
     w_est: f64,
+    /// `None` if slow start ends with a loss only.
+    hystart: Option<Box<HyStart>>,
+    /// Whether the initial slow start has ended: later ones know their threshold (RFC 9406 §4.3).
+    has_left_slow_start: bool,
 }
 
 impl Curve {
@@ -79,6 +123,7 @@ impl Curve {
         self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
         self.cwnd_prior = cwnd;
         self.epoch = None;
+        self.has_left_slow_start = true;
         (cwnd.min(f64::from(in_flight)) * BETA).max(2.0)
     }
 

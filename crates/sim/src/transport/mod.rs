@@ -9,6 +9,7 @@ pub(crate) mod coupling;
 pub mod cubic;
 mod dcqcn;
 pub mod dctcp;
+mod hystart;
 pub mod new_reno;
 mod nscc;
 pub(crate) mod params;

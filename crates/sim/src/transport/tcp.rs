@@ -35,6 +35,13 @@ pub(crate) trait CongestionControl {
     #[inline]
     fn on_marks(&mut self, _state: &mut SendState, _acked: u32, _is_marked: bool) {}
 
+    /// Lets the window grow in slow start, after one acknowledgement; it may end slow start. `rtt` is
+    /// in picoseconds.
+    #[inline]
+    fn grow_fast(&mut self, state: &mut SendState, _rtt: u64) {
+        state.cwnd += 1.0;
+    }
+
     /// Lets the window grow in congestion avoidance, after one acknowledgement of `acked` segments.
     #[inline]
     fn grow(&mut self, state: &mut SendState, _params: &TransportParams, _acked: u32, _now: u64) {
@@ -116,7 +123,9 @@ impl<C: CongestionControl> Tcp<C> {
             return;
         }
         match state.growth {
-            Growth::Own | Growth::Coupled(_) if state.cwnd < state.ssthresh => state.cwnd += 1.0,
+            Growth::Own | Growth::Coupled(_) if state.cwnd < state.ssthresh => {
+                self.control.grow_fast(state, arrived.rtt);
+            }
             Growth::Own => self.control.grow(state, params, acked, arrived.now),
             Growth::Coupled(increase) => state.cwnd = (state.cwnd + increase * f64::from(acked)).max(1.0),
             Growth::Held => {}

@@ -3,7 +3,7 @@
 use net::random::RandomStream;
 use net::{HostIx, Topology};
 
-use super::{Pattern, PatternError};
+use super::{Pattern, PatternError, Receivers};
 use crate::generate::FLOWS_MAX;
 
 /// The pairs of a matrix pattern; `None` for patterns of another kind.
@@ -14,16 +14,22 @@ pub(super) fn pairs(
 ) -> Result<Option<Vec<(HostIx, HostIx)>>, PatternError> {
     let n = topology.hosts().len() as u32;
     let per_host = match pattern {
-        Pattern::Stride { .. } | Pattern::RandomBijection => 1,
+        Pattern::Stride { .. } | Pattern::RandomBijection { .. } => 1,
         Pattern::AllToAll | Pattern::Shuffle { .. } => n - 1,
-        Pattern::OneToN { n } => *n,
+        Pattern::OneToN { n, .. } => *n,
         _ => return Ok(None),
     };
     if n < 2 {
         return Err(pattern.impossible(topology, "it has one host; a flow needs two"));
     }
-    if matches!(pattern, Pattern::OneToN { n: receivers } if *receivers >= n) {
+    if matches!(pattern, Pattern::OneToN { n: receivers, .. } if *receivers >= n) {
         let reason = format!("a host has only {} others; lower n to that", n - 1);
+        return Err(pattern.impossible(topology, reason));
+    }
+    // More derangements without a common pair exist, but drawing them would not end soon.
+    if matches!(pattern, Pattern::OneToN { n: of_each, receivers: Receivers::Balanced } if *of_each > n / 2) {
+        let reason =
+            format!("balanced receivers are drawn up to half the hosts; lower n to {}, or use all-to-all", n / 2);
         return Err(pattern.impossible(topology, reason));
     }
     let pair_count = u64::from(n) * u64::from(per_host);
@@ -33,8 +39,12 @@ pub(super) fn pairs(
     }
     Ok(Some(match pattern {
         Pattern::Stride { step } => stride(pattern, topology, step.unwrap_or(n / 2))?,
-        Pattern::RandomBijection => random_bijection(n, stream),
-        Pattern::OneToN { n: receivers } => one_to_n(n, *receivers, stream),
+        Pattern::RandomBijection { draw: None } => random_bijection(n, stream),
+        Pattern::RandomBijection { draw: Some(draw) } => {
+            random_bijection(n, &mut RandomStream::new(u64::from(*draw), "bijection"))
+        }
+        Pattern::OneToN { n: of_each, receivers: Receivers::Independent } => one_to_n(n, *of_each, stream),
+        Pattern::OneToN { n: of_each, receivers: Receivers::Balanced } => balanced(n, *of_each, stream),
         Pattern::Shuffle { .. } => shuffle(n, stream),
         _ => all_to_all(n),
     }))
@@ -78,6 +88,27 @@ fn one_to_n(n: u32, receivers: u32, stream: &mut RandomStream) -> Vec<(HostIx, H
         }
     }
     pairs
+}
+
+/// Derangements without a common pair, one after the other: each is shuffled, and a receiver that its
+/// sender has already, or that is the sender itself, is exchanged with that of a random sender until
+/// none is left.
+fn balanced(n: u32, of_each: u32, stream: &mut RandomStream) -> Vec<(HostIx, HostIx)> {
+    let mut receivers: Vec<Vec<u32>> = vec![Vec::new(); n as usize];
+    let mut to: Vec<u32> = (0..n).collect();
+    for _ in 0..of_each {
+        stream.shuffle(&mut to);
+        let is_wrong =
+            |from: usize, to: u32, receivers: &[Vec<u32>]| to == from as u32 || receivers[from].contains(&to);
+        while let Some(from) = (0..n as usize).find(|from| is_wrong(*from, to[*from], &receivers)) {
+            to.swap(from, stream.next_below(u64::from(n)) as usize);
+        }
+        receivers.iter_mut().zip(&to).for_each(|(receivers, to)| receivers.push(*to));
+    }
+    let of = |(from, receivers): (usize, &Vec<u32>)| {
+        receivers.iter().map(|to| (HostIx(from as u32), HostIx(*to))).collect::<Vec<_>>()
+    };
+    receivers.iter().enumerate().flat_map(of).collect()
 }
 
 /// Sender by sender, the receivers of each in a separate random order.
@@ -171,6 +202,32 @@ mod tests {
     }
 
     #[test]
+    fn a_numbered_bijection_is_the_same_for_all_seeds() {
+        let topology = pods(4, 2, 10);
+        let draw = |text: &str, seed| pairs_of(text, &topology, seed);
+        assert_eq!(draw("random-bijection:draw=7", 1), draw("random-bijection:draw=7", 2));
+        assert_ne!(draw("random-bijection:draw=7", 1), draw("random-bijection:draw=8", 1));
+        assert_ne!(draw("random-bijection", 1), draw("random-bijection", 2));
+    }
+
+    #[test]
+    fn balanced_receivers_receive_from_as_many_as_they_send_to() {
+        let topology = pods(2, 2, 4);
+        for (seed, n) in (0..40).zip([1, 2, 4, 8].into_iter().cycle()) {
+            let pairs = pairs_of(&format!("one-to-n:n={n},receivers=balanced"), &topology, seed);
+            let mut distinct = pairs.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            assert_eq!(distinct.len(), 16 * n as usize, "no pair twice");
+            assert!(pairs.iter().all(|(from, to)| from != to));
+            for host in 0..16 {
+                assert_eq!(pairs.iter().filter(|pair| pair.0 == host).count(), n as usize);
+                assert_eq!(pairs.iter().filter(|pair| pair.1 == host).count(), n as usize);
+            }
+        }
+    }
+
+    #[test]
     fn impossible_patterns_say_why() {
         let four = single_rack(4);
         assert_eq!(
@@ -178,6 +235,8 @@ mod tests {
             "pattern `stride:step=8` is impossible on `test`: a step of 8 over 4 hosts leads back to the sender; use a step from 1 to 3"
         );
         assert!(reason("one-to-n:n=4", &four).ends_with("a host has only 3 others; lower n to that"));
+        let reason_balanced = reason("one-to-n:n=3,receivers=balanced", &four);
+        assert!(reason_balanced.ends_with("lower n to 2, or use all-to-all"), "{reason_balanced}");
         for name in ["stride", "random-bijection", "all-to-all", "one-to-n", "shuffle"] {
             assert!(reason(name, &single_rack(1)).ends_with("it has one host; a flow needs two"));
         }

@@ -18,7 +18,10 @@ pub enum Pattern {
         step: Option<u32>,
     },
     /// Every host sends to one other and receives from one: a uniform derangement.
-    RandomBijection,
+    RandomBijection {
+        /// Number of a draw that all seeds share; `None` draws for every seed.
+        draw: Option<u32>,
+    },
     /// Every flow has a uniform sender and a uniform other receiver.
     RandomPairs,
     /// Uniform sender; receiver in its rack by `edge`, else pod by `pod`, else outside (Hedera).
@@ -31,7 +34,7 @@ pub enum Pattern {
     /// Every host sends to every other.
     AllToAll,
     /// Every host sends to `n` random others.
-    OneToN { n: u32 },
+    OneToN { n: u32, receivers: Receivers },
     /// At every arrival, `fan_in` random hosts send to one target at the same time.
     Incast { fan_in: u32, target: IncastTarget },
     /// All-to-all, every sender in its own random order with `concurrency` flows at a time;
@@ -49,6 +52,32 @@ pub enum IncastTarget {
     /// Host 0 first, then 1, and so on.
     Rotating,
     Fixed(HostIx),
+}
+
+/// How the receivers of [`Pattern::OneToN`] are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receivers {
+    /// For each sender on its own: a host may be drawn by several senders or by none.
+    Independent,
+    /// Every host receives from `n` others: derangements without a common pair, one after the other.
+    Balanced,
+}
+
+impl Receivers {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Receivers::Independent => "independent",
+            Receivers::Balanced => "balanced",
+        }
+    }
+}
+
+impl Value for Receivers {
+    fn read(text: &str) -> Result<Receivers, String> {
+        let known = [Receivers::Independent, Receivers::Balanced];
+        let found = known.into_iter().find(|receivers| receivers.as_str() == text);
+        found.ok_or_else(|| "give `independent` or `balanced`".to_owned())
+    }
 }
 
 impl Value for IncastTarget {
@@ -117,7 +146,8 @@ pub const PATTERNS: &[PatternInfo] = &[
         .parameters(&[Param::new("step", "half the hosts", "distance between sender and receiver, in hosts")]),
     pattern("random-bijection", PatternKind::Matrix)
         .title("every host sends to one other and receives from one")
-        .source("Hedera, NSDI 2010; founding document F0"),
+        .source("Hedera, NSDI 2010; founding document F0")
+        .parameters(&[Param::new("draw", "one for each seed", "number of a draw that all seeds share")]),
     pattern("random-pairs", PatternKind::PerFlow)
         .title("uniform sender, uniform other receiver, for every flow")
         .source("Hedera, NSDI 2010"),
@@ -132,7 +162,14 @@ pub const PATTERNS: &[PatternInfo] = &[
     pattern("one-to-n", PatternKind::Matrix)
         .title("every host sends to n random others")
         .source("founding document F2 (2 and 4)")
-        .parameters(&[Param::new("n", "2", "receivers of each host")]),
+        .parameters(&[
+            Param::new("n", "2", "receivers of each host"),
+            Param::new(
+                "receivers",
+                "independent",
+                "`independent` draws, or `balanced`: every host receives from n others",
+            ),
+        ]),
     pattern("incast", PatternKind::Event)
         .title("random hosts send to one target at the same time")
         .source("DCTCP, SIGCOMM 2010")
@@ -155,11 +192,11 @@ impl Pattern {
         let (_, spec) = Spec::parse("pattern", text)?.find(PATTERNS, |info| (info.name, info.parameters))?;
         Ok(match spec.name {
             "stride" => Pattern::Stride { step: spec.get("step")? },
-            "random-bijection" => Pattern::RandomBijection,
+            "random-bijection" => Pattern::RandomBijection { draw: spec.get("draw")? },
             "random-pairs" => Pattern::RandomPairs,
             "staggered" => staggered(&spec)?,
             "all-to-all" => Pattern::AllToAll,
-            "one-to-n" => Pattern::OneToN { n: spec.positive("n")? },
+            "one-to-n" => Pattern::OneToN { n: spec.positive("n")?, receivers: spec.get("receivers")? },
             "incast" => Pattern::Incast { fan_in: spec.positive("fan_in")?, target: spec.get("target")? },
             "shuffle" => Pattern::Shuffle { concurrency: spec.positive("concurrency")? },
             _ => Pattern::InterRack,
@@ -177,7 +214,7 @@ impl Pattern {
     fn name(&self) -> &'static str {
         match self {
             Pattern::Stride { .. } => "stride",
-            Pattern::RandomBijection => "random-bijection",
+            Pattern::RandomBijection { .. } => "random-bijection",
             Pattern::RandomPairs => "random-pairs",
             Pattern::Staggered { .. } => "staggered",
             Pattern::AllToAll => "all-to-all",
@@ -208,7 +245,9 @@ impl std::fmt::Display for Pattern {
         match self {
             Pattern::Stride { step: Some(step) } => write!(f, "{name}:step={step}"),
             Pattern::Staggered { edge, pod } => write!(f, "{name}:edge={edge},pod={pod}"),
-            Pattern::OneToN { n } => write!(f, "{name}:n={n}"),
+            Pattern::RandomBijection { draw: Some(draw) } => write!(f, "{name}:draw={draw}"),
+            Pattern::OneToN { n, receivers: Receivers::Independent } => write!(f, "{name}:n={n}"),
+            Pattern::OneToN { n, receivers } => write!(f, "{name}:n={n},receivers={}", receivers.as_str()),
             Pattern::Incast { fan_in, target } => match target {
                 IncastTarget::Rotating => write!(f, "{name}:fan_in={fan_in},target=rotating"),
                 IncastTarget::Fixed(host) => write!(f, "{name}:fan_in={fan_in},target={}", host.0),
@@ -243,7 +282,13 @@ mod tests {
             assert_eq!(pattern.info().name, info.name);
             assert_eq!(Pattern::parse(&pattern.to_string()), Ok(pattern));
         }
-        for text in ["stride:step=30", "incast:fan_in=16,target=3", "staggered:edge=0.2,pod=0.8"] {
+        for text in [
+            "stride:step=30",
+            "random-bijection:draw=3",
+            "one-to-n:n=4,receivers=balanced",
+            "incast:fan_in=16,target=3",
+            "staggered:edge=0.2,pod=0.8",
+        ] {
             assert_eq!(Pattern::parse(text).unwrap().to_string(), text);
         }
     }
@@ -253,6 +298,7 @@ mod tests {
         for (text, message) in [
             ("stryde", "there is no pattern called `stryde`; did you mean `stride`?"),
             ("stride:stp=3", "pattern `stride` has no parameter `stp`; did you mean `step`?"),
+            ("one-to-n:receivers=even", "pattern `one-to-n`: receivers = `even`: give `independent` or `balanced`"),
             ("one-to-n:n=0", "pattern `one-to-n`: n = `0`: give 1 or more"),
             ("staggered:edge=0.8,pod=0.3", "pattern `staggered`: pod = `0.3`: edge + pod = 1.1, above 1"),
             ("staggered:edge=NaN", "pattern `staggered`: edge = `NaN`: give a probability from 0 to 1"),

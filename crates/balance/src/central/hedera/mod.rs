@@ -14,6 +14,8 @@
 //! - A placed flow that is no longer large keeps its path but reserves nothing.
 //! - With `agents`, a reported flow is large until its counters show otherwise.
 //! - A change of links runs a round immediately.
+//! - F0's CLLBL falls by steps of 20 s, as if one flow of each pair of edge switches moved in a round
+//!   (`per_round=edge-pair`), and its first round comes at any time of a period (`phase=random`).
 //!
 //! Pitfalls: a starved flow measures below the threshold and is not detected. Changes shorter than
 //! a period have no effect. With `reservation=none` all flows of a round converge on the single
@@ -26,7 +28,7 @@
 mod anneal;
 mod worst_fit;
 
-use net::{Bandwidth, HostIx, Time};
+use net::{Bandwidth, HostIx, RandomStream, Time};
 
 use self::anneal::Annealer;
 use super::common::{Ends, FirstFit, Hosts, Search, default_routes, demand, host_rate};
@@ -58,13 +60,17 @@ pub(crate) static ENTRY: Entry = Entry::declare("hedera", "Hedera")
         ),
         Param::choice("ties", &["first", "random"], "first")
             .doc("Selection of worst-fit among several paths with the most available bandwidth."),
+        Param::choice("per_round", &["all", "edge-pair"], "all")
+            .doc("Number of flows that worst-fit moves in a round: all, or one for each pair of edge switches."),
+        Param::choice("phase", &["start", "random"], "start")
+            .doc("First round: a period after the controller is ready, or drawn from that period."),
         Param::count("iterations", 1..=1_000_000, "1000")
             .doc("Steps of annealing in a round, and the temperature it begins with."),
         Param::number("cooling", 0.0..=1e6, "0")
             .doc("Factor c / T0 of the acceptance rule of annealing; 0 is 0.5 up to 16 hosts and 1000 beyond."),
     ])
     .example("hedera:placer=sa")
-    .central(|_, params| Box::new(Hedera::new(params)));
+    .central(|env, params| Box::new(Hedera::new(env.seed, params)));
 
 pub(super) const THRESHOLD: Param =
     Param::number("threshold", 0.0..=1.0, "0.1").unit("of the host's link").doc("Rate above which a flow is large.");
@@ -88,7 +94,7 @@ pub(super) const REPORT_THRESHOLD_BYTES: u64 = 100_000;
 enum Placer {
     FirstFit,
     Anneal(Annealer),
-    WorstFit { reserves_moved: bool, are_ties_drawn: bool },
+    WorstFit { reserves_moved: bool, are_ties_drawn: bool, is_one_per_pair: bool },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +110,8 @@ struct Hedera {
     placer: Placer,
     threshold: f64,
     period: Time,
+    /// Time until the first round, if not a whole period.
+    first_period: Option<Time>,
     source: FlowSource,
     is_default_spt: bool,
     hosts: Hosts,
@@ -114,12 +122,13 @@ struct Hedera {
 }
 
 impl Hedera {
-    fn new(params: &Params) -> Hedera {
+    fn new(seed: u64, params: &Params) -> Hedera {
         let placer = match params.text("placer") {
             "sa" => Placer::Anneal(Annealer::new(params.count("iterations") as u32, params.number("cooling"))),
             "worst-fit" => Placer::WorstFit {
                 reserves_moved: params.text("reservation") == "within_round",
                 are_ties_drawn: params.text("ties") == "random",
+                is_one_per_pair: params.text("per_round") == "edge-pair",
             },
             _ => Placer::FirstFit,
         };
@@ -128,6 +137,10 @@ impl Hedera {
             Time::ZERO => Time::from_s(if is_worst_fit { 20 } else { 5 }),
             period => period,
         };
+        let first_period = (params.text("phase") == "random").then(|| {
+            let mut draws = RandomStream::new(seed, "hedera phase");
+            Time::from_ps(1 + draws.next_below(period.as_ps()))
+        });
         let is_default_spt = match params.text("default_routes") {
             "auto" => is_worst_fit,
             routes => routes == "spt",
@@ -136,6 +149,7 @@ impl Hedera {
             placer,
             threshold: params.number("threshold"),
             period,
+            first_period,
             source: flow_source(params),
             is_default_spt,
             hosts: Hosts::default(),
@@ -154,10 +168,11 @@ impl Hedera {
                 first_fit(&mut self.first_fit, view, &large, placements);
             }
             Placer::Anneal(annealer) => annealer.place(cx, &estimated(&self.hosts, &flows), placements),
-            &mut Placer::WorstFit { reserves_moved, are_ties_drawn } => {
+            &mut Placer::WorstFit { reserves_moved, are_ties_drawn, is_one_per_pair } => {
                 let large = measured_flows(view, &self.hosts, &flows);
                 let is_default_spt = self.is_default_spt;
-                let options = worst_fit::WorstFitOptions { reserves_moved, is_default_spt, are_ties_drawn };
+                let options =
+                    worst_fit::WorstFitOptions { reserves_moved, is_default_spt, are_ties_drawn, is_one_per_pair };
                 worst_fit::place(cx, &mut self.search, &large, options, &mut self.used, placements);
             }
         }
@@ -186,6 +201,10 @@ fn first_fit(first_fit: &mut FirstFit, view: &NetworkView<'_>, large: &[Large], 
 impl CentralBalancer for Hedera {
     fn needs(&self) -> CentralNeeds {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
+    }
+
+    fn first_period(&self) -> Option<Time> {
+        self.first_period
     }
 
     fn decide(&mut self, cx: &mut CentralCx<'_>, why: DecisionTrigger, placements: &mut Placements) {

@@ -105,6 +105,43 @@ fn random_ties_spread_flows_without_reservation() {
     assert!((1.33..2.8).contains(&cllbl) && bisection > 0.4, "{cllbl} {bisection}");
 }
 
+/// Eight pairs of edge switches with ten flows each over four full core links: after r rounds these
+/// still carry 20 - 2r flows, and the others r: CLLBL is 160 / (40 + 8 r) while the former are full,
+/// and 8 / 5 at last. F0's ten runs have 3.1, 2.9, 2.5, 2.1, 2.0 and 1.7.
+#[test]
+fn one_flow_per_pair_and_round_gives_the_staircase_of_f0() {
+    let spec = "hedera:placer=worst-fit,ties=random,per_round=edge-pair";
+    let rounds = |seed| {
+        let family = "fat-tree:k=4,hosts_per_edge=10,host_rate=1Mbps,fabric_rate=10Mbps";
+        let mut driven = DrivenBalancer::new(spec, seed, family);
+        let flows = driven.network.stride(30);
+        count(&mut driven, &flows);
+        let mut round = || {
+            let before = driven.placements.pins().len();
+            driven.period();
+            assert_eq!(driven.placements.pins().len(), before + 8);
+            count(&mut driven, &flows);
+            core_balance(&driven.network).0
+        };
+        (0..5).map(|_| round()).collect::<Vec<f64>>()
+    };
+    for seed in 0..10 {
+        for (round, cllbl) in (1..).zip(rounds(seed)) {
+            assert!((cllbl - 160.0 / (40.0 + 8.0 * f64::from(round))).abs() < 1e-3, "{seed}, {round}: {cllbl}");
+        }
+    }
+}
+
+#[test]
+fn random_phase_is_drawn_from_the_period() {
+    let first = |spec: &str, seed| DrivenBalancer::new(spec, seed, "fat-tree:k=4").balancer.first_period();
+    assert_eq!(first("hedera:placer=worst-fit", 1), None);
+    let drawn: Vec<f64> =
+        (0..200).map(|seed| first("hedera:placer=worst-fit,phase=random", seed).expect("a phase").as_s_f64()).collect();
+    assert!(drawn.iter().all(|first| (0.0..=20.0).contains(first)));
+    assert!((mean(&drawn) - 10.0).abs() < 1.3, "uniform: {}", mean(&drawn));
+}
+
 #[test]
 fn worst_fit_that_draws_among_equals_spreads_flows_over_idle_paths() {
     // Two leaves with eight paths: all but the first are idle, as everything takes the lowest port.

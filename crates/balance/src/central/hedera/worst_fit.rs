@@ -8,7 +8,10 @@
 //! first subtracted from the links they leave, if these are known (default routes with single
 //! paths), and then added to their new links, one by one.
 
-use net::LinkIx;
+use std::collections::BTreeSet;
+
+use net::routes::ClassIx;
+use net::{LinkIx, NodeIx};
 
 use super::Large;
 use crate::central::common::{Dag, Search, measured, rate_of};
@@ -22,6 +25,8 @@ pub(super) struct WorstFitOptions {
     pub is_default_spt: bool,
     /// Whether one of the paths with the most room is drawn, rather than the first taken.
     pub are_ties_drawn: bool,
+    /// Whether a round moves one flow for each pair of edge switches, rather than all.
+    pub is_one_per_pair: bool,
 }
 
 /// Widths closer than this share of the larger one are equal.
@@ -49,7 +54,11 @@ pub(super) fn place(
             dag.walk(large.ends, 0, |link| used[link.ix()] = (used[link.ix()] - large.rate).max(0.0));
         }
     }
+    let mut moved: BTreeSet<(NodeIx, ClassIx)> = BTreeSet::new();
     for large in large {
+        if options.is_one_per_pair && moved.contains(&(large.ends.from, large.ends.to)) {
+            continue;
+        }
         if !is_free(&large, placements) {
             continue;
         }
@@ -65,6 +74,7 @@ pub(super) fn place(
         if options.reserves_moved {
             path.iter().for_each(|link| used[link.ix()] += large.rate);
         }
+        moved.insert((large.ends.from, large.ends.to));
         placements.pin(large.flow, Pin { path, rate: None });
     }
 }

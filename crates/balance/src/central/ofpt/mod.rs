@@ -10,8 +10,9 @@
 //! Readings, where the paper is silent or contradicts itself:
 //! - One flow at a time. The printed loop continues with a path until its room falls below that of
 //!   the fullest path, which overfills it; `batch=printed` keeps this variant for reference.
-//! - The demand of a flow is the rate of its host's link. If its size is unknown, the remaining
-//!   bytes are assumed equal to the bytes sent.
+//! - The demand of a flow is the rate of its host's link, or with `demand=fair` its part of the links
+//!   of its two hosts (Hedera's estimate): a host with n flows offers its rate once, not n times. If
+//!   its size is unknown, the remaining bytes are assumed equal to the bytes sent.
 //! - A flow that starts or ends changes its own path only. Every period everything is recomputed,
 //!   and the result replaces the present routes if the total overload is lower (`adopt=always`: in
 //!   any case). Among equally good paths a flow keeps its own.
@@ -37,12 +38,12 @@ mod link_lengths;
 
 use std::collections::BTreeMap;
 
-use net::{Bandwidth, LinkIx, Time};
+use net::{Bandwidth, HostIx, LinkIx, Time};
 
 use self::candidates::{Aim, Choice, Subset};
 use self::fptas::Commodity;
 use self::link_lengths::LinkLengths;
-use super::common::{Dag, Ends, default_routes, divide_all, ends, host_rate, measured};
+use super::common::{Dag, Ends, Hosts, default_routes, demand, divide_all, ends, host_rate, measured};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowInfo, FlowSource, NetworkView, Path, Pin,
     Placements,
@@ -71,6 +72,8 @@ pub(crate) static ENTRY: Entry = Entry::declare("ofpt", "OFPT")
             .unit("passes")
             .doc("Number of repair passes over flows that cross an overloaded link."),
         Param::count("short", 0..=1_000_000_000_000, "100000").unit("bytes").doc("Bytes above which a flow is long."),
+        Param::choice("demand", &["host", "fair"], "host")
+            .doc("Demand of a flow: the rate of its host's link, or its fair part of the links of both hosts."),
         Param::duration("period", "5s").doc("Time between two polls, each followed by a full recomputation."),
         Param::choice("adopt", &["improving", "always"], "improving")
             .doc("Whether a recomputation replaces the present routes only if it reduces the overload."),
@@ -98,6 +101,8 @@ struct Ofpt {
     is_batch_printed: bool,
     repair_passes: u32,
     short_bytes: u64,
+    is_demand_fair: bool,
+    hosts: Hosts,
     period: Time,
     is_always_adopted: bool,
     acks_follow_path: bool,
@@ -125,6 +130,8 @@ impl Ofpt {
             is_batch_printed: params.text("batch") == "printed",
             repair_passes: params.count("repair") as u32,
             short_bytes: params.count("short"),
+            is_demand_fair: params.text("demand") == "fair",
+            hosts: Hosts::default(),
             period: params.duration("period").max(Time::from_ms(1)),
             is_always_adopted: params.text("adopt") == "always",
             acks_follow_path: params.text("acks") == "pinned",
@@ -278,6 +285,24 @@ impl Ofpt {
         adopt(routes, placements);
     }
 
+    fn long_flows(&self, view: &NetworkView<'_>) -> Vec<Long> {
+        let mut flows: Vec<Long> = view.flows.iter().filter_map(|(flow, info)| long(view, flow, info)).collect();
+        if self.is_demand_fair {
+            let pair = |long: &Long| view.flows.get(long.flow).map(|info| (info.src, info.dst));
+            let pairs: Vec<(HostIx, HostIx)> = flows.iter().filter_map(pair).collect();
+            let (demands, _) = demand::estimate(self.hosts.rates(), &pairs);
+            flows.iter_mut().zip(demands).for_each(|(long, demand)| long.weight = demand.rate);
+        }
+        flows
+    }
+
+    fn long(&self, view: &NetworkView<'_>, flow: FlowId) -> Option<Long> {
+        if self.is_demand_fair {
+            return self.long_flows(view).into_iter().find(|long| long.flow == flow);
+        }
+        view.flows.get(flow).and_then(|info| long(view, flow, info))
+    }
+
     fn start(&mut self, cx: &mut CentralCx<'_>, long: &Long, placements: &mut Placements) {
         if let Some(path) = self.choose(cx, long.ends, None) {
             self.lengths.add(&path, long.weight);
@@ -311,24 +336,23 @@ impl CentralBalancer for Ofpt {
         match why {
             DecisionTrigger::NetworkChanged => {
                 self.install_short(view, placements);
-                let flows = long_flows(view);
+                self.hosts = Hosts::new(view);
+                let flows = self.long_flows(view);
                 self.restore(cx, &flows, placements);
                 self.provide(view, &flows, placements);
             }
             DecisionTrigger::PeriodElapsed => {
-                let flows = long_flows(view);
+                let flows = self.long_flows(view);
                 self.recompute(cx, &flows, placements);
                 self.provide(view, &flows, placements);
             }
             DecisionTrigger::FlowStarted(flow) => {
-                let long = view.flows.get(flow).and_then(|info| long(view, flow, info));
-                if let Some(long) = long.filter(|long| placements.pin_of(long.flow).is_none()) {
+                if let Some(long) = self.long(view, flow).filter(|long| placements.pin_of(long.flow).is_none()) {
                     self.start(cx, &long, placements);
                 }
             }
             DecisionTrigger::FlowEnded(flow) => {
-                let long = view.flows.get(flow).and_then(|info| long(view, flow, info));
-                if let (Some(long), Some(pin)) = (long, placements.pin_of(flow)) {
+                if let (Some(long), Some(pin)) = (self.long(view, flow), placements.pin_of(flow)) {
                     self.lengths.remove(&pin.path, long.weight);
                 }
                 placements.release(flow);
@@ -343,10 +367,6 @@ fn adopt(routes: Chosen, placements: &mut Placements) {
         let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
         placements.pin(flow, Pin { path, rate });
     }
-}
-
-fn long_flows(view: &NetworkView<'_>) -> Vec<Long> {
-    view.flows.iter().filter_map(|(flow, info)| long(view, flow, info)).collect()
 }
 
 fn long(view: &NetworkView<'_>, flow: FlowId, info: &FlowInfo) -> Option<Long> {

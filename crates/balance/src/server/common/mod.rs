@@ -8,6 +8,6 @@ pub mod smooth_wrr;
 
 pub(crate) use connections::Connections;
 pub(crate) use keys::{KEY, Key, Shares, position, shares};
-pub(crate) use path::{DIRECTION, HTP, PATH, Throughput};
+pub(crate) use path::{DIRECTION, HTP, PATH, TIES, Throughput};
 pub(crate) use server_first::{Pending, Picker, ServerFirst, by_rule, least};
 pub(crate) use smooth_wrr::SmoothWrr;

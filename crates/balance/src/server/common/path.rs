@@ -8,12 +8,14 @@
 //! Readings: F1 measured the throughput of idle links by iperf, which is their capacity
 //! (`htp=capacity`); with counters the remaining capacity is known (`available`, the default). F1
 //! uses the throughput of the request's direction; downloads load the other one
-//! (`direction=reply`).
+//! (`direction=reply`). F1 does not mention ties of SPH: with `ties=random` results can be averaged
+//! over the orders of links, on which the lower ports depend.
 
 use net::paths::Metric;
 use net::{Bandwidth, LinkIx};
 
 use crate::central::{NetworkView, Path};
+use crate::hash::mix;
 use crate::params::{Param, Params};
 use crate::server::{Member, MemberRoute, Request, ServerNeeds, available};
 
@@ -21,6 +23,13 @@ pub const PATH: Param = Param::choice("path", &["default", "sph", "spl", "htp"],
     "Path to the member: the default routes, fewest hops, lowest latency, or highest throughput of its \
      narrowest link.",
 );
+
+/// The parameter for equally short paths of SPH.
+pub const TIES: Param = Param::choice("ties", &["ports", "random"], "ports")
+    .doc("Path with the fewest hops among several: that of the lower ports, or one drawn for each pair of switches.");
+
+/// Number of paths with the fewest hops that `ties=random` considers.
+const TIED_MAX: usize = 64;
 
 /// The parameter for the throughput of a link.
 pub const HTP: Param = Param::choice("htp", &["available", "capacity"], "available")
@@ -73,6 +82,7 @@ enum Rule {
 pub struct PathPicker {
     rule: Rule,
     throughput: Throughput,
+    are_ties_drawn: bool,
 }
 
 impl PathPicker {
@@ -83,19 +93,25 @@ impl PathPicker {
             "htp" => Rule::Htp,
             _ => Rule::Default,
         };
-        PathPicker { rule, throughput: Throughput::new(params) }
+        let are_ties_drawn = rule == Rule::Sph && params.text(TIES.name) == "random";
+        PathPicker { rule, throughput: Throughput::new(params), are_ties_drawn }
     }
 
     pub fn is_default(&self) -> bool {
         self.rule == Rule::Default
     }
 
-    /// Returns the path to a member; `None` for the default routes. Default routes do not lead over
-    /// a chosen uplink, so for uplinks the result is always a path.
-    pub fn pick(&self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
+    pub fn are_ties_drawn(&self) -> bool {
+        self.are_ties_drawn
+    }
+
+    /// Returns the path to a member; `None` for the default routes. `draw` decides drawn ties.
+    /// Default routes do not lead over a chosen uplink, so for uplinks the result is always a path.
+    pub fn pick(&self, request: &Request, member: &Member, view: &NetworkView<'_>, draw: u64) -> Option<Path> {
         let route = MemberRoute::to(view, request.edge, member.place)?;
         let path = match self.rule {
             Rule::Default if route.tail.is_none() => return None,
+            Rule::Sph if self.are_ties_drawn => drawn(&route, draw),
             Rule::Default | Rule::Sph => route.shortest(Metric::Hops, |_| true),
             Rule::Spl => route.shortest(Metric::Delay, |_| true),
             Rule::Htp => route.widest(|link| self.throughput.of(view, link)).map(|(path, _)| path),
@@ -111,4 +127,15 @@ impl PathPicker {
             Rule::Htp => self.throughput.needs(),
         }
     }
+}
+
+/// Returns one of the paths with the fewest hops, the same for a pair of switches and a draw.
+fn drawn(route: &MemberRoute<'_>, draw: u64) -> Option<Vec<LinkIx>> {
+    let mut tied = route.fewest_hops(TIED_MAX);
+    if tied.is_empty() {
+        return None;
+    }
+    let pair = u64::from(route.from.0) << 32 | u64::from(route.to.0);
+    let nth = mix(draw ^ mix(pair)) % tied.len() as u64;
+    Some(tied.swap_remove(nth as usize))
 }

@@ -45,13 +45,15 @@ pub struct ServerFirst<P> {
     needs: ServerNeeds,
     picker: P,
     path: PathPicker,
+    /// Decides ties of paths; drawn with the first request.
+    tie_draw: Option<u64>,
     connections: Connections,
 }
 
 impl<P: Picker + 'static> ServerFirst<P> {
     pub fn boxed(needs: ServerNeeds, params: &Params, picker: P) -> Box<dyn ServerBalancer> {
         let (path, connections) = (PathPicker::new(params), Connections::default());
-        Box::new(ServerFirst { needs, picker, path, connections })
+        Box::new(ServerFirst { needs, picker, path, tie_draw: None, connections })
     }
 }
 
@@ -89,13 +91,17 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
         }
         let pending = Pending { request, pool, candidates: &candidates, connections: &self.connections };
         let member = candidates[self.picker.choose(cx, &pending)];
-        let choice = Choice { member: member.id, path: self.path.pick(request, member, view) };
+        if self.path.are_ties_drawn() && self.tie_draw.is_none() {
+            self.tie_draw = Some(cx.rng.next_u64());
+        }
+        let path = self.path.pick(request, member, view, self.tie_draw.unwrap_or_default());
+        let choice = Choice { member: member.id, path };
         self.on_placed(request, &choice);
         Some(choice)
     }
 
     fn path_to(&mut self, request: &Request, member: &Member, view: &NetworkView<'_>) -> Option<Path> {
-        self.path.pick(request, member, view)
+        self.path.pick(request, member, view, self.tie_draw.unwrap_or_default())
     }
 
     fn on_placed(&mut self, request: &Request, choice: &Choice) {

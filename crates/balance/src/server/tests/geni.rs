@@ -1,7 +1,7 @@
 //! The oracles of mechanisms.md §6.9: server and path of each client of F1's network.
 
 use net::families::geni::CLIENTS;
-use net::{Bandwidth, HostIx, NodeIx, Time, Topology, TopologyBuilder, paths};
+use net::{Bandwidth, HostIx, NodeIx, RandomStream, Time, Topology, TopologyBuilder, paths};
 
 use crate::central::LinkLoad;
 use crate::central::testing::TestNetwork;
@@ -76,6 +76,29 @@ fn path_pickers_find_the_published_latencies_and_bottlenecks_to_every_server() {
             assert_eq!(is_different, is_published, "HTP differs from SPL for two pairs only: {client} to server {id}");
         }
     }
+}
+
+/// Averaging over link orders: the path of SPH is drawn among those with the fewest hops.
+#[test]
+fn drawn_ties_have_the_fewest_hops_and_stay() {
+    let mut drawn = std::collections::BTreeMap::new();
+    for seed in 0..32 {
+        for client in CLIENTS {
+            for id in 1..=3 {
+                let hops = |spec: &str, seed: u64| {
+                    let mut bench = geni(spec, &[id]);
+                    bench.rng = RandomStream::new(seed, "server");
+                    let [first, again] = [(), ()].map(|()| got(&mut bench, client).0.path);
+                    assert_eq!(first, again);
+                    first.expect("a path")
+                };
+                let (fixed, path) = (hops("server-rr:path=sph", seed), hops("server-rr:path=sph,ties=random", seed));
+                assert_eq!(path.len(), fixed.len(), "{client} to server {id}");
+                drawn.entry((client, id)).or_insert_with(std::collections::BTreeSet::new).insert(path.to_vec());
+            }
+        }
+    }
+    assert!(drawn.values().any(|paths| paths.len() > 1), "a pair has a tie");
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::grade::{grade, standing};
 use super::result::{Curve, DocumentResult, EntryResult, Measured, NumberResult, PointResult, RunResult, Series};
 use super::table::{band_text, bound_text, measured_text};
 use super::verdict::{reason, verdict, verdict_of};
-use super::{BoundOf, CurvePlan, Entry, Index, Number, PrintedSeries};
+use super::{BoundOf, CurvePlan, Entry, Index, Number, PrintedSeries, Reading};
 use crate::claims::{self, Comparison, Selection, Window};
 use crate::results::statistics::{pairs, stat};
 use crate::summary::{Judgement, RunSummary, Stat, Summary};
@@ -56,12 +57,17 @@ fn judge_entry(index: &Index, entry: &Entry, summaries: &BTreeMap<usize, Summary
         }
     }
     let (verdict, reason) = verdict_of(&numbers);
+    let readings: Vec<Reading> = index.readings.iter().filter(|reading| reading.id == entry.id).cloned().collect();
+    let (grade, grade_reason) = grade(&numbers, &readings, entry.missing.as_deref());
     EntryResult {
         id: entry.id.clone(),
         question: entry.question.clone(),
         section: entry.section.clone(),
+        grade,
+        grade_reason,
         verdict,
         reason,
+        readings,
         numbers,
         runs,
     }
@@ -71,21 +77,24 @@ fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summ
     let points = measure_points(number, summaries);
     let verdict = verdict(number, &points);
     let bound = bound(number, summaries);
-    let kind = match &number.other {
+    let form = match &number.other {
         None => "value",
         Some(other) if other.is_difference => "difference",
         Some(_) => "ratio",
     };
     NumberResult {
         what: number.claim.claim.clone(),
+        kind: number.kind,
+        reading: number.reading.map(|reading| index.readings[reading].clone()),
         printed: number.printed.clone(),
         value: number.value,
         metric: number.claim.metric.name().to_owned(),
-        kind: kind.to_owned(),
+        form: form.to_owned(),
         measured: measured_text(number, &points),
         band: band_text(number),
         bound: bound_text(number, bound),
         verdict,
+        standing: standing(number, verdict, &points),
         reason: reason(number, verdict, &points),
         figure: number.figure.clone(),
         run: index.runs[number.run].name.clone(),
@@ -116,6 +125,13 @@ fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<
             let judged = |compared: &[&RunSummary]| claims::judge_point(&number.claim, &runs, compared).outcome;
             let outcome = match number.claim.comparison {
                 Comparison::Unjudged => None,
+                // A tie does not confirm a claim that one balancer is above or below another.
+                Comparison::Within(low, high)
+                    if is_order(number, low, high)
+                        && measured.is_some_and(|measured| (measured.mean - 1.0).abs() <= claims::TIE) =>
+                {
+                    Some(Judgement::WithinNoise)
+                }
                 Comparison::Within(low, high) => Some(judge_measured(measured.as_ref(), |measured| {
                     let is_inside = |value: f64| (low..=high).contains(&value);
                     match number.every_seed {
@@ -133,6 +149,12 @@ fn measure_points(number: &Number, summaries: &BTreeMap<usize, Summary>) -> Vec<
         }
     }
     points
+}
+
+/// Returns whether a band states that a ratio is above or below 1.
+fn is_order(number: &Number, low: f64, high: f64) -> bool {
+    let is_ratio = number.other.as_ref().is_some_and(|other| !other.is_difference);
+    is_ratio && ((low == 1.0 && high.is_infinite()) || (high == 1.0 && low.is_infinite()))
 }
 
 fn judge_measured(measured: Option<&Measured>, holds: impl Fn(&Measured) -> bool) -> Judgement {

@@ -11,7 +11,7 @@ const METRIC: Kind = Kind::Choice(&crate::claims::NAMES);
 /// The layout of an index.
 pub static LAYOUT: Layout = Layout {
     keys: KEYS,
-    repeated: &["experiment", "run", "testbed", "testbed.explanation", "number", "curve", "erratum"],
+    repeated: &["experiment", "reading", "run", "testbed", "testbed.explanation", "number", "curve", "erratum"],
     flat: &[],
 };
 
@@ -24,6 +24,13 @@ const KEYS: &[Key] = &[
     key("experiment", "id", TEXT, "required", "id of an experiment of the document, such as E3.1"),
     key("experiment", "question", TEXT, "required", "question it answers"),
     key("experiment", "section", TEXT, "required", "its section in the document"),
+
+    key("experiment", "missing", TEXT, "none", "input that the document does not print and that the result depends on"),
+
+    key("reading", "id", TEXT, "required", "experiment of the document"),
+    key("reading", "name", TEXT, "required", "name of a reading of the document"),
+    key("reading", "status", Kind::Choice(&super::grade::Status::NAMES), "required", "what the reading rests on; corrected and refuted ones decide nothing"),
+    key("reading", "reason", TEXT, "required", "text or experiment that the status follows from"),
 
     key("run", "name", TEXT, "the name of the experiment file", "folder of the results"),
     key("run", "file", Kind::Text("path"), "required", "experiment file, relative to the index"),
@@ -48,6 +55,8 @@ const KEYS: &[Key] = &[
 
     key("number", "id", TEXT, "required", "experiment of the document"),
     key("number", "claim", TEXT, "required", "what the number says, in a sentence"),
+    key("number", "kind", Kind::Choice(&super::grade::Kind::NAMES), "required if the number is judged", "a sentence that the document concludes, a printed figure, or a check, which never counts"),
+    key("number", "reading", TEXT, "all readings", "the `[[reading]]` that the number belongs to"),
     key("number", "printed", TEXT, "required", "text of the document for the number"),
     key("number", "value", Kind::Number, "none", "the printed value in the unit of the metric (times in us), for figures"),
     key("number", "run", TEXT, "the only run", "the `[[run]]` that measures it"),

@@ -13,13 +13,16 @@
 //! | direction only | outside its band, but with half of the printed effect at least, on the same side of the baseline |
 //! | not reproduced | anything else |
 //!
-//! Numbers without a band are measured and not judged. The verdict of an experiment is the worst of
-//! its numbers, in this order.
+//! Numbers without a band are measured and not judged. The strict verdict of an experiment is the
+//! worst of its numbers, in this order. Its grade ([`Grade`]) asks which claims of the document
+//! hold, and with which size.
 
+mod grade;
 mod judge;
 mod keys;
 mod read;
 mod result;
+mod swap;
 mod table;
 mod validation;
 mod verdict;
@@ -30,6 +33,7 @@ use crate::claims::{Claim, Metric, Window};
 use crate::input::Experiment;
 use crate::summary::RunSummary;
 
+pub use grade::{ClaimCounts, Grade, Kind, Reading, Standing, Status};
 pub use judge::judge;
 pub use keys::LAYOUT;
 pub use read::is_index;
@@ -37,7 +41,8 @@ pub use result::{
     Curve, DocumentResult, EntryResult, Measured, NumberResult, PointResult, REPRODUCTION_SCHEMA_VERSION, Reproduction,
     RunResult, Series,
 };
-pub use table::{csv, markdown};
+pub use swap::swap;
+pub use table::{claims_text, csv, kind_text, markdown};
 pub use validation::{ValidationResult, ValidationRow, ValidationVerdict};
 pub use verdict::Verdict;
 
@@ -48,6 +53,7 @@ pub struct Index {
     pub source: String,
     pub path: PathBuf,
     pub entries: Vec<Entry>,
+    pub readings: Vec<Reading>,
     pub runs: Vec<Run>,
     pub testbed: Vec<TestbedRun>,
     pub numbers: Vec<Number>,
@@ -60,6 +66,8 @@ pub struct Entry {
     pub id: String,
     pub question: String,
     pub section: String,
+    /// Input that the document does not print and that the result depends on.
+    pub missing: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,6 +106,10 @@ pub struct Explanation {
 #[derive(Clone, Debug)]
 pub struct Number {
     pub claim: Claim,
+    /// `None` if the number is not judged.
+    pub kind: Option<Kind>,
+    /// Position in [`Index::readings`]; `None` if the number belongs to all of its experiment.
+    pub reading: Option<usize>,
     pub printed: String,
     /// The printed value in the unit of the metric, or of the ratio or difference.
     pub value: Option<f64>,

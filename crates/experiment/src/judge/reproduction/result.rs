@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::validation::VALIDATION_FILE;
-use super::{Erratum, ValidationResult, ValidationRow, Verdict};
+use super::{ClaimCounts, Erratum, Grade, Kind, Reading, Standing, ValidationResult, ValidationRow, Verdict};
 use crate::store::{Store, pretty};
 use crate::summary::{Judgement, Stat};
 use crate::{Error, report};
@@ -13,7 +13,7 @@ use crate::{Error, report};
 pub(super) const REPRODUCTION: &str = "reproduction.json";
 
 /// Version of the schema of `reproduction.json`; compatible changes only add fields.
-pub const REPRODUCTION_SCHEMA_VERSION: u32 = 2;
+pub const REPRODUCTION_SCHEMA_VERSION: u32 = 3;
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Reproduction {
@@ -39,8 +39,13 @@ pub struct EntryResult {
     pub id: String,
     pub question: String,
     pub section: String,
+    pub grade: Grade,
+    /// Explanation of the grade; empty if it needs none.
+    pub grade_reason: String,
+    /// Strict verdict: that of the worst number.
     pub verdict: Verdict,
     pub reason: String,
+    pub readings: Vec<Reading>,
     pub numbers: Vec<NumberResult>,
     pub runs: Vec<String>,
 }
@@ -48,11 +53,15 @@ pub struct EntryResult {
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct NumberResult {
     pub what: String,
+    /// `null` if the number is not judged.
+    pub kind: Option<Kind>,
+    /// `null` if the number belongs to all readings.
+    pub reading: Option<Reading>,
     pub printed: String,
     pub value: Option<f64>,
     pub metric: String,
     /// `value`, `ratio` or `difference`.
-    pub kind: String,
+    pub form: String,
     pub points: Vec<PointResult>,
     pub measured: String,
     /// Human-readable band; empty if the number is not judged.
@@ -61,9 +70,27 @@ pub struct NumberResult {
     pub bound: String,
     /// `null` if the number is not judged.
     pub verdict: Option<Verdict>,
+    pub standing: Option<Standing>,
     pub reason: Option<String>,
     pub figure: Option<(String, String)>,
     pub run: String,
+}
+
+impl EntryResult {
+    /// Returns the explanation of the grade and that of the strict verdict.
+    pub fn why(&self) -> String {
+        match self.grade_reason.as_str() {
+            "" => self.reason.clone(),
+            grade => format!("{grade}. Strictly: {}", self.reason),
+        }
+    }
+}
+
+impl NumberResult {
+    /// Returns whether the number belongs to a reading that decides.
+    pub fn decides(&self) -> bool {
+        self.reading.as_ref().is_none_or(|reading| reading.status.decides())
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -145,7 +172,24 @@ impl Reproduction {
         self.documents.iter().flat_map(|document| &document.entries)
     }
 
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.entries().filter(|entry| entry.verdict == verdict).count()
+    pub fn count(&self, grade: Grade) -> usize {
+        self.entries().filter(|entry| entry.grade == grade).count()
+    }
+
+    /// Such as "9 numbers, 3 claim only".
+    pub fn grades_text(&self) -> String {
+        let counts = Grade::ALL.into_iter().map(|grade| (self.count(grade), grade.as_str()));
+        let counts: Vec<String> =
+            counts.filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+        counts.join(", ")
+    }
+
+    pub fn claims(&self) -> ClaimCounts {
+        ClaimCounts::of(self.entries().flat_map(|entry| &entry.numbers))
+    }
+
+    /// Returns how many judged numbers there are of a kind.
+    pub fn numbers_of(&self, kind: Kind) -> usize {
+        self.entries().flat_map(|entry| &entry.numbers).filter(|number| number.kind == Some(kind)).count()
     }
 }

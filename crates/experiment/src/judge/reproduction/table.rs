@@ -1,7 +1,7 @@
 //! The table of numbers as text, CSV and Markdown.
 
 use super::result::{DocumentResult, EntryResult, Measured, NumberResult, PointResult, Reproduction};
-use super::{BoundOf, Number, Verdict};
+use super::{BoundOf, ClaimCounts, Kind, Number, Standing, Verdict};
 use crate::claims::Comparison;
 use crate::claims::sentence::{significant, spread, text, unit};
 use crate::summary::Judgement;
@@ -107,8 +107,8 @@ pub(super) fn bound_text(number: &Number, bound: Option<f64>) -> String {
     format!("{}{whose}", text(number.claim.metric, bound, 4))
 }
 
-const HEADER: &str = "document,id,question,number,printed,printed_value,kind,metric,measured,measured_mean,\
-                      measured_ci95,band,bound,verdict,reason,verdict_of_id,run";
+const HEADER: &str = "document,id,question,number,kind,reading,reading_status,printed,printed_value,form,metric,measured,\
+                      measured_mean,measured_ci95,band,bound,standing,verdict,reason,verdict_of_id,grade_of_id,run";
 
 pub fn csv(reproduction: &Reproduction) -> String {
     let entries =
@@ -126,18 +126,23 @@ pub fn csv(reproduction: &Reproduction) -> String {
             entry.id.clone(),
             entry.question.clone(),
             number.what.clone(),
+            number.kind.map_or("", Kind::as_str).to_owned(),
+            number.reading.as_ref().map_or("", |reading| &reading.name).to_owned(),
+            number.reading.as_ref().map_or("", |reading| reading.status.as_str()).to_owned(),
             number.printed.clone(),
             real(number.value),
-            number.kind.clone(),
+            number.form.clone(),
             number.metric.clone(),
             number.measured.clone(),
             real(only.map(|measured| measured.mean)),
             real(only.map(|measured| measured.ci95)),
             number.band.clone(),
             number.bound.clone(),
+            number.standing.map_or("", Standing::as_str).to_owned(),
             number.verdict.map_or("", Verdict::as_str).to_owned(),
             number.reason.clone().unwrap_or_default(),
             entry.verdict.as_str().to_owned(),
+            entry.grade.as_str().to_owned(),
             number.run.clone(),
         ]
     };
@@ -146,17 +151,18 @@ pub fn csv(reproduction: &Reproduction) -> String {
 
 pub fn markdown(reproduction: &Reproduction) -> String {
     let mut out = String::from("# Printed results of the founding documents, and measured results\n\n");
-    out += "| id | question | verdict | why |\n| --- | --- | --- | --- |\n";
+    out += &format!("{}\n\n", claims_text(reproduction));
+    out += "| id | question | grade | strict verdict | why |\n| --- | --- | --- | --- | --- |\n";
     for entry in reproduction.entries() {
-        let cells = [&entry.id, &entry.question, &entry.verdict.as_str().to_owned(), &entry.reason];
+        let (grade, verdict) = (entry.grade.as_str().to_owned(), entry.verdict.as_str().to_owned());
+        let cells = [&entry.id, &entry.question, &grade, &verdict, &entry.why()];
         out += &format!("| {} |\n", cells.map(|cell| cell_text(cell)).join(" | "));
     }
     for document in &reproduction.documents {
         out += &format!("\n## {}: {}\n\n{}\n", document.document, document.title, document.source);
         for entry in &document.entries {
-            out += &format!("\n### {}: {} — {}\n\n", entry.id, entry.question, entry.verdict.as_str());
-            out +=
-                "| number | printed | measured | expected | bound | verdict |\n| --- | --- | --- | --- | --- | --- |\n";
+            out += &format!("\n### {}: {} — {}\n\n", entry.id, entry.question, entry.grade.as_str());
+            out += "| number | kind | printed | measured | expected | bound | verdict |\n| --- | --- | --- | --- | --- | --- | --- |\n";
             entry.numbers.iter().for_each(|number| out += &number_row(number));
         }
         out += "\n| results | file | seeds | runs | flows done |\n| --- | --- | --- | --- | --- |\n";
@@ -172,11 +178,37 @@ pub fn markdown(reproduction: &Reproduction) -> String {
     out
 }
 
+/// Such as "Of 120 claims 100 hold, 2 hold in part, 15 are inconclusive and 3 are contradicted."
+pub fn claims_text(reproduction: &Reproduction) -> String {
+    let ClaimCounts { held, part, inconclusive, contradicted } = reproduction.claims();
+    let all = held + part + inconclusive + contradicted;
+    format!(
+        "Of {all} claims {held} hold, {part} hold in part, {inconclusive} are inconclusive and {contradicted} are \
+         contradicted. Grades of the {} experiments: {}. Numbers by kind: {} claims, {} magnitudes, {} checks; claims of \
+         corrected and refuted readings do not count.",
+        reproduction.entries().count(),
+        reproduction.grades_text(),
+        reproduction.numbers_of(Kind::Claim),
+        reproduction.numbers_of(Kind::Magnitude),
+        reproduction.numbers_of(Kind::Check),
+    )
+}
+
+/// Such as "claim; any of equals (open)".
+pub fn kind_text(number: &NumberResult) -> String {
+    let kind = number.kind.map_or("–", Kind::as_str);
+    match &number.reading {
+        Some(reading) => format!("{kind}; {} ({})", reading.name, reading.status.as_str()),
+        None => kind.to_owned(),
+    }
+}
+
 fn number_row(number: &NumberResult) -> String {
     let verdict = number.verdict.map_or("–", Verdict::as_str);
     let why = number.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let verdict = format!("{verdict}{why}");
-    let cells = [&number.what, &number.printed, &number.measured, &number.band, &number.bound, &verdict];
+    let kind = kind_text(number);
+    let cells = [&number.what, &kind, &number.printed, &number.measured, &number.band, &number.bound, &verdict];
     format!("| {} |\n", cells.map(|cell| cell_text(cell)).join(" | "))
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::grade::{grade, standing};
 use super::verdict::{reason, verdict, verdict_of};
 use super::*;
 use crate::claims::{Claim, Comparison, Metric, Selection};
@@ -22,6 +23,8 @@ fn number(comparison: Comparison) -> Number {
             at: vec![Selection { variant: String::new(), loads: vec![None] }],
             reason: None,
         },
+        kind: Some(Kind::Magnitude),
+        reading: None,
         printed: "4".to_owned(),
         value: Some(4.0),
         run: 0,
@@ -247,23 +250,30 @@ fn reason_applies_only_in_its_range() {
     assert!(reason_at(3.0).expect("a text without a reason").starts_with("not explained"));
 }
 
-#[test]
-fn experiment_has_the_verdict_of_its_worst_number() {
-    let result = |verdict| NumberResult {
+fn blank() -> NumberResult {
+    NumberResult {
         what: "a number".to_owned(),
+        kind: None,
+        reading: None,
         printed: String::new(),
         value: None,
         metric: String::new(),
-        kind: "value".to_owned(),
+        form: "value".to_owned(),
         points: Vec::new(),
         measured: "2".to_owned(),
         band: "1".to_owned(),
         bound: String::new(),
-        verdict,
+        verdict: None,
+        standing: None,
         reason: None,
         figure: None,
         run: String::new(),
-    };
+    }
+}
+
+#[test]
+fn experiment_has_the_verdict_of_its_worst_number() {
+    let result = |verdict| NumberResult { verdict, ..blank() };
     // Every verdict is worse than all before it.
     for (at, worst) in Verdict::ALL.into_iter().enumerate() {
         let numbers: Vec<NumberResult> = Verdict::ALL[..=at].iter().map(|verdict| result(Some(*verdict))).collect();
@@ -274,6 +284,121 @@ fn experiment_has_the_verdict_of_its_worst_number() {
     assert_eq!(verdict, Verdict::NotReproduced);
     assert_eq!(why, "1 of 2 hold; a number: measured 2, expected 1; not explained");
     assert_eq!(verdict_of(&[result(None)]).0, Verdict::NotReproduced, "nothing judged is nothing reproduced");
+}
+
+fn result_of(kind: Kind, standing: Standing, reading: Option<&Reading>) -> NumberResult {
+    let verdict = if standing == Standing::Holds { Verdict::Reproduced } else { Verdict::NotReproduced };
+    NumberResult {
+        kind: Some(kind),
+        standing: Some(standing),
+        verdict: Some(verdict),
+        reading: reading.cloned(),
+        ..blank()
+    }
+}
+
+#[test]
+fn grade_asks_claims_first_and_then_magnitudes() {
+    use Kind::{Check, Claim, Magnitude};
+    use Standing::{Contradicted, Holds, Inconsistent, Noise, Part};
+    let of = |numbers: &[(Kind, Standing)]| {
+        let numbers: Vec<NumberResult> =
+            numbers.iter().map(|(kind, standing)| result_of(*kind, *standing, None)).collect();
+        grade(&numbers, &[], None).0
+    };
+    for (numbers, expected) in [
+        (vec![(Claim, Holds), (Magnitude, Holds), (Check, Contradicted)], Grade::Numbers),
+        (vec![(Claim, Holds), (Magnitude, Noise)], Grade::ClaimOnly),
+        (vec![(Claim, Holds), (Claim, Contradicted)], Grade::Part),
+        (vec![(Claim, Part)], Grade::Part),
+        (vec![(Claim, Noise), (Claim, Contradicted)], Grade::Inconclusive),
+        (vec![(Claim, Contradicted), (Magnitude, Holds)], Grade::Contradicted),
+        (vec![(Magnitude, Contradicted)], Grade::Contradicted),
+        (vec![(Magnitude, Noise)], Grade::Inconclusive),
+        (vec![(Magnitude, Holds), (Magnitude, Contradicted)], Grade::Part),
+        (vec![(Claim, Inconsistent)], Grade::DocumentInconsistent),
+        (vec![(Claim, Inconsistent), (Claim, Holds)], Grade::Numbers),
+        (vec![(Check, Holds)], Grade::Calibrated),
+        (vec![], Grade::Calibrated),
+    ] {
+        assert_eq!(of(&numbers), expected, "{numbers:?}");
+    }
+    let half = NumberResult { verdict: Some(Verdict::DirectionOnly), ..result_of(Magnitude, Contradicted, None) };
+    assert_eq!(grade(&[result_of(Claim, Holds, None), half], &[], None).0, Grade::ClaimAndSize);
+}
+
+#[test]
+fn readings_decide_unless_corrected_or_refuted() {
+    let reading =
+        |name: &str, status| Reading { id: "E1".to_owned(), name: name.to_owned(), status, reason: String::new() };
+    let of = |readings: &[(Status, Standing)]| {
+        let names = ["a", "b", "c"];
+        let readings: Vec<(Reading, Standing)> =
+            readings.iter().zip(names).map(|((status, standing), name)| (reading(name, *status), *standing)).collect();
+        let numbers: Vec<NumberResult> =
+            readings.iter().map(|(reading, standing)| result_of(Kind::Claim, *standing, Some(reading))).collect();
+        let readings: Vec<Reading> = readings.into_iter().map(|(reading, _)| reading).collect();
+        grade(&numbers, &readings, None)
+    };
+    use Standing::{Contradicted, Holds, Noise};
+    use Status::{Corrected, Open, Printed, Refuted};
+    let (depends, text) = of(&[(Printed, Holds), (Open, Contradicted)]);
+    assert_eq!(
+        (depends, text.as_str()),
+        (Grade::DependsOnReading, "holds in 1 of 2 readings (a: numbers; b: contradicted)")
+    );
+    assert_eq!(of(&[(Open, Holds), (Refuted, Contradicted), (Corrected, Contradicted)]).0, Grade::Numbers);
+    assert_eq!(of(&[(Open, Contradicted), (Open, Contradicted)]).0, Grade::Contradicted);
+    assert_eq!(of(&[(Open, Contradicted), (Open, Noise)]).0, Grade::Inconclusive);
+    assert_eq!(of(&[(Open, Holds), (Open, Holds)]).0, Grade::Numbers);
+}
+
+#[test]
+fn missing_input_leaves_failures_inconclusive() {
+    let of = |standing| grade(&[result_of(Kind::Claim, standing, None)], &[], Some("no length of a job")).0;
+    assert_eq!((of(Standing::Contradicted), of(Standing::Holds)), (Grade::Inconclusive, Grade::Numbers));
+}
+
+#[test]
+fn interval_that_excludes_a_number_contradicts_it() {
+    let of = |number: &Number, mean: f64, ci95: f64| {
+        let points = [at(number, mean, ci95)];
+        standing(number, verdict(number, &points), &points)
+    };
+    let band = number(Comparison::Within(1.0, 2.0));
+    assert_eq!(of(&band, 1.5, 1.0), Some(Standing::Holds));
+    assert_eq!(of(&band, 2.1, 0.2), Some(Standing::Noise));
+    assert_eq!(of(&band, 2.3, 0.2), Some(Standing::Contradicted));
+    assert_eq!(of(&ratio(at_most(), 1.0), 1.2, 0.1), Some(Standing::Contradicted), "an order that fails");
+    let closed = Number { equals: Some(4.0), tolerance: 1e-3, ..number(Comparison::Unjudged) };
+    assert_eq!(of(&closed, 4.1, 0.2), Some(Standing::Noise));
+    assert_eq!(of(&closed, 4.1, 0.05), Some(Standing::Contradicted));
+    assert_eq!(of(&number(Comparison::Unjudged), 4.1, 0.05), None);
+}
+
+#[test]
+fn worse_balancer_turns_the_claims() {
+    let index = load(GOOD).unwrap_or_else(|error| panic!("{error}"));
+    let selected = &index.numbers[0].claim.at[0];
+    let runs = [("ecmp", 3.0), ("spray", 2.0)].into_iter().flat_map(|(balancer, slowdown)| {
+        (1..4).map(move |seed| crate::results::statistics::tests::run(balancer, seed, slowdown, 0))
+    });
+    let runs = selected
+        .loads
+        .iter()
+        .flat_map(|load| runs.clone().map(|run| RunSummary { variant: selected.variant.clone(), load: *load, ..run }));
+    let mut summaries = [(0, Summary { runs: runs.collect(), ..Summary::default() })].into_iter().collect();
+    let grade_of = |summaries: &_| judge(&index, &["E9".to_owned()], summaries).entries[0].grade;
+    assert_eq!(grade_of(&summaries), Grade::Numbers);
+    let swapped = swap(&index, &mut summaries, "spray", "ecmp");
+    assert_eq!(swapped, 6 * selected.loads.len());
+    assert_eq!(grade_of(&summaries), Grade::Contradicted);
+    // A balancer that equals the other one is not below it.
+    let runs = &mut summaries.get_mut(&0).expect("judged above").runs;
+    let of_ecmp: Vec<RunSummary> = runs.iter().filter(|run| run.balancer == "ecmp").cloned().collect();
+    runs.retain(|run| run.balancer == "ecmp");
+    runs.extend(of_ecmp.into_iter().map(|run| RunSummary { balancer: "spray".to_owned(), ..run }));
+    assert_eq!(grade_of(&summaries), Grade::Inconclusive);
 }
 
 fn folder() -> PathBuf {
@@ -344,6 +469,14 @@ fn errors_show_line_and_key() {
             "experiment E7 has no number",
         ),
         ("printed = \"2\"\n", "", "number.0.printed: is missing"),
+        ("kind = \"claim\"\n", "", "number.0.kind: is missing"),
+        ("below = 1", "", "number.0.kind: cannot be given for a number that is not judged"),
+        ("below = 1", "below = 1\nreading = \"r\"", "number.0.reading: E9 has no reading `r`"),
+        (
+            "[[run]]",
+            "[[reading]]\nid = \"E9\"\nname = \"r\"\nstatus = \"maybe\"\nreason = \"t\"\n[[run]]",
+            "reading.0.status",
+        ),
     ] {
         let text = GOOD.replace(from, to);
         assert_ne!(text, GOOD, "{from}");

@@ -358,7 +358,8 @@ mod tests {
     }
 
     fn two_subflows(window: u32) -> ConnectionTable {
-        let plan = Plan::Subflows(Subflows { count: 2, coupling: Coupling::Lia, open_after_bytes: 0 });
+        let subflows = Subflows { count: 2, coupling: Coupling::Lia, open_after_bytes: 0, join_after_data: false };
+        let plan = Plan::Subflows(subflows);
         let mut connections = ConnectionTable::new(plan, window);
         let ix = connections.open(0, 0, 10, 100);
         connections.admit(ix, 0, 1, NIL, 100);

@@ -48,7 +48,8 @@ impl Engine<'_> {
         let (segments, last_bytes) = self.segments_for(self.list.flows[id as usize].size_bytes);
         let connection = self.connections.open(id, self.network.now, segments, last_bytes);
         if let Some(subflows) = self.connections.subflows() {
-            let count = if subflows.open_after_bytes == 0 { subflows.count } else { 1 };
+            let opens_all = subflows.open_after_bytes == 0 && !subflows.join_after_data;
+            let count = if opens_all { subflows.count } else { 1 };
             return self.open_subflows(connection, usize::from(count));
         }
         let Some(copies) = self.connections.copies() else { return };
@@ -66,12 +67,19 @@ impl Engine<'_> {
             let (source_port, first_hop) = self.free_port(connection, false);
             self.admit(connection, source_port, first_hop);
         }
-        self.begin_from(connection, opened, self.params.handshake);
+        let joins = self.connections.subflows().is_some_and(|subflows| subflows.join_after_data);
+        self.begin_from(connection, opened, self.params.handshake || joins);
     }
 
     pub(crate) fn open_subflows_if_due(&mut self, flow: u32) {
-        let connection = self.slots.get_mut(flow).connection;
-        let Some(Subflows { count, open_after_bytes, .. }) = self.connections.subflows() else { return };
+        let slot = self.slots.get_mut(flow);
+        let (connection, has_acked) = (slot.connection, slot.sender.state.una > 0);
+        let Some(Subflows { count, open_after_bytes, join_after_data, .. }) = self.connections.subflows() else {
+            return;
+        };
+        if join_after_data && !has_acked {
+            return;
+        }
         let c = self.connections.get_mut(connection);
         let has_more = c.next < c.segments && u64::from(c.next) * u64::from(self.params.mss) >= open_after_bytes;
         if c.opened < usize::from(count) && has_more {

@@ -106,7 +106,9 @@ impl Engine<'_> {
         // The client's slot may be free before the response is ready.
         requests.connections[connection as usize].headers =
             self.controlled.as_ref().and_then(|controlled| controlled.headers_of(up));
-        let work = requests.config.classes[class as usize].cpu.as_ps();
+        let core_time = requests.config.classes[class as usize].cpu.as_ps();
+        let speed = requests.config.servers[server as usize].speed;
+        let work = if speed == 1.0 { core_time } else { (core_time as f64 / speed).round() as u64 };
         let server = &mut requests.servers[server as usize];
         if work == 0 {
             server.agent.note_job(0);

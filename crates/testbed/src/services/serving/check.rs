@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use experiment::input::{RequestClient, RuleSource, Variant};
-use experiment::runner::{RequestClass, ServicesConfig, TransportKind};
+use experiment::runner::{RequestClass, ServerConfig, ServicesConfig, TransportKind};
 use net::Time;
 
 use super::{Plan, ServerKind, data_ports};
@@ -96,12 +96,13 @@ fn check_cores(plan: &Plan<'_>) -> Result<()> {
         plan.instances().iter().any(|instance| instance.server == server && instance.kind == ServerKind::Compute)
     };
     let servers = plan.services.servers.iter().enumerate();
-    let cores: u32 = servers.filter(|(server, _)| works(*server)).map(|(_, config)| config.cores).sum();
+    let speed = |(_, config): (usize, &ServerConfig)| f64::from(config.cores) * config.speed;
+    let cores: f64 = servers.filter(|(server, _)| works(*server)).map(speed).sum();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // With several processors, one belongs to the switches.
     let free = processors.saturating_sub(1).max(1) as f64 * ROOM;
-    if f64::from(cores) * plan.testbed.core_share > free {
-        let most = (free / f64::from(cores) * 1000.0).floor() / 1000.0;
+    if cores * plan.testbed.core_share > free {
+        let most = (free / cores * 1000.0).floor() / 1000.0;
         let reason = format!(
             "{cores} cores of {} processors each exceed the free processors of this machine ({free:.1}); set it to at most {most}",
             plan.testbed.core_share

@@ -10,7 +10,8 @@ use config::document::{Data, Document, Value};
 use config::section::Section;
 use net::did_you_mean::suggestion;
 
-use super::{Entry, Erratum, Index, Run};
+use super::grade::Status;
+use super::{Entry, Erratum, Index, Reading, Run};
 use crate::input::{Experiment, Override, check_folder_name};
 
 /// Returns whether a file name is that of an index instead of an experiment.
@@ -33,6 +34,7 @@ impl Index {
             source: text_at(&top, "source")?,
             path: path.to_owned(),
             entries: top.sections("experiment")?.iter().map(entry).collect::<Result<_, _>>()?,
+            readings: Vec::new(),
             runs: Vec::new(),
             testbed: Vec::new(),
             numbers: Vec::new(),
@@ -41,6 +43,10 @@ impl Index {
         };
         if index.entries.is_empty() {
             return Err(top.missing("experiment").with_hint("write an [[experiment]] with id, question and section"));
+        }
+        for section in top.sections("reading")? {
+            let reading = reading(&section, &index)?;
+            index.readings.push(reading);
         }
         for section in top.sections("run")? {
             let run = run(&section, folder)?;
@@ -80,7 +86,19 @@ fn entry(section: &Section<'_>) -> Result<Entry, FileError> {
         id: text_at(section, "id")?,
         question: text_at(section, "question")?,
         section: text_at(section, "section")?,
+        missing: section.text("missing")?.map(str::to_owned),
     })
+}
+
+fn reading(section: &Section<'_>, index: &Index) -> Result<Reading, FileError> {
+    let (id, name) = (text_at(section, "id")?, text_at(section, "name")?);
+    check_id(section, "id", &id, index)?;
+    if index.readings.iter().any(|other| other.id == id && other.name == name) {
+        return Err(section.error("name", format!("{id} has two readings with the name `{name}`")));
+    }
+    let status = section.choice("status")?.ok_or_else(|| section.missing("status"))?;
+    let status = Status::ALL.into_iter().find(|known| known.as_str() == status).expect("a choice of the layout");
+    Ok(Reading { id, name, status, reason: text_at(section, "reason")? })
 }
 
 fn erratum(section: &Section<'_>) -> Result<Erratum, FileError> {

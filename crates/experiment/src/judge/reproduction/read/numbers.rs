@@ -9,7 +9,7 @@ use super::{check_id, ids, run_at, text_at, texts};
 use crate::claims::{Claim, Comparison, Metric};
 use crate::input::Experiment;
 use crate::input::expect::{self, real};
-use crate::reproduction::{BoundOf, ComparedFigure, CurvePlan, Index, Number, PrintedSeries};
+use crate::reproduction::{BoundOf, ComparedFigure, CurvePlan, Index, Kind, Number, PrintedSeries};
 
 pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, FileError> {
     let run = run_at(section, "run", index)?;
@@ -45,21 +45,50 @@ pub(super) fn number_of(section: &Section<'_>, index: &Index) -> Result<Number, 
         (Some(_), None) => return Err(section.missing("label").with_hint("name its label in the figure")),
         (None, Some(_)) => return Err(section.missing("figure").with_hint("name the figure that shows it")),
     };
+    let (equals, inconsistent) = (real(section, "equals")?, section.text("inconsistent")?.map(str::to_owned));
+    let is_judged = claim.comparison != Comparison::Unjudged || equals.is_some() || inconsistent.is_some();
     Ok(Number {
+        kind: kind(section, is_judged)?,
+        reading: reading(section, &claim.id, index)?,
         printed: text_at(section, "printed")?,
         value,
         run,
         other,
-        equals: real(section, "equals")?,
+        equals,
         tolerance: section.positive("tolerance")?.unwrap_or(1e-9),
         every_seed,
         baseline,
         per,
         bound: bound(section, own)?,
-        inconsistent: section.text("inconsistent")?.map(str::to_owned),
+        inconsistent,
         found,
         figure,
         claim,
+    })
+}
+
+fn kind(section: &Section<'_>, is_judged: bool) -> Result<Option<Kind>, FileError> {
+    match (section.choice("kind")?, is_judged) {
+        (Some(name), true) => Ok(Kind::ALL.into_iter().find(|kind| kind.as_str() == name)),
+        (None, false) => Ok(None),
+        (None, true) => {
+            let hint = "write kind = \"claim\" for a sentence that the document concludes, \"magnitude\" for a printed \
+                        figure, or \"check\" for a calibration or closed form of this project";
+            Err(section.missing("kind").with_hint(hint))
+        }
+        (Some(_), false) => {
+            let error = section.error("kind", "cannot be given for a number that is not judged");
+            Err(error.with_hint("give a band, an order or a closed form, or remove the kind"))
+        }
+    }
+}
+
+fn reading(section: &Section<'_>, id: &str, index: &Index) -> Result<Option<usize>, FileError> {
+    let Some(name) = section.text("reading")? else { return Ok(None) };
+    let position = index.readings.iter().position(|reading| reading.id == id && reading.name == name);
+    let known = index.readings.iter().filter(|reading| reading.id == id).map(|reading| reading.name.as_str());
+    position.map(Some).ok_or_else(|| {
+        section.error("reading", format!("{id} has no reading `{name}`")).with_hint(suggestion(name, known))
     })
 }
 
