@@ -90,7 +90,7 @@ struct B4 {
 struct Application {
     /// Slope of the line: bits per second and unit of fair share.
     weight: f64,
-    /// Bits per second.
+    /// Rate at which the application has all it wants, bits per second.
     demand: f64,
 }
 

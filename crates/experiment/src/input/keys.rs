@@ -270,6 +270,7 @@ mod tests {
     const CONTEXTS: &[&str] = &[
         "",
         "transport = { kind = \"udp\", rate = \"1Gbps\" }",
+        "transport = { kind = \"cubic\" }",
         "transport = { kind = \"spray\" }",
         "transport = { kind = \"rdma\" }",
         "host = { resequencing = \"on\" }",
