@@ -65,8 +65,8 @@ pub struct Subflows {
     pub coupling: Coupling,
     /// Bytes a connection sends on its first subflow before it opens the others.
     pub open_after_bytes: u64,
-    /// Whether subflows have handshakes, and the others open only after the first acknowledgement of
-    /// data (RFC 8684, section 3.2), even if the transport has no handshake.
+    /// Whether the other subflows open only after the first acknowledgement of data, each with a
+    /// handshake (RFC 8684, section 3.2), even if the transport has none.
     pub join_after_data: bool,
 }
 

@@ -67,8 +67,8 @@ impl Engine<'_> {
             let (source_port, first_hop) = self.free_port(connection, false);
             self.admit(connection, source_port, first_hop);
         }
-        let joins = self.connections.subflows().is_some_and(|subflows| subflows.join_after_data);
-        self.begin_from(connection, opened, self.params.handshake || joins);
+        let has_joins = self.connections.subflows().is_some_and(|subflows| subflows.join_after_data);
+        self.begin_from(connection, opened, self.params.handshake || (has_joins && opened > 0));
     }
 
     pub(crate) fn open_subflows_if_due(&mut self, flow: u32) {
