@@ -13,15 +13,16 @@ use net::Time;
 
 use super::sender::SendState;
 
-/// MIN_RTT_THRESH and MAX_RTT_THRESH (§4.3).
+/// Bounds of the growth of round-trip times that ends slow start, picoseconds (MIN_RTT_THRESH and
+/// MAX_RTT_THRESH, §4.3).
 const THRESHOLD: (u64, u64) = (Time::from_ms(4).as_ps(), Time::from_ms(16).as_ps());
-/// MIN_RTT_DIVISOR.
+/// The growth is this part of the round-trip time, within the bounds (MIN_RTT_DIVISOR).
 const RTT_DIVISOR: u64 = 8;
-/// N_RTT_SAMPLE.
+/// Number of samples of a round before it is compared with the one before (N_RTT_SAMPLE).
 const SAMPLES: u32 = 8;
-/// CSS_GROWTH_DIVISOR.
+/// Conservative slow start grows by one over this (CSS_GROWTH_DIVISOR).
 const GROWTH_DIVISOR: f64 = 4.0;
-/// CSS_ROUNDS.
+/// Number of rounds of conservative slow start after which it ends (CSS_ROUNDS).
 const CONSERVATIVE_ROUNDS: u32 = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
