@@ -29,7 +29,7 @@ use std::sync::Arc;
 use net::paths::{self, Metric};
 use net::{LinkIx, Time};
 
-use super::common::{Ends, default_routes, ends, rate_of};
+use super::common::{ByteCounts, Ends, default_routes, rate_of};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Placements,
     WeightedPath,
@@ -62,10 +62,9 @@ pub(crate) static ENTRY: Entry = Entry::declare("b4", "B4")
             headroom: params.number("headroom"),
             metric: if params.text("metric") == "hops" { Metric::Hops } else { Metric::Delay },
             source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counted: Vec::new(),
+            counts: ByteCounts::default(),
             bytes: BTreeMap::new(),
             tunnels_of: BTreeMap::new(),
-            ended_at: Time::ZERO,
         })
     });
 
@@ -76,13 +75,11 @@ struct B4 {
     headroom: f64,
     metric: Metric,
     source: FlowSource,
-    /// By flow: bytes counted up to the last period.
-    counted: Vec<u64>,
+    counts: ByteCounts,
     /// Bytes of this period so far; a pair without any has the default routes.
     bytes: BTreeMap<Ends, u64>,
     /// Tunnels of a pair, shortest first; empty again when the network changes.
     tunnels_of: BTreeMap<Ends, Vec<Path>>,
-    ended_at: Time,
 }
 
 /// An application of a flow group, with a bandwidth function that is a line up to its demand.
@@ -176,11 +173,8 @@ fn quantise(rates: &[f64], quanta: u32) -> Vec<u32> {
 impl B4 {
     /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        let Some(info) = view.flows.get(flow) else { return };
-        self.counted.resize(view.flows.capacity().max(self.counted.len()), 0);
-        let before = std::mem::replace(&mut self.counted[flow.ix()], info.bytes);
-        if let Some(ends) = ends(view, info) {
-            *self.bytes.entry(ends).or_default() += info.bytes.saturating_sub(before);
+        if let Some((ends, bytes)) = self.counts.read(view, flow) {
+            *self.bytes.entry(ends).or_default() += bytes;
         }
     }
 
@@ -196,8 +190,7 @@ impl B4 {
 
     fn end_period(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
         view.flows.iter().for_each(|(flow, _)| self.count(view, flow));
-        let elapsed = view.now.saturating_sub(std::mem::replace(&mut self.ended_at, view.now));
-        let seconds = if elapsed == Time::ZERO { self.period } else { elapsed }.as_s_f64();
+        let seconds = self.counts.end_period(view, self.period);
         let counted: Vec<(Ends, u64)> = std::mem::take(&mut self.bytes).into_iter().collect();
         let mut groups = Vec::new();
         let mut pairs = Vec::new();
@@ -238,17 +231,12 @@ impl CentralBalancer for B4 {
             DecisionTrigger::NetworkChanged => {
                 default_routes::equal_cost(view, placements);
                 // Tunnels may be dead, and destinations may have new numbers.
-                let all: Vec<_> = placements.splits().keys().copied().collect();
-                all.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
+                placements.clear_splits();
                 self.tunnels_of.clear();
                 self.bytes.clear();
             }
             DecisionTrigger::PeriodElapsed => self.end_period(view, placements),
-            DecisionTrigger::FlowStarted(flow) => {
-                if let Some(counted) = self.counted.get_mut(flow.ix()) {
-                    *counted = 0;
-                }
-            }
+            DecisionTrigger::FlowStarted(flow) => self.counts.flow_started(flow),
             DecisionTrigger::FlowEnded(flow) => {
                 self.count(view, flow);
                 placements.release(flow);

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use net::{LinkIx, Time};
 
-use super::common::{Dag, Ends, Search, default_routes, ends, rate_of, spread_ranks};
+use super::common::{ByteCounts, Dag, Ends, Search, default_routes, rate_of, spread_ranks};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Placements,
     WeightedPath,
@@ -58,9 +58,8 @@ pub(crate) static ENTRY: Entry = Entry::declare("microte", "MicroTE")
             push: params.number("push"),
             paths_max: params.count("paths") as u32,
             source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counted: Vec::new(),
+            counts: ByteCounts::default(),
             history: BTreeMap::new(),
-            ended_at: Time::ZERO,
             search: Search::default(),
         })
     });
@@ -75,10 +74,8 @@ struct MicroTe {
     push: f64,
     paths_max: u32,
     source: FlowSource,
-    /// By flow: bytes counted up to the last epoch.
-    counted: Vec<u64>,
+    counts: ByteCounts,
     history: BTreeMap<Ends, History>,
-    ended_at: Time,
     search: Search,
 }
 
@@ -113,18 +110,14 @@ impl History {
 impl MicroTe {
     /// Adds the bytes of a flow since its last reading.
     fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        let Some(info) = view.flows.get(flow) else { return };
-        self.counted.resize(view.flows.capacity().max(self.counted.len()), 0);
-        let before = std::mem::replace(&mut self.counted[flow.ix()], info.bytes);
-        if let Some(ends) = ends(view, info) {
-            self.history.entry(ends).or_default().current += info.bytes.saturating_sub(before);
+        if let Some((ends, bytes)) = self.counts.read(view, flow) {
+            self.history.entry(ends).or_default().current += bytes;
         }
     }
 
     fn end_epoch(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
         view.flows.iter().for_each(|(flow, _)| self.count(view, flow));
-        let elapsed = view.now.saturating_sub(std::mem::replace(&mut self.ended_at, view.now));
-        let seconds = if elapsed == Time::ZERO { self.epoch } else { elapsed }.as_s_f64();
+        let seconds = self.counts.end_period(view, self.epoch);
         let silent: Vec<Ends> =
             self.history.iter().filter(|(_, pair)| pair.is_silent()).map(|(ends, _)| *ends).collect();
         for ends in silent {
@@ -207,16 +200,11 @@ impl CentralBalancer for MicroTe {
             DecisionTrigger::NetworkChanged => {
                 default_routes::equal_cost(view, placements);
                 // Paths may be dead, and destinations may have new numbers.
-                let all: Vec<_> = placements.splits().keys().copied().collect();
-                all.into_iter().for_each(|(from, to)| placements.split(from, to, [].into()));
+                placements.clear_splits();
                 self.history.clear();
             }
             DecisionTrigger::PeriodElapsed => self.end_epoch(view, placements),
-            DecisionTrigger::FlowStarted(flow) => {
-                if let Some(counted) = self.counted.get_mut(flow.ix()) {
-                    *counted = 0;
-                }
-            }
+            DecisionTrigger::FlowStarted(flow) => self.counts.flow_started(flow),
             DecisionTrigger::FlowEnded(flow) => {
                 self.count(view, flow);
                 placements.release(flow);

@@ -102,6 +102,10 @@ impl Placements {
             self.pairs.insert((from, to), paths);
         }
     }
+    /// Removes the splits of all pairs.
+    pub fn clear_splits(&mut self) {
+        self.changes.pairs.extend(std::mem::take(&mut self.pairs).into_keys());
+    }
     /// Returns all pinned flows.
     pub fn pins(&self) -> &Pins {
         &self.pins

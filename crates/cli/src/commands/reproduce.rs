@@ -255,7 +255,7 @@ fn table(headings: &[&str]) -> Table {
 fn grade(grade: Grade) -> Cell {
     let cell = Cell::new(grade.as_str());
     match grade {
-        Grade::Numbers | Grade::ClaimAndSize | Grade::ClaimOnly => cell.fg(Color::Green),
+        grade if grade.holds() => cell.fg(Color::Green),
         Grade::Contradicted => cell.fg(Color::Red).add_attribute(Attribute::Bold),
         _ => cell.fg(Color::Yellow),
     }

@@ -117,19 +117,14 @@ impl Flows {
         duration_ns: u64,
         network: &Network,
     ) -> Option<Change> {
-        let sample = self.samples.get(&tuple).copied();
         let is_pairs = self.source == FlowSource::Pairs;
         // The rule of a pair has counted from zero since it was installed, before the pair sent
         // anything: its first reading is a rate.
-        let mut next = match sample {
-            Some(sample) => sample,
-            None if is_pairs => Sample::default(),
-            None => Sample::first(bytes, duration_ns),
-        };
-        let reading = if sample.is_some() || is_pairs { next.next(bytes, duration_ns) } else { Reading::First };
-        self.stale += u64::from(reading == Reading::Stale);
-        self.samples.insert(tuple, next);
+        let mut sample = self.samples.get(&tuple).copied().or_else(|| is_pairs.then(Sample::default));
         let has_moved = bytes > sample.map_or(0, |sample| sample.bytes);
+        let reading = Sample::read(&mut sample, bytes, duration_ns);
+        self.stale += u64::from(reading == Reading::Stale);
+        self.samples.extend(sample.map(|sample| (tuple, sample)));
         let Some(flow) = self.table.find(&tuple) else {
             // A pair is a flow once it has sent anything, or something again after it had ended.
             return (is_pairs && has_moved && reading != Reading::Stale)
@@ -143,7 +138,8 @@ impl Flows {
             facts.rate = Some(rate);
             facts.bytes = before + bytes;
         }
-        let is_over = is_pairs && next.idle() >= Time::from_s(u64::from(self.idle_timeout_s.max(1)));
+        let idle = sample.map_or(Time::ZERO, |sample| sample.idle());
+        let is_over = is_pairs && idle >= Time::from_s(u64::from(self.idle_timeout_s.max(1)));
         is_over.then_some(Change::FlowEnded(flow))
     }
 

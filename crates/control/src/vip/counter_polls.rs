@@ -2,10 +2,12 @@
 //!
 //! If a balancer uses bytes ([`ServerNeeds::bytes`]), the rules of connections are polled at the
 //! configured interval on the switches that have any; for [`ServerNeeds::bytes_at_requests`] at
-//! each new connection of its services, unless a poll is on its way. The bytes of a member are those of its closed
-//! connections and the counters of the others. A switch may refresh its statistics every 20 s only;
-//! counters it has not refreshed are reported with their former time. A round ends when every
-//! switch has replied, at the latest when the next one begins.
+//! each new connection of its services, unless a poll is on its way.
+//!
+//! The bytes of a member are those of its closed connections and the counters of the others. A
+//! switch may refresh its statistics every 20 s only; counters it has not refreshed are reported
+//! with their former time. A round ends when every switch has replied, at the latest when the next
+//! one begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 

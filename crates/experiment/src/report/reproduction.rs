@@ -82,7 +82,7 @@ pub(super) fn table(out: &mut String, label: &str, headings: &[&str], rows: impl
 
 fn grade_badge(grade: Grade) -> String {
     let class = match grade {
-        Grade::Numbers | Grade::ClaimAndSize | Grade::ClaimOnly => "win",
+        grade if grade.holds() => "win",
         Grade::Contradicted => "lost",
         _ => "tie",
     };
@@ -113,8 +113,9 @@ pub(super) fn text_of(text: &str) -> String {
 
 fn summary(out: &mut String, reproduction: &Reproduction) {
     out.push_str("<section class=\"verdicts\"><h2>The answer</h2>\n<article class=\"verdict\"><p class=\"sentence\">");
-    let ClaimCounts { held, part, inconclusive, contradicted } = reproduction.claims();
-    let claims = plural((held + part + inconclusive + contradicted) as u64, "claim");
+    let counts = reproduction.claims();
+    let ClaimCounts { held, part, inconclusive, contradicted } = counts;
+    let claims = plural(counts.all() as u64, "claim");
     put!(
         out,
         "Of {claims} in the documents, <b>{held}</b> hold, {part} hold in part, {inconclusive} are inconclusive and \

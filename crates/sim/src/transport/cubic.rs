@@ -4,7 +4,7 @@ use crate::scenario::TransportConfig;
 use crate::transport::hystart::HyStart;
 use crate::transport::params::{NetworkScale, TransportParams};
 use crate::transport::sender::SendState;
-use crate::transport::tcp::{CongestionControl, Tcp};
+use crate::transport::tcp::{self, CongestionControl, Tcp};
 use crate::transport::{About, Kind, Properties, QueueLaw, SenderEnv};
 
 /// Scale of the curve, segments per second cubed (RFC 9438 §5.1).
@@ -27,26 +27,13 @@ impl Default for Cubic {
     }
 }
 
-/// The keys of `[transport]` that CUBIC reads.
-const KEYS: &[&str] = &[
-    "initial_window",
-    "min_rto",
-    "sack",
-    "dup_ack_threshold",
-    "limited_transmit",
-    "ack_every",
-    "ack_timeout",
-    "handshake",
-    "hystart",
-];
-
 impl Kind for Cubic {
     const ABOUT: About = About {
         name: "cubic",
         title: "TCP CUBIC",
         summary: "what Linux hosts run, with SACK; ignores ECN",
         source: "RFC 9438, RFC 9406, RFC 6675",
-        keys: KEYS,
+        keys: &tcp::keys_with("hystart"),
     };
 
     type Sender = Tcp<Curve>;

@@ -5,7 +5,7 @@ use crate::checks::wrong;
 use crate::scenario::{SimConfig, TransportConfig};
 use crate::transport::params::NetworkScale;
 use crate::transport::sender::SendState;
-use crate::transport::tcp::{CongestionControl, Tcp};
+use crate::transport::tcp::{self, CongestionControl, Tcp};
 use crate::transport::{About, Kind, Properties, QueueLaw, SenderEnv};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,17 +26,7 @@ impl Kind for Dctcp {
         title: "DCTCP",
         summary: "reduces in proportion to the share of ECN-marked bytes",
         source: "RFC 8257",
-        keys: &[
-            "gain",
-            "initial_window",
-            "min_rto",
-            "sack",
-            "dup_ack_threshold",
-            "limited_transmit",
-            "ack_every",
-            "ack_timeout",
-            "handshake",
-        ],
+        keys: &tcp::keys_with("gain"),
     };
 
     type Sender = Tcp<Marks>;

@@ -1,6 +1,7 @@
 //! Components shared by several central balancers.
 #![allow(missing_docs, reason = "public only for `examples/scheduling.rs`, which measures them")]
 
+pub(crate) mod byte_counts;
 pub mod dag;
 pub mod default_routes;
 pub mod demand;
@@ -11,6 +12,7 @@ pub mod hosts;
 pub mod on_change;
 pub mod pairs;
 
+pub(crate) use byte_counts::ByteCounts;
 pub(crate) use dag::{Dag, Search};
 pub(crate) use edges::{Ends, edge_of, edges, ends, host_rate, is_switch, levels, measured, pairs, rate_of};
 pub(crate) use first_fit::FirstFit;

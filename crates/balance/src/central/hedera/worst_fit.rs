@@ -10,11 +10,10 @@
 
 use std::collections::BTreeSet;
 
-use net::routes::ClassIx;
-use net::{LinkIx, NodeIx};
+use net::LinkIx;
 
 use super::Large;
-use crate::central::common::{Dag, Search, measured, rate_of};
+use crate::central::common::{Dag, Ends, Search, measured, rate_of};
 use crate::central::{CentralCx, Path, Pin, Placements};
 
 #[derive(Clone, Copy)]
@@ -54,9 +53,9 @@ pub(super) fn place(
             dag.walk(large.ends, 0, |link| used[link.ix()] = (used[link.ix()] - large.rate).max(0.0));
         }
     }
-    let mut moved: BTreeSet<(NodeIx, ClassIx)> = BTreeSet::new();
+    let mut moved: BTreeSet<Ends> = BTreeSet::new();
     for large in large {
-        if options.is_one_per_pair && moved.contains(&(large.ends.from, large.ends.to)) {
+        if options.is_one_per_pair && moved.contains(&large.ends) {
             continue;
         }
         if !is_free(&large, placements) {
@@ -74,7 +73,7 @@ pub(super) fn place(
         if options.reserves_moved {
             path.iter().for_each(|link| used[link.ix()] += large.rate);
         }
-        moved.insert((large.ends.from, large.ends.to));
+        moved.insert(large.ends);
         placements.pin(large.flow, Pin { path, rate: None });
     }
 }

@@ -336,7 +336,9 @@ impl CentralBalancer for Ofpt {
         match why {
             DecisionTrigger::NetworkChanged => {
                 self.install_short(view, placements);
-                self.hosts = Hosts::new(view);
+                if self.is_demand_fair {
+                    self.hosts = Hosts::new(view);
+                }
                 let flows = self.long_flows(view);
                 self.restore(cx, &flows, placements);
                 self.provide(view, &flows, placements);

@@ -24,7 +24,6 @@ const KEYS: &[Key] = &[
     key("experiment", "id", TEXT, "required", "id of an experiment of the document, such as E3.1"),
     key("experiment", "question", TEXT, "required", "question it answers"),
     key("experiment", "section", TEXT, "required", "its section in the document"),
-
     key("experiment", "missing", TEXT, "none", "input that the document does not print and that the result depends on"),
 
     key("reading", "id", TEXT, "required", "experiment of the document"),

@@ -180,8 +180,8 @@ pub fn markdown(reproduction: &Reproduction) -> String {
 
 /// Such as "Of 120 claims 100 hold, 2 hold in part, 15 are inconclusive and 3 are contradicted."
 pub fn claims_text(reproduction: &Reproduction) -> String {
-    let ClaimCounts { held, part, inconclusive, contradicted } = reproduction.claims();
-    let all = held + part + inconclusive + contradicted;
+    let counts = reproduction.claims();
+    let (all, ClaimCounts { held, part, inconclusive, contradicted }) = (counts.all(), counts);
     format!(
         "Of {all} claims {held} hold, {part} hold in part, {inconclusive} are inconclusive and {contradicted} are \
          contradicted. Grades of the {} experiments: {}. Numbers by kind: {} claims, {} magnitudes, {} checks; claims of \

@@ -69,6 +69,13 @@ impl Plan<'_> {
         }
     }
 
+    /// Returns how much of a processor makes one core of a server, for its programs of `kind`.
+    ///
+    /// Only compute programs run at the server's configured speed; the others have a whole processor.
+    pub fn core_of(&self, server: usize, kind: ServerKind) -> f64 {
+        if kind == ServerKind::Compute { self.testbed.core_share * self.services.servers[server].speed } else { 1.0 }
+    }
+
     pub fn kind_of_class(&self, class: &RequestClass) -> ServerKind {
         self.kind(&self.services.services[class.service as usize])
     }

@@ -65,8 +65,8 @@ impl Programs {
         let ServicesConfig { servers, .. } = plan.services;
         let own = || self.servers.iter().filter(|(instance, ..)| instance.server == server);
         let cores = servers[server].cores;
-        let is_compute = own().any(|(instance, ..)| instance.kind == ServerKind::Compute);
-        let core = if is_compute { plan.testbed.core_share * servers[server].speed } else { 1.0 };
+        let compute = own().find(|(instance, ..)| instance.kind == ServerKind::Compute);
+        let core = compute.map_or(1.0, |(instance, ..)| plan.core_of(server, instance.kind));
         let time = |time: Time| format!("{}us", time.as_ps() / 1_000_000);
         let to = match config.in_band {
             Some(to) => format!("--in-band {}", to.address),
@@ -109,9 +109,7 @@ impl Programs {
     pub fn core_s(&self, plan: &Plan<'_>) -> Vec<f64> {
         let mut used = vec![0.0; plan.services.servers.len()];
         for (instance, _, pid) in &self.servers {
-            let speed = plan.services.servers[instance.server].speed;
-            let core = if instance.kind == ServerKind::Compute { plan.testbed.core_share * speed } else { 1.0 };
-            used[instance.server] += tree_cpu_s(*pid) / core;
+            used[instance.server] += tree_cpu_s(*pid) / plan.core_of(instance.server, instance.kind);
         }
         used
     }
@@ -155,7 +153,8 @@ fn server(live: &RunningNetwork, plan: &Plan<'_>, instance: &ServerInstance, pro
             Server::vsftpd(live, &host, instance.at, &pages, (service.address, data_ports(instance.server)))
         }
         ServerKind::Compute => {
-            Server::compute(live, &host, instance.at, program, (config.cores, plan.testbed.core_share * config.speed))
+            let core = plan.core_of(instance.server, instance.kind);
+            Server::compute(live, &host, instance.at, program, (config.cores, core))
         }
     }
 }

@@ -1,0 +1,38 @@
+//! Bytes that pairs of edge switches exchanged in a period, from the counters of flows.
+
+use net::Time;
+
+use crate::central::common::edges::{Ends, ends};
+use crate::central::{FlowId, NetworkView};
+
+/// The last readings of all flows, and the end of the last period.
+#[derive(Debug, Default)]
+pub struct ByteCounts {
+    /// By flow: bytes at its last reading.
+    last: Vec<u64>,
+    ended_at: Time,
+}
+
+impl ByteCounts {
+    /// Returns the bytes of a flow since its last reading, with its ends; `None` if the flow is
+    /// unknown or has no choice of paths.
+    pub fn read(&mut self, view: &NetworkView<'_>, flow: FlowId) -> Option<(Ends, u64)> {
+        let info = view.flows.get(flow)?;
+        self.last.resize(view.flows.capacity().max(self.last.len()), 0);
+        let before = std::mem::replace(&mut self.last[flow.ix()], info.bytes);
+        ends(view, info).map(|ends| (ends, info.bytes.saturating_sub(before)))
+    }
+
+    /// Handles a flow that starts: its number may be that of an earlier one.
+    pub fn flow_started(&mut self, flow: FlowId) {
+        if let Some(last) = self.last.get_mut(flow.ix()) {
+            *last = 0;
+        }
+    }
+
+    /// Ends a period. Returns its length in seconds; that of `period` if no time has passed.
+    pub fn end_period(&mut self, view: &NetworkView<'_>, period: Time) -> f64 {
+        let elapsed = view.now.saturating_sub(std::mem::replace(&mut self.ended_at, view.now));
+        if elapsed == Time::ZERO { period } else { elapsed }.as_s_f64()
+    }
+}
