@@ -154,7 +154,8 @@ impl Mutant {
             Mutant::RulesBeforeGroups => &[Service, Loss, Installed, Settled],
             // Audits restore lost rules of hosts; those of connections have none.
             Mutant::LosesChanges | Mutant::ForgetsRules => &[Service, Loss, Installed, Loop, Virtual, Restored, Quiet],
-            Mutant::SwapsPorts => &[Delivery, Loop, Service, Loss, Virtual],
+            // A switch may lack the other port.
+            Mutant::SwapsPorts => &[Delivery, Loop, Service, Loss, Virtual, Messages],
             Mutant::KeepsDeadRules => &[Installed, Service, Loss, Loop],
             Mutant::IgnoresPortStatus => &[Service, Loss, Topology],
             Mutant::IgnoresCookies => &[Foreign],
