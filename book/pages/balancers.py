@@ -118,7 +118,9 @@ def example(name):
     return (
         "## Example\n\n"
         f"```sh\nanabranch run {path}\n```\n\n"
-        f"The file:\n\n<!-- check: file {name}.toml\ncp experiments/balancers/*.json . -->\n```toml\n{text.strip()}\n```\n"
+        # A copy of the folder, in which the file finds those that it names, also in other folders.
+        f"The file:\n\n<!-- check: file examples/balancers/{name}.toml\nmkdir examples\n"
+        f"cp -r experiments/balancers examples -->\n```toml\n{text.strip()}\n```\n"
     )
 
 

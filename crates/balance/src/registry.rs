@@ -24,6 +24,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::drb::ENTRY,
     &dataplane::vlb::ENTRY,
     &dataplane::spain::ENTRY,
+    &dataplane::bsr::ENTRY,
     &dataplane::drill::ENTRY,
     &dataplane::detail::ENTRY,
     &dataplane::presto::ENTRY,

@@ -75,6 +75,9 @@ fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<
         );
         return Err(wrong("topology", topology.name(), &reason));
     }
+    let kind = &scenario.config.transport.kind;
+    let reason = "OpenFlow switches send no congestion feedback to hosts: use dctcp or cubic";
+    reject_if(kind.feedback().is_some(), "transport.kind", kind.name(), reason)?;
     let control = &scenario.config.control;
     reject_if(control.bandwidth.as_bps() == 0, "control.bandwidth", control.bandwidth, "must be above 0")?;
     reject_if(control.max_entries == 0, "control.max_entries", 0, "must be at least 1")?;

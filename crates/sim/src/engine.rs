@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use net::Topology;
+use net::{LinkIx, Topology};
 use traffic::FlowList;
 
 use crate::capture::Tap;
@@ -23,6 +23,7 @@ use crate::prefetch::Foreseen;
 use crate::queue::{Event, NIL};
 use crate::scenario::{Acks, HostScheduler, Properties, Scenario};
 use crate::services::requests::Requests;
+use crate::switching::direct_feedback::DirectFeedback;
 use crate::switching::fabric::{Fabric, Hop};
 use crate::timers::NEVER;
 use crate::transport::params::{NetworkScale, TransportParams};
@@ -102,6 +103,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) network: Network,
     pub(crate) fabric: Fabric,
     pub(crate) hosts: Option<Hosts>,
+    /// Feedback of switches to senders, if the transport reads it.
+    pub(crate) feedback: Option<Box<DirectFeedback>>,
     pub(crate) controlled: Option<Box<Controlled<'a>>>,
     pub(crate) requests: Option<Box<Requests<'a>>>,
     /// Packets waiting for the processors of switches, if these have a limit.
@@ -251,9 +254,47 @@ impl Engine<'_> {
     /// Puts a packet into the queue of a link; a packet that may not join it is lost.
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) {
+        if self.feedback.is_some() {
+            return self.enqueue_with_feedback(link, packet);
+        }
         if let Err(loss) = self.network.enqueue(link, packet) {
             self.lose(packet, loss);
         }
+    }
+
+    /// The same where switches send feedback: a port near to a packet does so instead of a mark.
+    fn enqueue_with_feedback(&mut self, link: u32, packet: u32) {
+        let Some(feedback) = &mut self.feedback else { return };
+        let entry = self.network.arena.get_mut(packet);
+        let is_near = feedback.is_near(link, entry);
+        let ect = entry.flags & ECT;
+        entry.flags &= if is_near { !ECT } else { u16::MAX };
+        if let Err(loss) = self.network.enqueue(link, packet) {
+            return self.lose(packet, loss);
+        }
+        if !is_near {
+            return;
+        }
+        let entry = self.network.arena.get_mut(packet);
+        entry.flags |= ect;
+        let (sampled, queued) = (*entry, self.network.ports[link as usize].queued_bytes);
+        if let Some(value) = feedback.sample(link, sampled.bytes, queued) {
+            self.send_feedback(link, &sampled, value);
+        }
+    }
+
+    fn send_feedback(&mut self, link: u32, sampled: &Packet, value: u8) {
+        let class = self.fabric.host_class[sampled.src as usize];
+        let is_ranked = self.fabric.edges.is_used();
+        let packet = DirectFeedback::packet(sampled, value, class, self.params.ack_bytes, is_ranked);
+        self.note_injected(packet.flow);
+        self.sent += 1;
+        self.control.packets += 1;
+        self.control.bytes += u64::from(packet.bytes);
+        let node = self.network.ports[LinkIx(link).reverse().ix()].to;
+        let ix = self.network.arena.add(packet);
+        self.network.note_origin(ix);
+        self.forward(node, ix);
     }
 
     #[inline]

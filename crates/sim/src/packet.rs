@@ -22,6 +22,8 @@ pub(crate) const TRIMMED: u16 = 512;
 pub(crate) const NACK: u16 = 1024;
 /// ACK: also a congestion notification of DCQCN.
 pub(crate) const NOTIFY: u16 = 2048;
+/// Together with [`ACK`]: congestion feedback of a switch to the sender of a flow; acknowledges nothing.
+pub(crate) const DIRECT: u16 = 4096;
 
 /// Control packet from edge to edge, without a flow.
 pub(crate) const CONTROL: u16 = 128;

@@ -2,6 +2,7 @@
 
 use net::{Bandwidth, LinkIx, Time, Topology};
 
+pub use crate::transport::annulus::Annulus;
 pub use crate::transport::cubic::Cubic;
 pub use crate::transport::dctcp::Dctcp;
 pub use crate::transport::new_reno::NewReno;
@@ -239,6 +240,15 @@ pub struct ControlConfig {
     pub poll: Option<Time>,
 }
 
+/// Switches that return congestion feedback to the senders of traffic to other sites.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FeedbackRule {
+    /// Longer links lead to other sites.
+    pub(crate) local_delay: Time,
+    /// Queue length without feedback, bytes.
+    pub(crate) equilibrium_bytes: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashSeeds {
     /// A different seed on every switch.
@@ -308,6 +318,11 @@ impl TransportConfig {
     /// Returns TCP CUBIC with SACK, as Linux hosts run it, with the other defaults.
     pub fn cubic() -> TransportConfig {
         TransportConfig { kind: TransportKind::Cubic(Cubic::default()), sack: true, ..TransportConfig::default() }
+    }
+
+    /// Returns Annulus with the other defaults.
+    pub fn annulus() -> TransportConfig {
+        TransportConfig { kind: TransportKind::Annulus(Annulus::default()), ..TransportConfig::default() }
     }
 
     pub fn spray() -> TransportConfig {

@@ -26,6 +26,7 @@ use crate::run::Run;
 use crate::run::partitions::Partitions;
 use crate::scenario::{Acks, Marking, QueueLimit, Resequencing, ResequencingBounds, Scenario};
 use crate::services::requests::Requests;
+use crate::switching::direct_feedback::DirectFeedback;
 use crate::switching::fabric::Fabric;
 use crate::switching::plane::ControlPlane;
 use crate::timers::NEVER;
@@ -135,6 +136,7 @@ impl Parts {
             fabric,
             network,
             hosts,
+            feedback: (config.transport.kind.feedback()).map(|rule| Box::new(DirectFeedback::new(topology, rule))),
             controlled: None,
             requests: None,
             switch_cpu: None,

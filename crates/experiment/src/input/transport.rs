@@ -1,7 +1,7 @@
 //! The `[transport]` section, read into [`TransportConfig`].
 
 use net::Bandwidth;
-use sim::{Cubic, Dcqcn, Dctcp, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
+use sim::{Annulus, Cubic, Dcqcn, Dctcp, Rdma, RdmaRecovery, Spray, TransportConfig, TransportKind, UdpRate};
 
 use config::diagnostic::FileError;
 use config::document::Data;
@@ -39,7 +39,12 @@ fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
     let kind = section.choice("kind")?.unwrap_or("dctcp");
     check_keys(section, kind)?;
     Ok(match kind {
-        "dctcp" => TransportKind::Dctcp(Dctcp { gain: section.positive("gain")?.unwrap_or(Dctcp::default().gain) }),
+        "dctcp" => TransportKind::Dctcp(dctcp(section)?),
+        "annulus" => TransportKind::Annulus(Annulus {
+            dctcp: dctcp(section)?,
+            local_delay: section.above_zero("local_delay")?.unwrap_or(Annulus::default().local_delay),
+            equilibrium_bytes: section.size("equilibrium")?.unwrap_or(Annulus::default().equilibrium_bytes),
+        }),
         "cubic" => TransportKind::Cubic(Cubic {
             has_hystart: section.flag("hystart")?.unwrap_or(Cubic::default().has_hystart),
         }),
@@ -53,6 +58,10 @@ fn transport_kind(section: &Section<'_>) -> Result<TransportKind, FileError> {
         // The others have only the keys that all have.
         name => TransportKind::named(name).unwrap_or(TransportConfig::default().kind),
     })
+}
+
+fn dctcp(section: &Section<'_>) -> Result<Dctcp, FileError> {
+    Ok(Dctcp { gain: section.positive("gain")?.unwrap_or(Dctcp::default().gain) })
 }
 
 /// Checks that the section has no key that only other transports read.

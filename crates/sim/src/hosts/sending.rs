@@ -7,7 +7,7 @@ use net::Time;
 use crate::engine::{Engine, INTERFACE};
 use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
-use crate::packet::{CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{CE, DIRECT, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::Acks;
 use crate::timers::NEVER;
@@ -21,6 +21,9 @@ impl Engine<'_> {
         let slot = self.slots.get_mut(flow);
         if slot.is_sender_done {
             return self.close_if_over(flow);
+        }
+        if packet.is(DIRECT) {
+            return slot.sender.transport.on_feedback(packet.tag as u8, now);
         }
         slot.sender.state.on_rtt(since(packet.sent, now));
         if packet.flags & SYN != 0 {

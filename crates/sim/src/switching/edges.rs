@@ -12,7 +12,9 @@ use net::routes::ClassIx;
 use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
 
 use crate::links::network::Network;
-use crate::packet::{ACK, CE, CONTROL, DATA, DETOUR, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp};
+use crate::packet::{
+    ACK, CE, CONTROL, DATA, DETOUR, DIRECT, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp,
+};
 use crate::queue::NIL;
 use crate::scenario::Scenario;
 use crate::switching::fabric::{Fabric, Hop, edge_rtt, view};
@@ -307,6 +309,9 @@ impl Fabric {
             self.enter(network, node, ix);
             network.arena.get_mut(ix).flags &= !DETOUR;
             return Some(self.route(network, node, ix));
+        }
+        if packet.is(DIRECT) {
+            return None;
         }
         if packet.is(ACK) && packet.echo_path != NO_PATH {
             self.feed_back(network, node, &packet);

@@ -45,10 +45,16 @@ impl Rate {
     /// Handles a congestion notification packet: cuts the rate (equation 1 of the paper).
     pub(crate) fn on_notification(&mut self, params: &Config, now: u64) {
         self.catch_up(params, now);
+        self.cut(params, self.alpha / 2.0, now);
+        self.alpha = (1.0 - params.gain) * self.alpha + params.gain;
+    }
+
+    /// Takes a share of the rate, which then recovers.
+    pub(crate) fn cut(&mut self, params: &Config, share: f64, now: u64) {
+        self.catch_up(params, now);
         self.is_untouched = false;
         self.target = self.current;
-        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(self.line / 1000.0);
-        self.alpha = (1.0 - params.gain) * self.alpha + params.gain;
+        self.current = (self.current * (1.0 - share)).max(self.line / 1000.0);
         (self.timer_stages, self.byte_stages, self.bytes) = (0, 0, 0);
         self.alpha_at = now + params.alpha_timer.as_ps();
         self.rate_at = now + params.rate_timer.as_ps();

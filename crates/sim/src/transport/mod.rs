@@ -5,6 +5,7 @@
 //! [`Sending`]. TCP variants differ only in their congestion control: a variant is a
 //! [`tcp::Tcp`] with a [`tcp::CongestionControl`].
 
+pub mod annulus;
 pub(crate) mod coupling;
 pub mod cubic;
 mod dcqcn;
@@ -21,7 +22,7 @@ pub(crate) mod tcp;
 pub mod udp;
 
 use crate::SimError;
-use crate::scenario::{SimConfig, TransportConfig};
+use crate::scenario::{FeedbackRule, SimConfig, TransportConfig};
 use params::{NetworkScale, TransportParams};
 use sender::{AckInfo, Reply, SendState, Sent, TimerEffect};
 
@@ -113,6 +114,11 @@ pub(crate) trait Kind: Copy {
         QueueLaw::DropTail(0.5)
     }
 
+    /// Returns how switches send congestion feedback directly to its senders, if they do.
+    fn feedback(&self) -> Option<FeedbackRule> {
+        None
+    }
+
     /// Checks what a library caller may have set wrong. The keys of files have their own checks.
     fn check(&self, _config: &SimConfig) -> Result<(), SimError> {
         Ok(())
@@ -171,6 +177,9 @@ pub(crate) trait Sending {
     fn on_ack(&mut self, _state: &mut SendState, _params: &TransportParams, _arrived: &AckInfo) -> (Reply, u32) {
         (Reply::Continue, 0)
     }
+
+    /// Handles congestion feedback that a switch sent directly: 1 to 63.
+    fn on_feedback(&mut self, _feedback: u8, _now: u64) {}
 
     /// Handles a time-out of everything in flight, or of the handshake. Returns false if the flow must
     /// fail.
@@ -240,6 +249,10 @@ macro_rules! transports {
                 match self { $(TransportKind::$variant(kind) => kind.queue_law(scale),)* }
             }
 
+            pub(crate) fn feedback(&self) -> Option<FeedbackRule> {
+                match self { $(TransportKind::$variant(kind) => kind.feedback(),)* }
+            }
+
             pub(crate) fn check(&self, config: &SimConfig) -> Result<(), SimError> {
                 match self { $(TransportKind::$variant(kind) => kind.check(config),)* }
             }
@@ -283,6 +296,7 @@ transports! {
     Spray(spray::Spray), Box<spray::Sprayed>;
     Rdma(rdma::Rdma), Box<rdma::Paced>;
     Udp(udp::UdpRate), udp::Pacer;
+    Annulus(annulus::Annulus), Box<annulus::TwoLoops>;
 }
 
 impl TransportKind {
@@ -331,6 +345,10 @@ impl Transport {
         arrived: &AckInfo,
     ) -> (Reply, u32) {
         of_transport!(self, own => own.on_ack(state, params, arrived))
+    }
+
+    pub(crate) fn on_feedback(&mut self, feedback: u8, now: u64) {
+        of_transport!(self, own => own.on_feedback(feedback, now));
     }
 
     pub(crate) fn on_timeout(&mut self, state: &mut SendState, params: &TransportParams) -> bool {

@@ -221,3 +221,23 @@ fn rdma_loses_nothing_where_switches_pause() {
         assert_eq!(total(&lossless, |f| f.retransmitted), 0, "{recovery:?}");
     }
 }
+
+/// Two sites 5 ms apart: six senders to the other site fill the link between them.
+#[test]
+fn feedback_of_near_switches_bounds_their_queues_within_microseconds() {
+    let t = topology("dumbbell:n=6,bottleneck_delay=5ms");
+    let flows = list((0..6).map(|src| flow(src, 6 + src, 30_000_000, Time::ZERO)).collect());
+    let run = |transport: TransportConfig| {
+        let transport = TransportConfig { initial_window_packets: 1000, min_rto: Time::from_ms(50), ..transport };
+        let config =
+            SimConfig { host: HostConfig { jitter: Time::from_ns(50), ..HostConfig::default() }, ..with(transport) };
+        simulate(&t, &flows, "ecmp", 1, &config)
+    };
+    let dctcp = run(TransportConfig { sack: true, ..TransportConfig::default() });
+    let annulus = run(TransportConfig::annulus());
+    let (lost, kept) = (dctcp.accounting.dropped.queue, annulus.accounting.dropped.queue);
+    println!("{lost} and {kept} lost; {} and {} us", last_us(&dctcp), last_us(&annulus));
+    assert!(lost > 1000, "the first windows overrun the queue: {lost}");
+    assert!(kept < lost / 10, "{kept} against {lost}");
+    assert!(annulus.accounting.flows_completed == 6 && annulus.control.packets > 0);
+}

@@ -19,7 +19,7 @@ pub(crate) use dre::{Dre, DreRule, power};
 pub(crate) use flows::FlowTable;
 pub(crate) use least::least;
 pub(crate) use path_order::PathCycles;
-pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, rank_of};
+pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, is_live, rank_of};
 pub(crate) use rounds::Rounds;
 pub(crate) use rules::{at_start, at_switch, by_packet};
 pub(crate) use sensing::{ALPHA, T_DRE, sensing};
