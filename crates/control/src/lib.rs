@@ -14,6 +14,7 @@
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
+pub mod addressing;
 mod changes;
 mod channels;
 mod controller;
@@ -33,6 +34,7 @@ use core::net::Ipv4Addr;
 use net::{Bandwidth, Time};
 use openflow::{ConnectionId, DatapathId, FromController, PortNo};
 
+pub use addressing::Addressing;
 pub use channels::close_reason::CloseReason;
 pub use controller::Controller;
 pub use hosts::{AddressConflict, Departure, HostLimit, KnownHost, PortRole, PortRoles};
@@ -105,6 +107,8 @@ pub struct Config {
     pub read_back_bytes_max: usize,
     /// How switches distribute flows over equal-cost next hops.
     pub ecmp_hashing: EcmpHashing,
+    /// How hosts are addressed.
+    pub addressing: Addressing,
     /// Whether to use extensions of OpenFlow 1.3 on switches whose manufacturer supports them:
     /// matches on TCP control bits with Open vSwitch ([`vip`]).
     pub uses_extensions: bool,
@@ -157,6 +161,7 @@ impl Default for Config {
             port_roles: PortRoles::default(),
             read_back_bytes_max: 64 << 20,
             ecmp_hashing: EcmpHashing::Native,
+            addressing: Addressing::Flat,
             uses_extensions: false,
             health_check_address: None,
             connections_max: 250_000,
@@ -214,6 +219,9 @@ pub enum Event {
     /// Alarm: a discovery probe arrived at a port with the role [`PortRole::Host`]. Two hosts may
     /// relay probes, or a switch is connected there. Reported at most once a minute for a port.
     ProbeAtHostPort { datapath: DatapathId, port: PortNo },
+    /// The network is not one that the addressing mode can describe; the reason is human-readable. The
+    /// rules stay as they were until it is.
+    AddressingRefused { reason: String },
     /// A flow has migrated to another path, and its old rules are deleted.
     FlowMigrated(net::FiveTuple),
     /// The state of a pool member has changed; `address` is that of the server.
@@ -255,6 +263,10 @@ pub struct ControllerStats {
     pub rules_restored: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,
+    /// ARP requests that the controller has answered from its knowledge of hosts.
+    pub arp_requests_answered: u64,
+    /// ARP requests for unknown hosts that were relayed to all edge ports.
+    pub arp_requests_relayed: u64,
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
     /// of their port.
     pub arp_requests_suppressed: u64,

@@ -70,6 +70,7 @@ use crate::SwitchPort;
 use crate::limits::RateLimiter;
 use crate::observer::{Cx, Observer};
 use crate::planner::Planner;
+use crate::planner::arp_replies::send_arp_reply;
 use crate::updater::RuleSet;
 use crate::updater::Updater;
 use crate::updater::compile::Entry;
@@ -382,7 +383,7 @@ impl VipService {
         for held in on.planner.take_arp_replies() {
             let is_due = held.until <= on.cx.now;
             if is_due || self.are_connected(on, held.reply.to, held.reply.requester, held.reply.target) {
-                on.cx.channels.packet_out(held.reply.to, held.reply.frame);
+                send_arp_reply(&mut on.cx, on.observer.announced.as_ref(), held.reply);
             } else {
                 on.planner.keep_arp_reply(held);
             }
