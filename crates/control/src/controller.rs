@@ -271,6 +271,9 @@ impl Controller {
             match on.observer.packet_in(&mut on.cx, on.updater, (connection, datapath), packet) {
                 Packet::Handled => {}
                 Packet::Arp(held) => {
+                    if !on.planner.lookup_address(&mut on.cx, on.observer, on.updater, &held) {
+                        return;
+                    }
                     let are_connected = vips.are_connected(&mut on, held.to, held.requester, held.target);
                     on.planner.answer_arp(&mut on.cx, on.observer.announced.as_ref(), held, are_connected);
                 }
@@ -290,7 +293,10 @@ impl Controller {
             Message::Error { kind, .. } => self.refused((connection, datapath), xid, *kind),
             Message::FlowRemoved(removed) if on.observer.counter_removed(&mut on.cx, datapath, removed) => {}
             Message::FlowRemoved(removed) if vips.connection_removed(&mut on, datapath, removed) => {}
-            Message::FlowRemoved(removed) => on.updater.switch(node).removed(removed),
+            Message::FlowRemoved(removed) => {
+                on.planner.addressing_removed(on.observer, on.updater, datapath, removed);
+                on.updater.switch(node).removed(removed);
+            }
             Message::MultipartReply { reply, has_more }
                 if on.updater.audit_reply(on.cx.now, on.cx.channels, (node, datapath, xid), reply, *has_more) => {}
             Message::MultipartReply { reply, has_more }

@@ -88,6 +88,9 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
+    pub fn addressing(self) -> net::Addressing {
+        self.config.addressing
+    }
     pub fn now(self) -> Time {
         self.now
     }

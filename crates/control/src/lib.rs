@@ -27,14 +27,14 @@ mod planner;
 mod updater;
 pub mod vip;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::AgentCommand;
 use core::net::Ipv4Addr;
+pub use net::Addressing;
 use net::{Bandwidth, Time};
 use openflow::{ConnectionId, DatapathId, FromController, PortNo};
 
-pub use addressing::Addressing;
 pub use channels::close_reason::CloseReason;
 pub use controller::Controller;
 pub use hosts::{AddressConflict, Departure, HostLimit, KnownHost, PortRole, PortRoles};
@@ -109,6 +109,9 @@ pub struct Config {
     pub ecmp_hashing: EcmpHashing,
     /// How hosts are addressed.
     pub addressing: Addressing,
+    /// Pairs of addresses, source first, of which the directory of VL2 does not tell the first the
+    /// location of the second.
+    pub refused: BTreeSet<(Ipv4Addr, Ipv4Addr)>,
     /// Whether to use extensions of OpenFlow 1.3 on switches whose manufacturer supports them:
     /// matches on TCP control bits with Open vSwitch ([`vip`]).
     pub uses_extensions: bool,
@@ -162,6 +165,7 @@ impl Default for Config {
             read_back_bytes_max: 64 << 20,
             ecmp_hashing: EcmpHashing::Native,
             addressing: Addressing::Flat,
+            refused: BTreeSet::new(),
             uses_extensions: false,
             health_check_address: None,
             connections_max: 250_000,
@@ -267,6 +271,17 @@ pub struct ControllerStats {
     pub arp_requests_answered: u64,
     /// ARP requests for unknown hosts that were relayed to all edge ports.
     pub arp_requests_relayed: u64,
+    /// Frames of the relayed requests.
+    pub arp_request_copies: u64,
+    /// Locations that the directory of an addressing mode has told a switch or a host: SEATTLE's
+    /// resolver switches, VL2's directory.
+    pub lookups: u64,
+    /// Packets of hosts to locations that their switch did not have in its cache (SEATTLE).
+    pub cache_misses: u64,
+    /// Locations that the directory of VL2 has refused to tell.
+    pub lookups_refused: u64,
+    /// Locations of hosts that were published, changed or withdrawn in such a directory.
+    pub directory_updates: u64,
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
     /// of their port.
     pub arp_requests_suppressed: u64,

@@ -163,6 +163,7 @@ impl Observer {
     pub(crate) fn send_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, data: &[u8]) {
         let is_edge = |end: &SwitchPort| Some(*end) != except && self.discovery.is_edge(cx.now, *end);
         let edges: Vec<SwitchPort> = self.live_ports().filter(is_edge).collect();
+        cx.channels.tally.arp_request_copies += edges.len() as u64;
         edges.into_iter().for_each(|end| cx.channels.packet_out(end, data.to_vec()));
     }
 }

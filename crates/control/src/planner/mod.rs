@@ -83,8 +83,7 @@ impl Planner {
 
     /// Returns whether no change of rules is in progress.
     pub(crate) fn is_settled(&self) -> bool {
-        let is_located = self.addressing.as_ref().is_none_or(|plan| plan.is_settled());
-        is_located && self.default_routes.is_settled() && self.splits.is_settled() && self.pins.is_settled()
+        self.default_routes.is_settled() && self.splits.is_settled() && self.pins.is_settled()
     }
 
     /// Returns when the planner must run, apart from input.

@@ -75,6 +75,7 @@ use crate::updater::RuleSet;
 use crate::updater::Updater;
 use crate::updater::compile::Entry;
 use crate::updater::store::Installer;
+use net::Addressing;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -244,6 +245,9 @@ impl VipService {
     ///
     /// [`ServicesError`] names the first invalid setting.
     pub(crate) fn check(&self, config: &Config, wanted: &Services) -> Result<bool, ServicesError> {
+        if config.addressing != Addressing::Flat && !(wanted.services.is_empty() && wanted.pools.is_empty()) {
+            return Err(ServicesError::of_addressing(config.addressing));
+        }
         wanted.check(config.health_check_address.map(|checker| checker.ipv4))?;
         Ok(*wanted != self.wanted)
     }

@@ -7,31 +7,25 @@
 //! packet to the new port, and the new address to the sender, as an ARP request of the host for its
 //! own address.
 
-use std::collections::BTreeMap;
-
+use balance::central::Placements;
 use core::net::Ipv4Addr;
 use net::Time;
-use openflow::frame::{self, arp_request};
-use openflow::{DatapathId, FlowStats, PacketIn};
+use openflow::{DatapathId, FlowStats, PacketIn, frame};
 
-use super::AddressingPlan;
 use super::portland_rules::{from_host, host_left, host_of, location_of, route, route_key, to_host, to_host_key};
-use crate::addressing::cabling::{Cabling, SwitchSeen};
+use super::stale_senders::StaleSenders;
+use super::{AddressingPlan, observed};
+use crate::addressing::cabling::Cabling;
 use crate::addressing::fabric_manager::FabricManager;
 use crate::addressing::location::{Location, Locator};
 use crate::addressing::pmac::Pmac;
 use crate::addressing::routes::{Destinations, routes};
-use crate::limits::Expiring;
 use crate::observer::network::Network;
 use crate::observer::{Cx, Observer};
 use crate::updater::store::RuleKey;
 use crate::updater::{RuleSet, Updater};
 use crate::{Event, KnownHost, SwitchPort};
 
-/// Shortest time between two corrections of a sender about one host. Packets in flight before the
-/// first one arrives need none.
-const CORRECT_AGAIN: Time = Time::from_ms(20);
-const CORRECTIONS_MAX: usize = 4096;
 /// Time for which a network must not be a multi-rooted tree before that is reported: while it is
 /// discovered, cables are missing.
 const REPORT_AFTER: Time = Time::from_s(2);
@@ -41,7 +35,7 @@ pub(super) struct PortLand {
     locator: Locator,
     manager: FabricManager,
     rules: RuleSet,
-    corrections: Expiring<(Ipv4Addr, Ipv4Addr), CORRECTIONS_MAX>,
+    stale_senders: StaleSenders,
     refusal: Option<Refusal>,
     /// Hosts without an address that were reported.
     without_address: Vec<KnownHost>,
@@ -56,15 +50,14 @@ struct Refusal {
 }
 
 impl AddressingPlan for PortLand {
-    fn update(&mut self, cx: &mut Cx<'_>, observer: &mut Observer, updater: &mut Updater) {
-        let cabling = self.cabling(cx.now, observer);
+    fn update(&mut self, cx: &mut Cx<'_>, observer: &mut Observer, updater: &mut Updater, _: &Placements) {
+        let is_located = |switch: &DatapathId| self.locator.locations.contains_key(switch);
+        let cabling = observed::cabling(cx.now, observer, is_located);
         match self.locator.locate(&cabling) {
             Ok(()) => self.refusal = None,
             Err(error) => return self.refuse(cx.now, error.to_string()),
         }
-        let is_here = |host: &KnownHost| observer.may_port_exist(host.end()) && !observer.discovery.is_link(host.end());
-        let hosts = observer.network.current_hosts().map(|(_, host)| host.known).filter(is_here);
-        let without = self.manager.set_hosts(hosts, &self.locator.locations);
+        let without = self.manager.set_hosts(observed::hosts(observer), &self.locator.locations);
         for host in without.iter().filter(|host| !self.without_address.contains(host)) {
             let port = host.port.0;
             let reason = format!(
@@ -81,24 +74,13 @@ impl AddressingPlan for PortLand {
         updater.replace(&mut self.rules, wanted);
     }
 
-    fn packet(&mut self, cx: &mut Cx<'_>, observer: &Observer, at: DatapathId, packet: &PacketIn) {
+    fn packet(&mut self, cx: &mut Cx<'_>, observer: &Observer, _: &mut Updater, at: DatapathId, packet: &PacketIn) {
         let Ok(headers) = frame::parse(&packet.data) else { return };
         let Some((host, pmac)) = self.manager.hosts.get(&headers.ipv4_dst).copied() else { return };
         if pmac.encode() == headers.eth_dst && host.datapath == at {
             return; // Its rule has been sent, and the sender sends again.
         }
-        let mut data = packet.data.clone();
-        data[..6].copy_from_slice(&host.mac.0);
-        cx.channels.packet_out(host.end(), data);
-        let Some(sender) = observer.network.host_at(headers.ipv4_src).map(|host| host.known) else { return };
-        let between = (sender.ipv4, host.ipv4);
-        if !self.corrections.has(cx.now, &between) && !self.corrections.is_full() {
-            self.corrections.add(between, cx.now.saturating_add(CORRECT_AGAIN));
-            // An ARP request of a host for its own address replaces known entries and adds none.
-            let mut correction = arp_request(pmac.encode(), host.ipv4, host.ipv4);
-            correction[..6].copy_from_slice(&sender.mac.0);
-            cx.channels.packet_out(sender.end(), correction);
-        }
+        self.stale_senders.redirect(cx, observer, (&host, pmac.encode()), (headers.ipv4_src, packet));
     }
 
     fn are_connected(
@@ -158,41 +140,6 @@ impl PortLand {
         }
     }
 
-    /// Returns the switches and cables as location discovery sees them. A switch without a location is
-    /// left out until all of its ports are known to lead to a switch or not.
-    fn cabling(&self, now: Time, observer: &Observer) -> Cabling {
-        let mut switches: BTreeMap<DatapathId, SwitchSeen> =
-            observer.status.keys().map(|datapath| (*datapath, SwitchSeen::default())).collect();
-        for end in observer.live_ports() {
-            let Some(seen) = switches.get_mut(&end.0) else { continue };
-            let discovery = &observer.discovery;
-            if discovery.is_link(end) || observer.network.has_host_at(end) {
-                continue;
-            }
-            match discovery.is_edge(now, end) {
-                true => seen.has_silent_ports = true,
-                false => seen.is_in_discovery = true,
-            }
-        }
-        for (end, _) in observer.network.hosts_by_port().filter(|(end, _)| !observer.discovery.is_link(*end)) {
-            if let Some(seen) = switches.get_mut(&end.0) {
-                seen.has_hosts = true;
-            }
-        }
-        switches.retain(|switch, seen| !seen.is_in_discovery || self.locator.locations.contains_key(switch));
-        let network = &observer.network;
-        let mut cables: BTreeMap<SwitchPort, (SwitchPort, bool)> = BTreeMap::new();
-        for (link, (from, to)) in network.switch_links() {
-            let is_alive = network.is_alive(link) && network.is_alive(link.reverse());
-            let has_hosts = network.has_host_at(from) || network.has_host_at(to);
-            let is_replaced = cables.get(&from).is_some_and(|(_, is_alive)| *is_alive);
-            if is_alive || !(has_hosts || is_replaced) {
-                cables.insert(from, (to, is_alive));
-            }
-        }
-        Cabling::new(switches, &cables)
-    }
-
     fn wanted_rules(&self, now: Time, cabling: &Cabling, observer: &Observer, updater: &Updater) -> RuleSet {
         let (compiler, network) = (updater.compiler, &observer.network);
         let mut wanted = RuleSet::new();
@@ -212,12 +159,7 @@ impl PortLand {
             let entries = [from_host(compiler, host, *pmac), to_host(compiler, host, *pmac)];
             wanted.extend(entries.map(|(key, rule)| ((node, key), rule)));
         }
-        let is_unknown = |end: &SwitchPort| observer.discovery.is_edge(now, *end) && !network.has_host_at(*end);
-        for end in observer.live_ports().filter(is_unknown) {
-            let Some(node) = network.node_of(end.0) else { continue };
-            let (key, rule) = compiler.unknown_port(end.1);
-            wanted.insert((node, key), rule);
-        }
+        observed::add_unknown_ports(now, observer, updater, &mut wanted);
         wanted
     }
 }

@@ -1,6 +1,8 @@
 //! Addressing modes with real switches: hosts resolve addresses by ARP and send to what they are told.
 
 mod portland;
+mod seattle;
+mod vl2;
 
 use std::collections::BTreeMap;
 
