@@ -12,7 +12,7 @@ use crate::SwitchPort;
 pub(crate) struct SwitchSeen {
     /// Whether a host is known at a port.
     pub(crate) has_hosts: bool,
-    /// Whether a live port has received no discovery message for so long that hosts may be there.
+    /// Whether a live port has received no discovery message, so that hosts may be there.
     pub(crate) has_silent_ports: bool,
     /// Whether discovery of a port is not finished: it is neither a link nor silent yet.
     pub(crate) is_in_discovery: bool,

@@ -62,7 +62,7 @@ impl Prefix {
         Masked { value: MacAddr([upper, lower, position, 0, 0, 0]), mask: MacAddr(mask) }
     }
 
-    /// Returns the prefix that a match of Ethernet addresses stands for, if any.
+    /// Returns the prefix of a match of Ethernet addresses; `None` for other matches.
     pub fn of_masked(masked: Masked<MacAddr>) -> Option<Prefix> {
         let [_, pod, position, ..] = masked.value.0;
         [Prefix::Pod(pod), Prefix::Edge(pod, position)].into_iter().find(|prefix| prefix.to_masked() == masked)

@@ -9,7 +9,7 @@
 //!
 //! Switches of OpenFlow 1.3 cannot hash addresses to switches, so the controller keeps the directory of
 //! each resolver and does what the software of a SEATTLE switch would. What that software would send
-//! counts as a message: publications as updates of the directory, answers as lookups. The packets
+//! counts as a message: publications as updates of the directory, and replies as lookups. The packets
 //! themselves go the same way as in SEATTLE from the resolver switch on.
 
 use std::collections::{BTreeMap, BTreeSet};

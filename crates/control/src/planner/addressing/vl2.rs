@@ -1,6 +1,6 @@
 //! VL2 (Greenberg et al., SIGCOMM 2009; F0 section 2.4.3): names and locations are separate.
 //!
-//! An application address (the IPv4 address of a host) says nothing about its place. A directory knows
+//! An application address (the IPv4 address of a host) does not depend on its place. A directory knows
 //! the location address of the switch of each host. The controller is the directory: it answers ARP
 //! requests with the location address, or not at all if the pair of hosts is refused. The ARP cache of
 //! a host takes the place of the cache of VL2's agent.

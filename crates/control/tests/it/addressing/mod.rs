@@ -1,4 +1,4 @@
-//! Addressing modes with real switches: hosts resolve addresses by ARP and send to what they are told.
+//! Addressing modes with real switches: hosts resolve addresses by ARP and send to the resolved address.
 
 mod portland;
 mod seattle;
