@@ -181,7 +181,7 @@ mod tests {
     }
 
     /// Returns the ports by which a switch may send a packet for an edge switch.
-    fn lookup<'a>(routes: &'a SwitchRoutes, (pod, position): Edge) -> &'a [PortNo] {
+    fn lookup(routes: &SwitchRoutes, (pod, position): Edge) -> &[PortNo] {
         let order = [
             Destinations::These(Prefix::Edge(pod, position)),
             Destinations::These(Prefix::Pod(pod)),

@@ -68,11 +68,8 @@ fn failed_link_loses_no_flow() {
 
 #[test]
 fn refused_location_fails_the_flow_after_three_requests() {
-    let overrides = [
-        ("control.refuse", "[\"10.0.0.1 > 10.0.0.16\"]"),
-        ("sweep", "{}"),
-        ("control.addressing", "\"vl2\""),
-    ];
+    let overrides =
+        [("control.refuse", "[\"10.0.0.1 > 10.0.0.16\"]"), ("sweep", "{}"), ("control.addressing", "\"vl2\"")];
     let (summary, _) = results(&overrides, 1);
     let (run, cost) = (&summary.runs[0], cost(&summary.runs[0]));
     // The flows of both directions: the receiver of one needs the address to reply.

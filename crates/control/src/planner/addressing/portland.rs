@@ -53,6 +53,8 @@ impl AddressingPlan for PortLand {
     fn update(&mut self, cx: &mut Cx<'_>, observer: &mut Observer, updater: &mut Updater, _: &Placements) {
         let is_located = |switch: &DatapathId| self.locator.locations.contains_key(switch);
         let cabling = observed::cabling(cx.now, observer, is_located);
+        // Until a host has a pseudo-MAC address, requests for it get no reply.
+        observer.announced.get_or_insert_default();
         match self.locator.locate(&cabling) {
             Ok(()) => self.refusal = None,
             Err(error) => return self.refuse(cx.now, error.to_string()),

@@ -46,6 +46,8 @@ pub(super) struct Seattle {
     /// Locations that switches have in their caches, by switch and host.
     caches: BTreeMap<(DatapathId, MacAddr), DatapathId>,
     rules: RuleSet,
+    /// Whether it was reported that there are more switches than numbers.
+    has_reported: bool,
 }
 
 impl AddressingPlan for Seattle {
@@ -151,8 +153,11 @@ impl Seattle {
         let mut taken: BTreeSet<u16> = self.numbers.values().copied().collect();
         for switch in switches.filter(|switch| !self.numbers.contains_key(*switch)).collect::<Vec<_>>() {
             let Some(number) = (1..=NUMBER_MAX).find(|number| !taken.contains(number)) else {
-                let reason = format!("there are more than {NUMBER_MAX} switches, the number of VLAN labels");
-                return cx.channels.event(Event::AddressingRefused { reason });
+                if !std::mem::replace(&mut self.has_reported, true) {
+                    let reason = format!("there are more than {NUMBER_MAX} switches, the number of VLAN labels");
+                    cx.channels.event(Event::AddressingRefused { reason });
+                }
+                return;
             };
             taken.insert(number);
             self.numbers.insert(*switch, number);

@@ -43,7 +43,7 @@ pub(super) fn to_host(compiler: Compiler, host: &KnownHost, here: u16) -> [Entry
     let tagged = RuleKey::new(FORWARD, TO_HOST_TAGGED, to(Some(host.mac), VlanMatch::Id(here)));
     let out = Action::output(host.port);
     [
-        (to_host_key(host), compiler.rule(Purpose::Address, vec![out.clone()])),
+        (to_host_key(host), compiler.rule(Purpose::Address, vec![out])),
         (tagged, compiler.rule(Purpose::Address, vec![Action::PopVlan, out])),
     ]
 }

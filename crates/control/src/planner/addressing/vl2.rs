@@ -9,7 +9,7 @@
 //! `sdn-ecmp` they take shortest paths. A packet for a host that has moved is passed on, and the sender
 //! learns the new location.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::{Placements, WeightedPath};
 use core::net::Ipv4Addr;
@@ -37,6 +37,8 @@ pub(super) struct Vl2 {
     stale_senders: StaleSenders,
     /// Labels of intermediate switches.
     labels: BTreeMap<DatapathId, u16>,
+    /// Pairs of switches with the same location address that were reported.
+    reported: BTreeSet<(DatapathId, DatapathId)>,
 }
 
 impl AddressingPlan for Vl2 {
@@ -123,7 +125,9 @@ impl Vl2 {
         observer.announced = Some(macs.collect());
         let mut owners: BTreeMap<_, DatapathId> = BTreeMap::new();
         for datapath in observer.status.keys() {
-            if let Some(other) = owners.insert(rules::location_mac(*datapath), *datapath) {
+            if let Some(other) = owners.insert(rules::location_mac(*datapath), *datapath)
+                && self.reported.insert((other, *datapath))
+            {
                 let (a, b) = (other.0, datapath.0);
                 let reason = format!(
                     "switches {a:016x} and {b:016x} have the same location address; give one another datapath id"
