@@ -247,6 +247,11 @@ class Network:
             ]
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
 
+    def forget_neighbours(self):
+        """Empties the ARP caches of hosts that resolve addresses: the addresses of an earlier phase may be others."""
+        for host in self.plan["hosts"] if self.plan.get("resolves") else []:
+            run(*self.inside(host["name"]), "ip", "neigh", "flush", "dev", host["interface"])
+
     def counters(self):
         """Returns per switch port: bytes, packets and drops received, then the same sent."""
         counters = {}
