@@ -125,6 +125,8 @@ class Driver:
 
     def do_controller(self, message):
         """Sets the controller address of all switches."""
+        # The preflight check has made hosts learn each other's Ethernet addresses.
+        self.network.forget_neighbours()
         switches = [switch["name"] for switch in self.network.plan["switches"]]
         self.network.ovs.controller(switches, message["target"], message.get("backoff_ms", 1000))
 

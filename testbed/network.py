@@ -225,7 +225,7 @@ class Network:
         return [] if node is None else ["mnexec", "-a", str(self.net.nameToNode[node].pid)]
 
     def configure_hosts(self):
-        """Sets addresses and, as in F0, permanent neighbour entries."""
+        """Sets addresses and, as in F0, permanent neighbour entries, unless hosts resolve addresses."""
         hosts = self.plan["hosts"]
         # A plan that needs a congestion control is rejected earlier if the kernel lacks it.
         law = self.plan["congestion"]
@@ -243,9 +243,14 @@ class Network:
             ]
             lines += [
                 f"neigh replace {other['ip']} lladdr {other['mac']} dev {name} nud permanent"
-                for other in hosts if other is not host
+                for other in hosts if other is not host and not self.plan.get("resolves")
             ]
             run(*self.inside(host["name"]), "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+    def forget_neighbours(self):
+        """Empties the ARP caches of hosts that resolve addresses: the addresses of an earlier phase may be others."""
+        for host in self.plan["hosts"] if self.plan.get("resolves") else []:
+            run(*self.inside(host["name"]), "ip", "neigh", "flush", "dev", host["interface"])
 
     def counters(self):
         """Returns per switch port: bytes, packets and drops received, then the same sent."""

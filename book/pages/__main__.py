@@ -30,6 +30,7 @@ GENERATORS = {
     "arrivals": lambda: reference.listing("arrivals"),
     "collectives": lambda: reference.listing("collectives"),
     "transports": lambda: reference.listing("transports"),
+    "addressing": lambda: reference.listing("addressing"),
     "settings": reference.settings,
     "metrics": reference.metrics,
     "commands": reference.commands,

@@ -15,6 +15,7 @@ CHAPTERS = {
     "docs/canon.md": "canon.md",
     "docs/canon-matrix.md": "canon-matrix.md",
     "docs/controller.md": "controller.md",
+    "docs/addressing.md": "addressing.md",
     "docs/engine.md": "engine.md",
     "docs/glossary.md": "glossary.md",
     "docs/reproduction.md": "reproduction.md",

@@ -67,6 +67,8 @@ impl Scene {
             hosts: HostLearning::Configured,
             discovery: None,
             health_check_address: Some(CHECKER),
+            addressing: net::Addressing::Flat,
+            refused: &[],
             tables: "",
         };
         let program = Path::new(env!("CARGO_BIN_EXE_anabranch"));

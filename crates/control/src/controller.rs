@@ -11,7 +11,7 @@ use core::net::Ipv4Addr;
 use net::Time;
 use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, Message, ToController, Xid};
 
-use crate::changes::{Change, ChangeQueue};
+use crate::changes::{Change, ChangeQueue, ChangedState};
 use crate::channels::{Channels, ReadBack, Received};
 use crate::inspect::Inspection;
 use crate::observer::{Cx, Observer, Packet};
@@ -232,6 +232,7 @@ impl Controller {
         }
         let node = on.observer.network.add_switch(datapath);
         on.updater.add_common_rules(node);
+        on.planner.recover_addressing(on.updater, datapath, &read_back.rules);
         on.observer.recover_counters(&mut on.cx, &mut read_back);
         let found = vips.recover_connections(&mut on, connection, datapath, &mut read_back.rules);
         vips.recover_slots(&mut on, node, &read_back.rules);
@@ -264,11 +265,17 @@ impl Controller {
         let (mut on, vips) = self.parts();
         let (xid, message) = (envelope.xid, &envelope.message);
         if let Message::PacketIn(packet) = message {
+            if on.planner.addressed_packet(&mut on.cx, on.observer, on.updater, datapath, packet) {
+                return;
+            }
             match on.observer.packet_in(&mut on.cx, on.updater, (connection, datapath), packet) {
                 Packet::Handled => {}
                 Packet::Arp(held) => {
+                    if !on.planner.lookup_address(&mut on.cx, on.observer, on.updater, &held) {
+                        return;
+                    }
                     let are_connected = vips.are_connected(&mut on, held.to, held.requester, held.target);
-                    on.planner.answer_arp(&mut on.cx, held, are_connected);
+                    on.planner.answer_arp(&mut on.cx, on.observer.announced.as_ref(), held, are_connected);
                 }
                 Packet::Virtual(at, headers) => vips.virtual_packet(&mut on, at, &headers, &packet.data),
             }
@@ -286,7 +293,10 @@ impl Controller {
             Message::Error { kind, .. } => self.refused((connection, datapath), xid, *kind),
             Message::FlowRemoved(removed) if on.observer.counter_removed(&mut on.cx, datapath, removed) => {}
             Message::FlowRemoved(removed) if vips.connection_removed(&mut on, datapath, removed) => {}
-            Message::FlowRemoved(removed) => on.updater.switch(node).removed(removed),
+            Message::FlowRemoved(removed) => {
+                on.planner.addressing_removed(on.observer, on.updater, datapath, removed);
+                on.updater.switch(node).removed(removed);
+            }
             Message::MultipartReply { reply, has_more }
                 if on.updater.audit_reply(on.cx.now, on.cx.channels, (node, datapath, xid), reply, *has_more) => {}
             Message::MultipartReply { reply, has_more }
@@ -333,24 +343,10 @@ impl Controller {
         if changes.network || changes.hosts {
             on.observer.refresh_network();
         }
-        if changes.hosts {
-            let left = on.planner.update_hosts(&mut on.cx, on.observer, on.updater);
-            vips.hosts_left(&left);
+        match on.planner.addressing.is_some() {
+            true => on.planner.update_addressing(&mut on.cx, on.observer, on.updater, has_changed),
+            false => plan_flat(&mut on, vips, changes),
         }
-        if changes.hosts || changes.ports {
-            on.planner.port_rules.write(on.cx.now, on.observer, on.updater);
-        }
-        vips.update(&mut on, has_changed);
-        vips.report_ended_connections(&mut on);
-        if changes.network || changes.hosts {
-            on.planner.update_network(&mut on.cx, on.observer, on.updater);
-        }
-        while let Some(why) = on.cx.changes.next_trigger() {
-            on.planner.decide(&mut on.cx, on.observer, on.updater, why);
-        }
-        on.observer.network.vacate();
-        on.planner.apply_placements(&mut on.cx, on.observer);
-        on.planner.advance(&mut on.cx, on.observer, on.updater);
         vips.release_arp_replies(&mut on);
         vips.release_packets(&mut on);
         if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
@@ -367,4 +363,26 @@ impl Controller {
             on.planner.rules_changed();
         }
     }
+}
+
+/// Decides with flat addresses: default routes, splits and pins of the balancer, and virtual services.
+fn plan_flat(on: &mut Parts<'_>, vips: &mut VipService, changes: ChangedState) {
+    if changes.hosts {
+        let left = on.planner.update_hosts(&mut on.cx, on.observer, on.updater);
+        vips.hosts_left(&left);
+    }
+    if changes.hosts || changes.ports {
+        on.planner.port_rules.write(on.cx.now, on.observer, on.updater);
+    }
+    vips.update(on, changes.network || changes.hosts || changes.ports);
+    vips.report_ended_connections(on);
+    if changes.network || changes.hosts {
+        on.planner.update_network(&mut on.cx, on.observer, on.updater);
+    }
+    while let Some(why) = on.cx.changes.next_trigger() {
+        on.planner.decide(&mut on.cx, on.observer, on.updater, why);
+    }
+    on.observer.network.vacate();
+    on.planner.apply_placements(&mut on.cx, on.observer);
+    on.planner.advance(&mut on.cx, on.observer, on.updater);
 }

@@ -3,8 +3,9 @@
 use balance::central::{FlowId, FlowInfo, HopTable, Path, Placements};
 use core::net::Ipv4Addr;
 use net::{Bandwidth, FiveTuple, HostIx, LinkIx, NodeIx, Time, Topology};
-use openflow::{ConnectionId, DatapathId, Features, FlowStats, GroupDescription, PortDesc, PortNo};
+use openflow::{ConnectionId, DatapathId, Features, FlowStats, GroupDescription, MacAddr, PortDesc, PortNo};
 
+use crate::addressing::Location;
 use crate::channels::Channels;
 use crate::observer::Observer;
 use crate::planner::Planner;
@@ -87,6 +88,9 @@ pub struct Inspection<'a> {
 }
 
 impl<'a> Inspection<'a> {
+    pub fn addressing(self) -> net::Addressing {
+        self.config.addressing
+    }
     pub fn now(self) -> Time {
         self.now
     }
@@ -164,6 +168,18 @@ impl<'a> Inspection<'a> {
     /// Returns the sending port of a link that leaves a switch.
     pub fn port_of(self, link: LinkIx) -> Option<PortNo> {
         self.observer.network.port_of(link)
+    }
+    /// Returns the place of a switch in the tree, if the addressing mode uses it.
+    pub fn location_of(self, datapath: DatapathId) -> Option<Location> {
+        self.planner.addressing.as_ref()?.location_of(datapath)
+    }
+    /// Returns the Ethernet address that others send to in order to reach a host; `None` if it cannot
+    /// be reached yet.
+    pub fn announced_mac_of(self, address: Ipv4Addr) -> Option<MacAddr> {
+        match &self.observer.announced {
+            None => Some(self.find_host(address)?.mac),
+            Some(announced) => announced.get(&address).copied(),
+        }
     }
     pub fn find_host(self, address: Ipv4Addr) -> Option<KnownHost> {
         Some(self.observer.network.host_at(address)?.known)

@@ -14,6 +14,7 @@
 
 #![allow(missing_docs, reason = "only the program's own crates use this one")]
 
+pub mod addressing;
 mod changes;
 mod channels;
 mod controller;
@@ -26,10 +27,11 @@ mod planner;
 mod updater;
 pub mod vip;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::central::AgentCommand;
 use core::net::Ipv4Addr;
+pub use net::Addressing;
 use net::{Bandwidth, Time};
 use openflow::{ConnectionId, DatapathId, FromController, PortNo};
 
@@ -105,6 +107,11 @@ pub struct Config {
     pub read_back_bytes_max: usize,
     /// How switches distribute flows over equal-cost next hops.
     pub ecmp_hashing: EcmpHashing,
+    /// How hosts are addressed.
+    pub addressing: Addressing,
+    /// Pairs of addresses, source first, of which the directory of VL2 does not tell the first the
+    /// location of the second.
+    pub refused: BTreeSet<(Ipv4Addr, Ipv4Addr)>,
     /// Whether to use extensions of OpenFlow 1.3 on switches whose manufacturer supports them:
     /// matches on TCP control bits with Open vSwitch ([`vip`]).
     pub uses_extensions: bool,
@@ -157,6 +164,8 @@ impl Default for Config {
             port_roles: PortRoles::default(),
             read_back_bytes_max: 64 << 20,
             ecmp_hashing: EcmpHashing::Native,
+            addressing: Addressing::Flat,
+            refused: BTreeSet::new(),
             uses_extensions: false,
             health_check_address: None,
             connections_max: 250_000,
@@ -214,6 +223,9 @@ pub enum Event {
     /// Alarm: a discovery probe arrived at a port with the role [`PortRole::Host`]. Two hosts may
     /// relay probes, or a switch is connected there. Reported at most once a minute for a port.
     ProbeAtHostPort { datapath: DatapathId, port: PortNo },
+    /// The network is not one that the addressing mode can describe; the reason is human-readable. The
+    /// rules stay as they were until it is.
+    AddressingRefused { reason: String },
     /// A flow has migrated to another path, and its old rules are deleted.
     FlowMigrated(net::FiveTuple),
     /// The state of a pool member has changed; `address` is that of the server.
@@ -255,6 +267,21 @@ pub struct ControllerStats {
     pub rules_restored: u64,
     /// Packets from hosts beyond [`Config::hosts_max`] and [`Config::hosts_per_port`].
     pub hosts_refused: u64,
+    /// ARP requests that the controller has answered from its knowledge of hosts.
+    pub arp_requests_answered: u64,
+    /// ARP requests for unknown hosts that were relayed to all edge ports.
+    pub arp_requests_relayed: u64,
+    /// Frames of the relayed requests.
+    pub arp_request_copies: u64,
+    /// Locations that the directory of an addressing mode has told a switch or a host: SEATTLE's
+    /// resolver switches, VL2's directory.
+    pub lookups: u64,
+    /// Packets of hosts to locations that their switch did not have in its cache (SEATTLE).
+    pub cache_misses: u64,
+    /// Locations that the directory of VL2 has refused to tell.
+    pub lookups_refused: u64,
+    /// Locations of hosts that were published, changed or withdrawn in such a directory.
+    pub directory_updates: u64,
     /// ARP requests for unknown hosts that were not relayed: repeated too soon, or over the limit
     /// of their port.
     pub arp_requests_suppressed: u64,

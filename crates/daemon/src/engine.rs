@@ -335,6 +335,7 @@ impl Engine {
             ),
             Event::LinkUp { from, to } => tracing::info!(from = end(from), to = end(to), "link is up"),
             Event::LinkDown { from, to } => tracing::warn!(from = end(from), to = end(to), "link is down"),
+            Event::AddressingRefused { reason } => tracing::error!("addressing: {reason}"),
             Event::PortDamped { datapath, port } => {
                 tracing::warn!(at = end(&(*datapath, *port)), "port flaps: it is treated as down until it is stable");
             }

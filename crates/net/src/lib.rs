@@ -3,6 +3,7 @@
 //! Pure data and pure functions. This crate depends on no other crate of the workspace.
 
 pub mod address;
+mod addressing;
 pub mod bisection;
 pub mod did_you_mean;
 pub mod export;
@@ -18,6 +19,7 @@ pub mod topology;
 pub mod units;
 
 pub use address::FiveTuple;
+pub use addressing::{ADDRESSING_MODES, Addressing, AddressingInfo};
 pub use random::RandomStream;
 pub use recent::RecentValues;
 pub use routes::Routes;

@@ -205,7 +205,8 @@ impl Engine<'_> {
     /// Returns whether nothing is left to start here, and what has started has ended.
     pub(crate) fn is_idle(&self) -> bool {
         let is_served = self.requests.as_ref().is_none_or(|requests| requests.open == 0);
-        is_served && self.active_flows() == 0 && self.starts.next(self.list).is_none()
+        let is_resolving = self.controlled.as_ref().is_some_and(|controlled| controlled.is_resolving());
+        is_served && !is_resolving && self.active_flows() == 0 && self.starts.next(self.list).is_none()
     }
 
     /// Returns the number of flows, or of their connections, that have started here and not ended.

@@ -285,6 +285,24 @@ pub struct PlaneRecord {
     /// Rate-limit commands that the transport could not apply: only UDP can.
     pub rate_limits_ignored: u64,
     pub tally: crate::PlaneTally,
+    /// Addressing mode, if hosts resolve addresses.
+    pub addressing: Option<net::Addressing>,
+    /// Entries of switches at the end by tier, the lowest first: number of switches, sum and maximum.
+    pub entries_by_tier: [TierEntries; TIERS],
+    /// ARP requests that hosts sent, and flows that failed because no reply came.
+    pub arp_requests: u64,
+    pub arp_failures: u64,
+}
+
+/// Number of tiers of switches whose entries are counted apart; higher ones count as the highest.
+pub const TIERS: usize = 4;
+
+/// Entries of the switches of a tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierEntries {
+    pub switches: u32,
+    pub sum: u64,
+    pub max: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

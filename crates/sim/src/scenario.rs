@@ -1,6 +1,6 @@
 //! Input of a run: everything it depends on, as plain values.
 
-use net::{Bandwidth, LinkIx, Time, Topology};
+use net::{Bandwidth, HostIx, LinkIx, Time, Topology};
 
 pub use crate::transport::annulus::Annulus;
 pub use crate::transport::cubic::Cubic;
@@ -232,6 +232,13 @@ pub struct ControlConfig {
     pub packets_per_s: Option<u32>,
     /// Packets that may wait for the processor of a switch; further ones are lost.
     pub backlog_packets: u32,
+    /// Whether hosts resolve addresses by ARP before they send, and accept packets to their own Ethernet
+    /// address only. Otherwise they know the addresses of all others.
+    pub hosts_resolve: bool,
+    /// Addressing mode. The simulator ignores it: it is for the caller, which creates the controller.
+    pub addressing: net::Addressing,
+    /// Pairs of hosts, source first, whose addresses the directory of VL2 refuses. For the caller, too.
+    pub refused: Vec<(HostIx, HostIx)>,
     /// Time between two rounds of LLDP; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
     pub discovery: Option<Time>,
@@ -283,6 +290,9 @@ impl Default for ControlConfig {
             reports_flow_sizes: true,
             packets_per_s: None,
             backlog_packets: 1_000,
+            hosts_resolve: false,
+            addressing: net::Addressing::Flat,
+            refused: Vec::new(),
             discovery: None,
             poll: None,
         }

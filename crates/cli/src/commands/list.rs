@@ -43,6 +43,8 @@ enum What {
     Arrivals,
     Collectives,
     Transports,
+    /// Addressing modes of the controller
+    Addressing,
     Experiments,
     /// Metrics of claims, reproductions and validations
     Metrics,
@@ -89,6 +91,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
             traffic::COLLECTIVES.iter().map(|c| of_traffic(c.name, c.title, "", c.parameters)).collect()
         }
         What::Transports => transports(),
+        What::Addressing => net::ADDRESSING_MODES.iter().map(addressing).collect(),
         What::Experiments => experiments(&args.folder)?,
         What::Metrics => metrics(),
         What::Keys => key_items(&experiment::input::LAYOUT),
@@ -124,6 +127,10 @@ fn explanation(what: What) -> &'static str {
         }
         What::Topologies | What::Workloads | What::Patterns | What::Arrivals | What::Collectives => {
             "\n`parameter [default]: meaning`; write name:parameter=value,parameter=value, such as fat-tree:k=8.\n"
+        }
+        What::Addressing => {
+            "\nWrite addressing = \"NAME\" in `[control]` of an experiment file or of the configuration of `anabranch serve`; \
+             the chapter \"Addressing\" of the book compares them.\n"
         }
         What::Transports => "\n`key [default]: meaning`; keys are those of `[transport]` in an experiment file.\n",
         What::Keys => {
@@ -223,6 +230,12 @@ fn balancers() -> Vec<Item> {
 fn topology(family: &net::spec::Family) -> Item {
     let parameters = family.params.iter().map(|p| parameter(p.name, p.default, "", p.doc)).collect();
     item(family.name, family.title, family.source, parameters)
+}
+
+fn addressing(info: &net::AddressingInfo) -> Item {
+    let balancers = if info.balancers.is_empty() { "all".to_owned() } else { info.balancers.join(", ") };
+    let text = format!("{}: {} (balancers: {balancers})", info.title, info.summary);
+    item(info.name, &text, info.source, Vec::new())
 }
 
 fn of_traffic(name: &str, title: &str, source: &str, parameters: &[traffic::Parameter]) -> Item {

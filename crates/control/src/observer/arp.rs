@@ -57,7 +57,47 @@ pub(crate) struct PendingArpReply {
     pub(crate) to: SwitchPort,
     pub(crate) requester: Ipv4Addr,
     pub(crate) target: Ipv4Addr,
+    /// The reply, with the target's own Ethernet address.
     pub(crate) frame: Vec<u8>,
+}
+
+impl PendingArpReply {
+    /// Returns the frame with the Ethernet address that the requester must send to; `None` if there is
+    /// none yet.
+    pub(crate) fn announced(self, announced: Option<&AnnouncedMacs>) -> Option<Vec<u8>> {
+        let mut frame = self.frame;
+        if let Some(announced) = announced {
+            let mac = announced.get(&self.target)?;
+            for place in [ETH_SRC, ARP_SENDER] {
+                frame.get_mut(place)?.copy_from_slice(&mac.0);
+            }
+        }
+        Some(frame)
+    }
+}
+
+/// Places of the sender's Ethernet address in an ARP frame without a tag.
+const ETH_SRC: std::ops::Range<usize> = 6..12;
+const ARP_SENDER: std::ops::Range<usize> = 22..28;
+
+/// Ethernet addresses that ARP replies contain, by host. A host without one cannot be reached yet.
+pub(crate) type AnnouncedMacs = BTreeMap<Ipv4Addr, MacAddr>;
+
+/// Addresses that are not those of hosts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OtherMacs<'a> {
+    pub(crate) virtual_macs: &'a BTreeMap<Ipv4Addr, MacAddr>,
+    pub(crate) announced: Option<&'a AnnouncedMacs>,
+}
+
+impl OtherMacs<'_> {
+    /// Returns the Ethernet address that others send to in order to reach a host.
+    fn announced(&self, host: Ipv4Addr, mac: MacAddr) -> Option<MacAddr> {
+        match self.announced {
+            None => Some(mac),
+            Some(announced) => announced.get(&host).copied(),
+        }
+    }
 }
 
 /// Targets of recent ARP requests, to suppress repetitions.
@@ -84,14 +124,14 @@ impl Arp {
         at: SwitchPort,
         headers: &Headers,
         network: &Network,
-        virtual_macs: &BTreeMap<Ipv4Addr, MacAddr>,
+        others: OtherMacs<'_>,
     ) -> ArpAction {
         let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
         if sender == target {
             return ArpAction::Nothing; // A host that requests its own address only announces its attachment.
         }
         let known = network.host_at(target).map(|host| host.known);
-        let virtual_mac = virtual_macs.get(&target).copied();
+        let virtual_mac = others.virtual_macs.get(&target).copied();
         if headers.arp_op != REQUEST {
             // The reply to a relayed request goes to the requesting host.
             let Some(host) = known.filter(|_| virtual_mac.is_none()) else { return ArpAction::Nothing };
@@ -103,10 +143,21 @@ impl Arp {
                 let frame = arp_reply(mac, target, headers.eth_src, sender);
                 ArpAction::Send(PendingArpReply { to: at, requester: sender, target, frame })
             }
-            None if is_unicast(target) && self.may_relay(now, at, target) => {
-                ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target))
+            None => self.relay(now, at, headers, others),
+        }
+    }
+
+    /// Relays a request for an unknown host to all edge ports, if it may be.
+    fn relay(&mut self, now: Time, at: SwitchPort, headers: &Headers, others: OtherMacs<'_>) -> ArpAction {
+        let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        // A host that asks without an address must not be stored by the others.
+        let mac =
+            if sender.is_unspecified() { Some(headers.eth_src) } else { others.announced(sender, headers.eth_src) };
+        match mac {
+            Some(mac) if is_unicast(target) && self.may_relay(now, at, target) => {
+                ArpAction::RelayToEdges(arp_request(mac, sender, target))
             }
-            None => ArpAction::Nothing,
+            _ => ArpAction::Nothing,
         }
     }
 

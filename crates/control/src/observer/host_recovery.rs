@@ -54,8 +54,10 @@ impl HostRecovery {
 impl Observer {
     pub(super) fn record_installed_hosts(&mut self, config: &Config, datapath: DatapathId, rules: &[FlowStats]) {
         let (hosts_max, per_port) = (config.hosts_max, config.hosts_per_port);
-        let cookie = Compiler { owner: config.owner }.cookie(Purpose::Base);
-        for (address, port) in rules.iter().filter(|rule| rule.cookie == cookie).filter_map(last_hop) {
+        let compiler = Compiler { owner: config.owner };
+        let of = |purpose| rules.iter().filter(move |rule| rule.cookie == compiler.cookie(purpose));
+        let hosts = of(Purpose::Base).filter_map(last_hop).chain(of(Purpose::Address).filter_map(translated_host));
+        for (address, port) in hosts {
             if self.host_recovery.count >= hosts_max || self.network.find_host(address).is_some() {
                 continue;
             }
@@ -93,6 +95,12 @@ impl Observer {
             unknown.into_iter().for_each(|address| cx.channels.packet_out(end, arp_request_for(address)));
         }
     }
+}
+
+/// Returns the host whose packets a rule of an addressing mode translates.
+fn translated_host(rule: &FlowStats) -> Option<(Ipv4Addr, openflow::PortNo)> {
+    let source = rule.match_.ipv4_src.filter(|source| source.mask == Ipv4Addr::BROADCAST)?;
+    Some((source.value, rule.match_.in_port.filter(|port| is_physical(*port))?))
 }
 
 fn last_hop(rule: &FlowStats) -> Option<(Ipv4Addr, openflow::PortNo)> {

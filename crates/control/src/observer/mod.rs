@@ -37,7 +37,7 @@ use crate::limits::RateLimiter;
 use crate::updater::compile::Compiler;
 use crate::{Config, Event, SwitchPort};
 use alarms::Alarms;
-use arp::Arp;
+use arp::{AnnouncedMacs, Arp};
 use counters::PendingPoll;
 use damping::Damping;
 use discovery::{Discovery, Status};
@@ -80,6 +80,8 @@ pub(crate) struct Observer {
     pub(crate) arp: Arp,
     /// Virtual addresses, which no host may claim, with their Ethernet addresses.
     pub(crate) virtual_macs: BTreeMap<Ipv4Addr, MacAddr>,
+    /// The Ethernet addresses that hosts send to, where these are not those of the receivers.
+    pub(crate) announced: Option<AnnouncedMacs>,
     host_candidates: HostCandidates,
     host_limits: HostLimits,
     host_ageing: HostAgeing,
@@ -125,6 +127,7 @@ impl Observer {
             recovering: BTreeMap::new(),
             arp: Arp::default(),
             virtual_macs: BTreeMap::new(),
+            announced: None,
             host_candidates: HostCandidates::default(),
             host_limits: HostLimits::default(),
             host_ageing: HostAgeing::default(),

@@ -4,7 +4,7 @@ use net::HostIx;
 use openflow::headers::{ether, protocol};
 use openflow::{ConnectionId, DatapathId, Headers, PacketIn, frame};
 
-use super::arp::{self, ArpAction, PendingArpReply};
+use super::arp::{self, ArpAction, OtherMacs, PendingArpReply};
 use super::discovery::is_physical;
 use super::network::CONTROLLER_MAC;
 use super::{Cx, Observer};
@@ -58,10 +58,13 @@ impl Observer {
             // A packet from a dead or missing port is late or forged.
             _ if !self.is_port_live(at) => {}
             ether::ARP if !self.accepts_arp(cx, at, &headers) => {}
-            ether::ARP => match self.arp.packet(cx.now, at, &headers, &self.network, &self.virtual_macs) {
+            ether::ARP => match self.arp_action(cx, at, &headers) {
                 ArpAction::Nothing => {}
                 ArpAction::Send(held) => return Packet::Arp(held),
-                ArpAction::RelayToEdges(data) => self.send_to_edge_ports(cx, Some(at), &data),
+                ArpAction::RelayToEdges(data) => {
+                    cx.channels.tally.arp_requests_relayed += 1;
+                    self.send_to_edge_ports(cx, Some(at), &data);
+                }
             },
             ether::IPV4 => {
                 let source = self.host_seen(cx, at, &headers);
@@ -75,6 +78,14 @@ impl Observer {
             _ => {}
         }
         Packet::Handled
+    }
+
+    fn arp_action(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> ArpAction {
+        let others = OtherMacs { virtual_macs: &self.virtual_macs, announced: self.announced.as_ref() };
+        let action = self.arp.packet(cx.now, at, headers, &self.network, others);
+        let is_answered = headers.arp_op == arp::REQUEST && matches!(action, ArpAction::Send(_));
+        cx.channels.tally.arp_requests_answered += u64::from(is_answered);
+        action
     }
 
     /// Returns the host if it is known with exactly this attachment. This is the common case, and
@@ -152,6 +163,7 @@ impl Observer {
     pub(crate) fn send_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, data: &[u8]) {
         let is_edge = |end: &SwitchPort| Some(*end) != except && self.discovery.is_edge(cx.now, *end);
         let edges: Vec<SwitchPort> = self.live_ports().filter(is_edge).collect();
+        cx.channels.tally.arp_request_copies += edges.len() as u64;
         edges.into_iter().for_each(|end| cx.channels.packet_out(end, data.to_vec()));
     }
 }

@@ -8,7 +8,7 @@ use net::{NodeIx, Time};
 use super::Planner;
 use crate::SwitchPort;
 use crate::observer::Cx;
-use crate::observer::arp::{ASKED_MAX, PendingArpReply};
+use crate::observer::arp::{ASKED_MAX, AnnouncedMacs, PendingArpReply};
 use crate::observer::network::Network;
 use crate::updater::Updater;
 
@@ -47,12 +47,27 @@ impl PendingArpReplies {
 /// Switches with verified rules towards an address; cleared when a message is sent to any switch.
 pub(super) type VerifiedRoutes = BTreeSet<(NodeIx, Ipv4Addr)>;
 
+/// Sends an ARP reply. A target without an address to send to cannot be reached yet: the requester asks
+/// again.
+pub(crate) fn send_arp_reply(cx: &mut Cx<'_>, announced: Option<&AnnouncedMacs>, reply: PendingArpReply) {
+    let to = reply.to;
+    if let Some(frame) = reply.announced(announced) {
+        cx.channels.packet_out(to, frame);
+    }
+}
+
 impl Planner {
     /// Sends an ARP reply, immediately if the rules are installed already. A host that asks without
     /// an address sends no packets: it checks whether the address is free (RFC 5227).
-    pub(crate) fn answer_arp(&mut self, cx: &mut Cx<'_>, held: PendingArpReply, are_connected: bool) {
+    pub(crate) fn answer_arp(
+        &mut self,
+        cx: &mut Cx<'_>,
+        announced: Option<&AnnouncedMacs>,
+        held: PendingArpReply,
+        are_connected: bool,
+    ) {
         if held.requester.is_unspecified() || are_connected {
-            cx.channels.packet_out(held.to, held.frame);
+            send_arp_reply(cx, announced, held);
         } else {
             let until = cx.now.saturating_add(HELD);
             self.arp_replies.hold(HeldReply { reply: held, until });
@@ -77,6 +92,9 @@ impl Planner {
         asker: Ipv4Addr,
         target: Ipv4Addr,
     ) -> bool {
+        if let Some(plan) = &self.addressing {
+            return plan.are_connected(network, updater, at, asker, target);
+        }
         let edge = |address| network.host_at(address).map(|host| host.edge);
         let (Some(near), Some(asked_at), Some(far)) = (network.node_of(at.0), edge(asker), edge(target)) else {
             return false;

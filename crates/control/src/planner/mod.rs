@@ -5,6 +5,7 @@
 //! through an update procedure that loses no packet ([`update_order`], [`pins`],
 //! [`traffic_splits`], [`host_moves`]).
 
+mod addressing;
 pub(crate) mod arp_replies;
 mod balancer_swap;
 mod connection_paths;
@@ -30,6 +31,7 @@ use crate::Config;
 use crate::changes::Change;
 use crate::observer::discovery::next_after;
 use crate::observer::{Cx, Observer};
+use addressing::AddressingPlan;
 use arp_replies::{PendingArpReplies, VerifiedRoutes};
 use default_routes::DefaultRoutes;
 use pins::Pins;
@@ -40,6 +42,8 @@ pub(crate) struct Planner {
     balancer: Box<dyn CentralBalancer>,
     rng: RandomStream,
     pub(crate) placements: Placements,
+    /// What takes the place of default routes, splits and pins; `None` with flat addresses.
+    pub(crate) addressing: Option<Box<dyn AddressingPlan>>,
     pub(crate) default_routes: DefaultRoutes,
     splits: TrafficSplits,
     pins: Pins,
@@ -61,6 +65,7 @@ impl Planner {
             balancer,
             rng: RandomStream::new(config.seed, "central balancer"),
             placements: Placements::default(),
+            addressing: addressing::plan_of(config),
             default_routes: DefaultRoutes::default(),
             splits: TrafficSplits::default(),
             pins: Pins::default(),
@@ -83,8 +88,9 @@ impl Planner {
 
     /// Returns when the planner must run, apart from input.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let timers =
-            [self.resume_at, self.default_routes.poll_timeout(), self.next_period, self.arp_replies.next_due()];
+        let addressing = self.addressing.as_ref().and_then(|plan| plan.poll_timeout());
+        let routes = self.default_routes.poll_timeout();
+        let timers = [self.resume_at, routes, self.next_period, self.arp_replies.next_due(), addressing];
         timers.into_iter().flatten().min()
     }
 

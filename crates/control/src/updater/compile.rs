@@ -81,6 +81,8 @@ pub(crate) enum Purpose {
     Pin = 5,
     Connect = 0x86,
     ClientSlot = 7,
+    /// A rule of an addressing mode ([`crate::planner::addressing`]).
+    Address = 8,
 }
 
 pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
@@ -154,7 +156,7 @@ impl Compiler {
         (RuleKey::new(CLASSIFY, priority, match_), DesiredRule { cookie, idle_timeout_s: 0, instructions, group: None })
     }
 
-    fn rule(self, purpose: Purpose, actions: Vec<Action>) -> DesiredRule {
+    pub(crate) fn rule(self, purpose: Purpose, actions: Vec<Action>) -> DesiredRule {
         let cookie = self.cookie(purpose);
         DesiredRule { cookie, idle_timeout_s: 0, instructions: Instructions::apply(actions), group: None }
     }
@@ -178,12 +180,17 @@ impl Compiler {
 
     /// Returns the rule to distant hosts, by their next hops with weights.
     pub(crate) fn default_route(self, hops: &[(PortNo, u16)]) -> Option<DesiredRule> {
+        self.spread(Purpose::Base, hops)
+    }
+
+    /// Returns a rule that sends to one of some ports, by their weights; `None` without ports.
+    pub(crate) fn spread(self, purpose: Purpose, hops: &[(PortNo, u16)]) -> Option<DesiredRule> {
         match hops {
             [] => None,
-            [(port, _)] => Some(self.rule(Purpose::Base, vec![Action::output(*port)])),
+            [(port, _)] => Some(self.rule(purpose, vec![Action::output(*port)])),
             _ => {
                 let buckets = hops.iter().map(|(port, weight)| Bucket::watching(*port, (*weight).max(1)));
-                Some(self.through_group(Purpose::Base, buckets.collect()))
+                Some(self.through_group(purpose, buckets.collect()))
             }
         }
     }

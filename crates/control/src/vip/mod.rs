@@ -70,10 +70,12 @@ use crate::SwitchPort;
 use crate::limits::RateLimiter;
 use crate::observer::{Cx, Observer};
 use crate::planner::Planner;
+use crate::planner::arp_replies::send_arp_reply;
 use crate::updater::RuleSet;
 use crate::updater::Updater;
 use crate::updater::compile::Entry;
 use crate::updater::store::Installer;
+use net::Addressing;
 
 /// Source of health checks; not the address of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -243,6 +245,9 @@ impl VipService {
     ///
     /// [`ServicesError`] names the first invalid setting.
     pub(crate) fn check(&self, config: &Config, wanted: &Services) -> Result<bool, ServicesError> {
+        if config.addressing != Addressing::Flat && !(wanted.services.is_empty() && wanted.pools.is_empty()) {
+            return Err(ServicesError::of_addressing(config.addressing));
+        }
         wanted.check(config.health_check_address.map(|checker| checker.ipv4))?;
         Ok(*wanted != self.wanted)
     }
@@ -382,7 +387,7 @@ impl VipService {
         for held in on.planner.take_arp_replies() {
             let is_due = held.until <= on.cx.now;
             if is_due || self.are_connected(on, held.reply.to, held.reply.requester, held.reply.target) {
-                on.cx.channels.packet_out(held.reply.to, held.reply.frame);
+                send_arp_reply(&mut on.cx, on.observer.announced.as_ref(), held.reply);
             } else {
                 on.planner.keep_arp_reply(held);
             }

@@ -184,6 +184,11 @@ impl ServicesError {
     fn new(what: String) -> ServicesError {
         ServicesError { what, rules_of: None }
     }
+    pub(super) fn of_addressing(mode: net::Addressing) -> ServicesError {
+        let name = mode.name();
+        let what = format!("virtual services cannot go with addressing = \"{name}\"; they need \"flat\"");
+        ServicesError::new(what)
+    }
     pub(super) fn of_rules(service: ServiceId, what: &str) -> ServicesError {
         ServicesError { what: format!("service {}: {what}", service.0), rules_of: Some(service) }
     }

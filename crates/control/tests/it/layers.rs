@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 /// Modules of the crate, lowest first. A module uses those before it and itself.
 const LAYERS: &[&str] = &[
     "hosts",
+    "addressing",
     "limits",
     "changes",
     "channels",

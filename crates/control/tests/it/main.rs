@@ -1,5 +1,6 @@
 //! The integration tests of the crate, linked once.
 
+mod addressing;
 mod balancers;
 mod common;
 mod connecting;

@@ -13,7 +13,7 @@ use config::diagnostic::{FileError, SourceLocation};
 use config::document::{Data, Document, Value};
 use config::section::Section;
 use control::{EcmpHashing, PortRole};
-use net::{Bandwidth, Time};
+use net::{ADDRESSING_MODES, Addressing, Bandwidth, Time};
 use openflow::{DatapathId, MacAddr, PortNo};
 
 use crate::auth::Tokens;
@@ -92,6 +92,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     set(&mut settings.control.hosts_max, limits.count("hosts")?);
     set(&mut settings.control.hosts_per_port, limits.count("hosts_per_port")?);
     set(&mut settings.control.read_back_bytes_max, limits.size("read_back_bytes")?);
+    check_addressing(&top, &settings)?;
     settings.document = Some(Arc::new(document));
     Ok(settings)
 }
@@ -192,6 +193,7 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
     }
     let methods = [EcmpHashing::Auto, EcmpHashing::Native, EcmpHashing::Shuffled];
     set(&mut config.ecmp_hashing, section.chosen("ecmp_hashing", &methods)?);
+    read_addressing(&section, config)?;
     set(&mut config.default_capacity, top.section("links")?.above_zero("capacity")?);
     for link in top.sections("link")? {
         let capacity: Option<Bandwidth> = link.above_zero("capacity")?;
@@ -202,6 +204,49 @@ fn read_control(top: &Section<'_>, config: &mut control::Config) -> Result<(), F
     }
     read_ports(top, config)?;
     read_hosts(top, config)
+}
+
+fn read_addressing(section: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {
+    let modes = ADDRESSING_MODES.map(|info| info.mode);
+    set(&mut config.addressing, section.chosen("addressing", &modes)?);
+    let pairs = match section.get("refuse").map(|value| &value.data) {
+        None => return Ok(()),
+        Some(Data::List(pairs)) => pairs.as_slice(),
+        Some(_) => return Err(section.error("refuse", "must be a list of pairs")),
+    };
+    if config.addressing != Addressing::Vl2 {
+        let error = section.error("refuse", "needs a directory of addresses");
+        return Err(error.with_hint("only addressing = \"vl2\" has one"));
+    }
+    for value in pairs {
+        let Data::Text(text) = &value.data else { return Err(section.error("refuse", "must be pairs in quotes")) };
+        let pair =
+            text.split_once('>').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
+        let pair = pair.ok_or_else(|| {
+            let error = section.error("refuse", format!("`{text}` is not a pair of IPv4 addresses"));
+            error.with_hint("write the source first, such as \"10.0.0.1 > 10.0.0.16\"")
+        })?;
+        config.refused.insert(pair);
+    }
+    Ok(())
+}
+
+/// Checks that the addressing mode can work with the balancer, and without services.
+fn check_addressing(top: &Section<'_>, settings: &Settings) -> Result<(), FileError> {
+    let mode = settings.control.addressing;
+    if mode == Addressing::Flat {
+        return Ok(());
+    }
+    let section = top.section("control")?;
+    let wrong = |reason: String| section.error("addressing", reason);
+    mode.check_balancer(settings.balancer.entry.name)
+        .map_err(|reason| wrong(reason).with_hint(format!("write balancer = \"{}\"", mode.info().balancers[0])))?;
+    let has_services = ["services", "pools"].iter().any(|section| top.has(section));
+    if has_services {
+        let error = wrong(format!("\"{}\" cannot go with [services] and [pools]", mode.name()));
+        return Err(error.with_hint("virtual addresses need addressing = \"flat\""));
+    }
+    Ok(())
 }
 
 fn read_ports(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {

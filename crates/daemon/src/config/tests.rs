@@ -145,6 +145,27 @@ port = 1
 fn errors_name_line_key_and_remedy() {
     for (text, message, hint) in [
         ("lissen = \"x\"", "a.toml:1: lissen: there is no such key", "did you mean `listen`?"),
+        (
+            "balancer = \"hedera\"\n[control]\naddressing = \"portland\"",
+            "a.toml:3: control.addressing: addressing = \"portland\" decides the next hops itself and needs the balancer \
+             sdn-ecmp, not hedera",
+            "write balancer = \"sdn-ecmp\"",
+        ),
+        (
+            "[control]\naddressing = \"vl2\"\n[pools.p]\nbalancer = \"server-rr\"",
+            "a.toml:2: control.addressing: \"vl2\" cannot go with [services] and [pools]",
+            "virtual addresses need",
+        ),
+        (
+            "[control]\nrefuse = [\"10.0.0.1 > 10.0.0.2\"]",
+            "a.toml:2: control.refuse: needs a directory of addresses",
+            "only addressing = \"vl2\" has one",
+        ),
+        (
+            "[control]\naddressing = \"vl2\"\nrefuse = [\"10.0.0.1\"]",
+            "a.toml:3: control.refuse: `10.0.0.1` is not a pair of IPv4 addresses",
+            "write the source first",
+        ),
         ("\n[contrl]", "a.toml:2: contrl: there is no such key", "did you mean `control`?"),
         (
             "[control]\necho_intervall = \"1s\"",

@@ -118,6 +118,8 @@ pub(super) async fn set_balancer(
     let set = spec.clone();
     let change = move |engine: &mut Engine| {
         request.check(Some(&revision_of(&engine.balancer)))?;
+        let mode = engine.controller.inspect().addressing();
+        mode.check_balancer(set.entry.name).map_err(|reason| FieldError::new("", reason))?;
         let before = engine.balancer.label();
         engine.set_balancer(set);
         Ok::<_, ChangeError>(before)

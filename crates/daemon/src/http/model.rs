@@ -199,6 +199,16 @@ pub(crate) struct Statistics {
     pub(crate) rules_restored: u64,
     /// Packets from hosts over the host limits.
     pub(crate) host_packets_over_limit: u64,
+    /// ARP requests that the controller has answered from its knowledge of hosts.
+    pub(crate) arp_requests_answered: u64,
+    /// ARP requests for unknown hosts that were relayed to all edge ports.
+    pub(crate) arp_requests_relayed: u64,
+    /// Locations that the directory of an addressing mode has told.
+    pub(crate) directory_lookups: u64,
+    /// Locations that the directory of an addressing mode has refused to tell.
+    pub(crate) directory_lookups_refused: u64,
+    /// Locations that were published, changed or withdrawn in that directory.
+    pub(crate) directory_updates: u64,
     /// ARP requests for unknown hosts that were suppressed: repeated too soon, or above the rate of
     /// their port.
     pub(crate) arp_requests_suppressed: u64,
@@ -404,6 +414,11 @@ impl Statistics {
             flows_over_limit: tally.flows_over_limit,
             rules_restored: tally.rules_restored,
             host_packets_over_limit: tally.hosts_refused,
+            arp_requests_answered: tally.arp_requests_answered,
+            arp_requests_relayed: tally.arp_requests_relayed,
+            directory_lookups: tally.lookups,
+            directory_lookups_refused: tally.lookups_refused,
+            directory_updates: tally.directory_updates,
             arp_requests_suppressed: tally.arp_requests_suppressed,
             arp_packets_rejected: tally.arp_packets_rejected,
             host_claims_rejected: tally.host_claims_rejected,

@@ -49,6 +49,10 @@ pub(super) enum EventMessage {
         /// Switch port the host is connected to.
         location: SwitchPort,
     },
+    /// The addressing mode cannot address this network or this host.
+    AddressingRefused {
+        reason: String,
+    },
     /// A flapping port is damped: it is treated as down until it has been stable for some seconds.
     PortDamped {
         port: SwitchPort,
@@ -193,6 +197,7 @@ impl EventMessage {
                 mac: host.mac.to_string(),
                 location: end((host.datapath, host.port)),
             },
+            Event::AddressingRefused { reason } => EventMessage::AddressingRefused { reason },
             Event::PortDamped { datapath, port } => EventMessage::PortDamped { port: end((datapath, port)) },
             Event::HostRefused { host, limit } => EventMessage::HostOverLimit {
                 ipv4: host.ipv4.to_string(),

@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
 type ControlCounter = (&'static str, &'static str, fn(&ControllerStats) -> u64);
 
 /// Counters that are copied from the statistics of the controller at every scrape.
-const CONTROL: [ControlCounter; 15] = [
+const CONTROL: [ControlCounter; 18] = [
     ("balancer_decisions", "Decisions of the balancer", |stats| stats.decisions),
     ("flow_migrations", "Flows migrated from one path to another", |stats| stats.moves),
     ("flow_mods", "Rule additions, changes and deletions sent", |stats| stats.flow_mods),
@@ -57,6 +57,11 @@ const CONTROL: [ControlCounter; 15] = [
     ("flows_over_limit", "First packets and reports of flows over the limit", |stats| stats.flows_over_limit),
     ("rules_restored", "Rules restored after a change behind the controller's back", |stats| stats.rules_restored),
     ("host_packets_over_limit", "Packets from hosts over the host limits", |stats| stats.hosts_refused),
+    ("arp_requests_answered", "ARP requests answered from the knowledge of hosts", |stats| stats.arp_requests_answered),
+    ("arp_requests_relayed", "ARP requests for unknown hosts relayed to all edge ports", |stats| {
+        stats.arp_requests_relayed
+    }),
+    ("directory_lookups", "Locations told by the directory of an addressing mode", |stats| stats.lookups),
     ("arp_requests_suppressed", "ARP requests for unknown hosts suppressed by the rate limiter", |stats| {
         stats.arp_requests_suppressed
     }),

@@ -1,13 +1,15 @@
 //! The `[control]` section: control channels, and the controller and switches at their ends.
 
-use net::{Bandwidth, Time};
+use net::{Addressing, Bandwidth, HostIx, Time, Topology, address};
 use sim::{Boot, ControlConfig, HashSeeds};
 
 use config::diagnostic::FileError;
+use config::document::Data;
 use config::section::Section;
 
-pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError> {
+pub(crate) fn control(section: &Section<'_>, topology: &Topology) -> Result<ControlConfig, FileError> {
     let default = ControlConfig::default();
+    let addressing = section.choice("addressing")?.and_then(Addressing::named).unwrap_or_default();
     Ok(ControlConfig {
         latency: section.quantity("latency")?.unwrap_or(default.latency),
         bandwidth: section.above_zero::<Bandwidth>("bandwidth")?.unwrap_or(default.bandwidth),
@@ -26,8 +28,69 @@ pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError>
         reports_flow_sizes: section.choice("flow_sizes")? != Some("unknown"),
         packets_per_s: section.count("packets_per_s")?,
         backlog_packets: section.count("cpu_queue_packets")?.unwrap_or(default.backlog_packets),
+        hosts_resolve: hosts_resolve(section, addressing)?,
+        refused: refused(section, addressing, topology.hosts().len())?,
+        addressing,
         discovery: section.above_zero("discovery_interval")?,
         poll: section.above_zero("poll_interval")?,
+    })
+}
+
+fn hosts_resolve(section: &Section<'_>, addressing: Addressing) -> Result<bool, FileError> {
+    match section.choice("arp")? {
+        Some("known") if addressing != Addressing::Flat => {
+            let error =
+                section.error("arp", format!("cannot be \"known\" with addressing = \"{}\"", addressing.name()));
+            Err(error.with_hint("hosts learn the addresses of this mode from ARP replies: write arp = \"resolve\""))
+        }
+        None => Ok(addressing != Addressing::Flat),
+        arp => Ok(arp == Some("resolve")),
+    }
+}
+
+/// Reads the pairs of hosts whose addresses the directory refuses.
+fn refused(section: &Section<'_>, addressing: Addressing, hosts: usize) -> Result<Vec<(HostIx, HostIx)>, FileError> {
+    if section.has("refuse") && addressing != Addressing::Vl2 {
+        let error = section.error("refuse", "needs a directory of addresses");
+        return Err(error.with_hint("only addressing = \"vl2\" has one"));
+    }
+    let mut pairs = Vec::new();
+    for value in section.list("refuse") {
+        let Data::Text(text) = &value.data else { return Err(section.error("refuse", "must be pairs in quotes")) };
+        let host = |text: &str| address::host_of_ipv4(text.trim().parse().ok()?, hosts);
+        let pair = text.split_once('>').and_then(|(from, to)| Some((host(from)?, host(to)?)));
+        let Some(pair) = pair.filter(|(from, to)| from != to) else {
+            let error = section.error("refuse", format!("`{text}` is not a pair of hosts of this network"));
+            return Err(error.with_hint("write the addresses, such as \"10.0.0.1 > 10.0.0.16\""));
+        };
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+/// Checks that the addressing mode can work with the network, the balancers and the traffic.
+pub(crate) fn check_addressing(
+    section: &Section<'_>,
+    (mode, is_served): (Addressing, bool),
+    balancers: &[balance::Spec],
+    topology: &Topology,
+) -> Result<(), FileError> {
+    if mode == Addressing::Flat {
+        return Ok(());
+    }
+    let wrong = |reason: String| section.error("addressing", reason);
+    if is_served {
+        let error = wrong(format!("\"{}\" cannot go with [[requests]]", mode.name()));
+        return Err(error.with_hint("virtual addresses need addressing = \"flat\""));
+    }
+    for spec in balancers {
+        mode.check_balancer(spec.entry.name).map_err(|reason| {
+            wrong(reason).with_hint(format!("write balancers = [\"{}\"]", mode.info().balancers[0]))
+        })?;
+    }
+    control::addressing::check_topology(mode, topology).map_err(|reason| {
+        wrong(format!("\"{}\" cannot address this network: {reason}", mode.name()))
+            .with_hint("use a fat-tree or a leaf-spine topology, or addressing = \"flat\"")
     })
 }
 

@@ -173,6 +173,9 @@ const KEYS: &[Key] = &[
     key("control", "cpu_queue_packets", Kind::Count(0, 4_294_967_295), "1000", "with packets_per_s: maximum number of packets that wait for the CPU of a switch"),
     key("control", "discovery_interval", Kind::Time, "the controller's: 15s", "interval between two rounds of LLDP, which also measure the latency of links; a link times out after two rounds and 5 s without a probe, at least 35 s"),
     key("control", "routing", Kind::Text("a central balancer"), "sdn-ecmp", "with requests: balancer of all traffic whose path is not chosen together with its server"),
+    key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "flat", "how hosts are addressed: one of `anabranch list addressing`"),
+    key("control", "arp", Kind::Choice(&["known", "resolve"]), "known with flat addresses, else resolve", "known: hosts know the Ethernet addresses of all others; resolve: they send ARP requests before their first packet"),
+    key("control", "refuse", Kind::List(&Kind::Text("pair of addresses")), "[]", "with addressing = vl2: pairs such as \"10.0.0.1 > 10.0.0.16\"; the directory does not tell the first host the location of the second. Host number n has the address 10.0.0.n, counted on through 10.0.0.0/8"),
     key("control", "flow_sizes", Kind::Choice(&["known", "unknown"]), "known", "whether agents report the total size of a flow"),
 
     key("", "failure", Kind::List(&Kind::Text("failure")), "none", "failures as texts, such as `link-down:leaf0->spine1,at=1ms`, instead of tables"),

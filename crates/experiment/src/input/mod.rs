@@ -286,6 +286,8 @@ impl Experiment {
             let mut config = settings::read(&top, &topology)?;
             let is_served = services::has_requests(&top);
             check_kinds(&top, &self.balancers, is_served)?;
+            let (section, mode) = (top.section("control")?, config.control.addressing);
+            control::check_addressing(&section, (mode, is_served), &self.balancers, &topology)?;
             let traffic = if is_served {
                 if config.probes.warm_up > net::Time::ZERO {
                     let error = top.section("probes")?.error("warm_up", "cannot go with [[requests]]");

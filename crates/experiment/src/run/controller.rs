@@ -134,7 +134,18 @@ impl ControlPlane for Stopwatch {
 
     fn tally(&self) -> PlaneTally {
         let tally = self.controller.tally();
-        PlaneTally { decisions: tally.decisions, moves: tally.moves, stale_samples: tally.stale_samples }
+        PlaneTally {
+            decisions: tally.decisions,
+            moves: tally.moves,
+            stale_samples: tally.stale_samples,
+            arp_answered: tally.arp_requests_answered,
+            arp_relayed: tally.arp_requests_relayed,
+            arp_copies: tally.arp_request_copies,
+            lookups: tally.lookups,
+            cache_misses: tally.cache_misses,
+            lookups_refused: tally.lookups_refused,
+            directory_updates: tally.directory_updates,
+        }
     }
 }
 
@@ -149,6 +160,8 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         hosts: KnownHost::all_of(topology),
         poll_interval: config.poll.unwrap_or(default.poll_interval),
         discovery_interval: discovery,
+        addressing: config.addressing,
+        refused: config.refused.iter().map(|(from, to)| (address::host_ipv4(*from), address::host_ipv4(*to))).collect(),
         // Two rounds and a margin: a link must not time out because of probes that were not sent.
         link_timeout: default.link_timeout.max(discovery.saturating_add(discovery).saturating_add(Time::from_s(5))),
         ..default

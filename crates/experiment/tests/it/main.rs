@@ -1,5 +1,6 @@
 //! The integration tests of the crate, linked once.
 
+mod addressing;
 mod background;
 mod controlled;
 mod flows_out;

@@ -20,7 +20,8 @@ pub(super) struct Agents {
 impl Controlled<'_> {
     pub(crate) fn flow_opened(&mut self, now: u64, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
         self.settle_flow(slot);
-        self.flows.open(slot, id, flow, tuple);
+        let macs = self.config.hosts_resolve.then(|| self.arp.macs_between(flow.src, flow.dst));
+        self.flows.open(slot, id, flow, tuple, macs);
         self.agents.flows.insert(tuple, slot);
         // "More than 0" means: as soon as the flow begins.
         if self.agents.threshold == Some(0) {

@@ -4,7 +4,7 @@ use openflow::Message;
 use switch::Tally;
 
 use super::switch::ControlledSwitch;
-use crate::outcome::{MessageCount, MessageCounts, PlaneRecord};
+use crate::outcome::{MessageCount, MessageCounts, PlaneRecord, TIERS, TierEntries};
 
 const SECOND: u64 = 1_000_000_000_000;
 
@@ -69,7 +69,16 @@ impl Cost {
         let sum = self.entries_sum + u128::from(self.entries_now) * u128::from(clock.saturating_sub(self.since));
         let time = (u128::from(lasted) * switches.len() as u128).max(1);
         let total = |of: fn(&Tally) -> u64| switches.iter().map(|station| of(&station.switch.tally())).sum::<u64>();
+        let mut entries_by_tier = [TierEntries::default(); TIERS];
+        for station in switches {
+            let tier = &mut entries_by_tier[usize::from(station.tier.saturating_sub(1)).min(TIERS - 1)];
+            let entries = station.switch.tally().entries;
+            tier.switches += 1;
+            tier.sum += u64::from(entries);
+            tier.max = tier.max.max(entries);
+        }
         PlaneRecord {
+            entries_by_tier,
             entries_mean: sum as f64 / time as f64,
             packet_ins_suppressed: self.record.packet_ins_suppressed + total(|tally| tally.packet_ins_suppressed),
             errors: self.record.errors + total(|tally| tally.errors),

@@ -56,6 +56,7 @@ impl Controlled<'_> {
             }
             ControlEvent::Command(order) => self.deliver_command(order, can_limit_rates),
             ControlEvent::SwitchTimer(ix) => self.on_switch_timer(clock, ix),
+            ControlEvent::AskAgain(host, target) => self.ask_again(clock, host, target),
             ControlEvent::PlaneTimer => self.on_plane_timer(clock),
             ControlEvent::Frame(link, bytes) => self.receive_frame(clock, link, &bytes, 0),
         }
@@ -81,7 +82,8 @@ impl Engine<'_> {
         let Some(controlled) = &mut self.controlled else { return };
         let packet = self.network.arena.get_mut(ix);
         if packet.dst == node {
-            let is_right = self.requests.is_none() || controlled.has_expected_addresses(packet);
+            let may_be_wrong = self.requests.is_some() || controlled.config.hosts_resolve;
+            let is_right = !may_be_wrong || controlled.has_expected_addresses(packet);
             return if is_right { self.deliver(ix) } else { self.drop_misaddressed(ix) };
         }
         if node < controlled.host_count {
@@ -151,6 +153,7 @@ impl Engine<'_> {
         while let Some(slot) = self.controlled.as_mut().and_then(|controlled| controlled.resets.pop()) {
             self.on_connection_failed(slot);
         }
+        self.start_resolved();
         self.follow_up();
     }
 
@@ -200,6 +203,7 @@ impl Engine<'_> {
         controlled.events.awaited.is_valid(clock);
         while controlled.step(clock, can_limit_rates) {}
         let is_report_due = controlled.is_report_due();
+        self.start_resolved();
         self.follow_up();
         is_report_due
     }

@@ -22,6 +22,8 @@ pub(super) enum ControlEvent {
     Member(Ipv4Addr, ServerStats),
     Command(AgentCommand),
     SwitchTimer(u32),
+    /// A host has got no ARP reply about another one.
+    AskAgain(u32, u32),
     PlaneTimer,
     /// While booting: a frame reaches the far end of a link.
     Frame(u32, Vec<u8>),

@@ -87,8 +87,10 @@ pub(super) struct FlowState {
     pub(super) headers: DirectionHeaders,
     /// Rewritten headers, by the upper half of tags less 1.
     rewritten: [Vec<Headers>; 2],
-    /// Whether the flow goes to a virtual address, so that switches rewrite its headers.
+    /// Whether the flow goes to a virtual address.
     pub(super) is_virtual: bool,
+    /// Whether switches may rewrite its headers.
+    pub(super) is_rewritten: bool,
     /// Payload sent for the first time, and the total payload.
     pub(super) sent: u64,
     pub(super) size: u64,
@@ -113,16 +115,23 @@ impl Flows {
         self.slots.get_mut(slot as usize).filter(|flow| flow.id != NIL)
     }
 
-    pub(super) fn open(&mut self, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple) {
+    /// Opens a slot for a flow. `macs` are the addresses that source and destination send to, if these
+    /// are not each other's.
+    pub(super) fn open(&mut self, slot: u32, id: u32, flow: &Flow, tuple: FiveTuple, macs: Option<[MacAddr; 2]>) {
         let state = self.slot(slot, tuple);
         state.headers.sent = [headers(flow.src, flow.dst, tuple), headers(flow.dst, flow.src, tuple.reverse())];
+        for (headers, mac) in state.headers.sent.iter_mut().zip(macs.into_iter().flatten()) {
+            headers.eth_dst = mac;
+        }
         (state.id, state.is_virtual, state.size) = (id, false, flow.size_bytes);
+        state.is_rewritten = macs.is_some();
     }
 
     /// Opens a slot for one direction of a connection to a virtual address, without headers.
     pub(super) fn open_virtual(&mut self, slot: u32, serial: u32, tuple: FiveTuple) -> &mut FlowState {
         let state = self.slot(slot, tuple);
         (state.id, state.is_virtual, state.size) = (serial, true, 0);
+        state.is_rewritten = true;
         state
     }
 
@@ -134,6 +143,7 @@ impl Flows {
                 headers: DirectionHeaders::default(),
                 rewritten: Default::default(),
                 is_virtual: false,
+                is_rewritten: false,
                 sent: 0,
                 size: 0,
                 is_reported: false,
@@ -180,7 +190,7 @@ impl FlowState {
 
     pub(super) fn tag_for(&mut self, direction: usize, headers: &Headers) -> u32 {
         let (vlan, plain) = (tag_of(headers.vlan), plain(headers));
-        if !self.is_virtual || plain == self.headers.sent[direction] {
+        if !self.is_rewritten || plain == self.headers.sent[direction] {
             return vlan;
         }
         let rewritten = &mut self.rewritten[direction];
@@ -313,7 +323,7 @@ impl Controlled<'_> {
         let station = &mut self.switches[ix as usize];
         station.switch.decide(now, PortNo(port), &before, decision);
         (hop.version, hop.out, hop.is_copied) = (station.switch.version(), NIL, decision.to_controller);
-        let (fault, after) = (cannot_carry(decision, &before, flow.is_virtual), decision.egress.first().copied());
+        let (fault, after) = (cannot_carry(decision, &before, flow.is_rewritten), decision.egress.first().copied());
         if let Some(egress) = after {
             hop.tag = flow.tag_for(direction, &egress.headers);
             hop.out = station.link_of(egress.port).unwrap_or(NIL);

@@ -121,6 +121,7 @@ impl Controlled<'_> {
             return self.drain_switch_after(clock, ix, hops + 1);
         }
         self.note_reset(bytes);
+        self.note_arp(self.hosts_by_link[link as usize], bytes);
         if let Some(answer) = answer(self.hosts_by_link[link as usize], bytes) {
             self.outgoing.push(FrameOut { link: link ^ 1, bytes: answer, hops: 0 });
         }

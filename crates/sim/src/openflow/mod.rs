@@ -11,6 +11,7 @@
 //! (`boot.rs`). During the boot, messages and frames take no time.
 
 mod agents;
+mod arp;
 mod boot;
 mod channels;
 mod cost;
@@ -35,6 +36,7 @@ use crate::timers::WakeTimer;
 pub(crate) use vip_connections::DirectionHeaders;
 
 use agents::Agents;
+use arp::HostArp;
 use channels::Connections;
 use cost::Cost;
 use event_queue::ControlEventQueue;
@@ -70,6 +72,7 @@ pub(crate) struct Controlled<'a> {
     events: ControlEventQueue,
     flows: Flows,
     agents: Agents,
+    arp: HostArp,
     frames: Frames,
     /// Frames sent by switches that the engine has not yet put on links.
     outgoing: Vec<FrameOut>,
@@ -125,6 +128,7 @@ impl<'a> Controlled<'a> {
             events: ControlEventQueue::default(),
             flows: Flows::default(),
             agents: Agents::default(),
+            arp: HostArp::of(topology),
             frames: Frames::default(),
             outgoing: Vec::new(),
             resets: Vec::new(),
@@ -164,7 +168,10 @@ impl<'a> Controlled<'a> {
     }
 
     pub(crate) fn record(&self, now: u64) -> PlaneRecord {
-        PlaneRecord { tally: self.plane.tally(), ..self.cost.record(self.clock(now), now, &self.switches) }
+        let (arp_requests, arp_failures) = self.arp.counts();
+        let record = self.cost.record(self.clock(now), now, &self.switches);
+        let addressing = self.config.hosts_resolve.then_some(self.config.addressing);
+        PlaneRecord { tally: self.plane.tally(), addressing, arp_requests, arp_failures, ..record }
     }
 }
 

@@ -15,6 +15,8 @@ const TABLES: u8 = 8;
 
 pub(super) struct ControlledSwitch {
     pub(super) switch: Switch,
+    /// Its tier in the topology; 1 for the switches of hosts.
+    pub(super) tier: u8,
     /// Configuration for the new switch after a power failure.
     config: Config,
     /// Outgoing links, by port number less one.
@@ -35,6 +37,7 @@ impl ControlledSwitch {
         ControlledSwitch {
             switch: Switch::new(config.clone()),
             config,
+            tier: scenario.topology.node(node).tier.0,
             is_live: vec![true; out.len()],
             out,
             channel: Channel::default(),

@@ -87,7 +87,12 @@ impl Controlled<'_> {
     pub(crate) fn has_expected_addresses(&self, packet: &Packet) -> bool {
         let direction = usize::from(packet.is(ACK));
         self.flows.get(packet.flow).is_some_and(|state| {
-            !state.is_virtual || plain(state.headers_for(direction, packet.tag)) == state.headers.expected[direction]
+            let headers = state.headers_for(direction, packet.tag);
+            match (state.is_virtual, state.is_rewritten) {
+                (true, _) => plain(headers) == state.headers.expected[direction],
+                (false, true) => headers.eth_dst == MacAddr(address::host_mac(HostIx(packet.dst))),
+                (false, false) => true,
+            }
         })
     }
 

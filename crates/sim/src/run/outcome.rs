@@ -24,6 +24,11 @@ impl Run<'_> {
                 }
             }
         }
+        let Engine { controlled, records, .. } = &mut self.engines[0];
+        for flow in controlled.iter().flat_map(|controlled| controlled.waiting_flows()) {
+            let record = &mut records[flow as usize];
+            record.fct = Time::from_ps(now).saturating_sub(record.started);
+        }
         let services = self.engines[0].close_requests();
         let flows = self.flow_records();
         let Run { mut engines, pacer, interruptions, .. } = self;

@@ -32,4 +32,15 @@ pub struct PlaneTally {
     pub moves: u64,
     /// Counter samples equal to the previous ones.
     pub stale_samples: u64,
+    /// ARP requests that the controller has answered, and those that it relayed to all edge ports.
+    pub arp_answered: u64,
+    pub arp_relayed: u64,
+    /// Frames of the relayed requests.
+    pub arp_copies: u64,
+    /// Requests to the directory of an addressing mode: those answered, those refused, and changes.
+    pub lookups: u64,
+    /// Packets to locations that a switch did not know.
+    pub cache_misses: u64,
+    pub lookups_refused: u64,
+    pub directory_updates: u64,
 }

@@ -24,6 +24,8 @@ pub struct NetworkPlan {
     /// Congestion control of the hosts' TCP; `None` if no flow uses TCP. Without it the default of
     /// this machine would apply.
     pub congestion: Option<&'static str>,
+    /// Whether hosts resolve addresses by ARP; otherwise they have permanent entries.
+    pub resolves: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -90,6 +92,7 @@ impl NetworkPlan {
             datapath: testbed.datapath.name(),
             turns: testbed.queue_scheduling.name(),
             congestion: config.transport.properties().linux,
+            resolves: config.control.hosts_resolve,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use experiment::input::HostLearning;
 use experiment::summary::ControllerCounts;
-use net::{Time, Topology, address};
+use net::{Addressing, HostIx, Time, Topology, address};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -41,6 +41,9 @@ pub struct LaunchOptions<'a> {
     pub discovery: Option<Time>,
     /// Health-check address, to which agents report too; `None` for none.
     pub health_check_address: Option<Ipv4Addr>,
+    pub addressing: Addressing,
+    /// Pairs of hosts, source first, whose addresses the directory of VL2 refuses.
+    pub refused: &'a [(HostIx, HostIx)],
     /// Further TOML tables: services and pools.
     pub tables: &'a str,
 }
@@ -246,7 +249,13 @@ fn config(topology: &Topology, options: &LaunchOptions<'_>) -> String {
 /// Returns the section `[control]` with the settings that differ from the controller's defaults.
 fn control(options: &LaunchOptions<'_>) -> String {
     let us = |time: Time| time.as_ps() / 1_000_000;
-    let mut text = "\n[control]\n".to_owned();
+    let mut text = format!("\n[control]\naddressing = \"{}\"\n", options.addressing.name());
+    if !options.refused.is_empty() {
+        let pair =
+            |(from, to): &(HostIx, HostIx)| format!("\"{} > {}\"", address::host_ipv4(*from), address::host_ipv4(*to));
+        let pairs: Vec<String> = options.refused.iter().map(pair).collect();
+        let _ = writeln!(text, "refuse = [{}]", pairs.join(", "));
+    }
     if let Some(poll) = options.poll {
         let _ = writeln!(text, "poll_interval = \"{}us\"", us(poll));
     }
@@ -309,6 +318,8 @@ mod tests {
             hosts: HostLearning::Configured,
             discovery: Some(Time::from_s(15)),
             health_check_address: None,
+            addressing: Addressing::Flat,
+            refused: &[],
             tables: "\n[pools.web]\n",
         };
         let text = config(&topology, &options);

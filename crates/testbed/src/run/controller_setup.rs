@@ -34,7 +34,7 @@ impl ControllerSetup {
     /// Returns the launch options, with the ports for switches and for HTTP.
     pub fn launch_options<'a>(
         &'a self,
-        variant: &Variant,
+        variant: &'a Variant,
         seed: u64,
         (openflow, http): (u16, u16),
     ) -> LaunchOptions<'a> {
@@ -48,6 +48,8 @@ impl ControllerSetup {
             http,
             hosts: variant.testbed.host_learning,
             discovery: control.discovery,
+            addressing: control.addressing,
+            refused: &control.refused,
             health_check_address: agents.and_then(|agents| agents.in_band).map(|to| to.address),
             tables: &self.tables,
         }

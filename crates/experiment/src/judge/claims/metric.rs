@@ -2,7 +2,7 @@
 
 use super::Window;
 use crate::results::statistics::{fct_mean_up_to_us, small_fct_mean_us};
-use crate::summary::{ClassSummary, CoreBin, RunSummary, Stat};
+use crate::summary::{AddressingCost, ClassSummary, CoreBin, RunSummary, Stat};
 
 /// A metric; [`METRICS`] describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,12 @@ pub enum Metric {
     ResponseSpread,
     DownloadRate,
     ServerShare,
+    RulesEdge,
+    RulesAggregation,
+    RulesCore,
+    ArpAnswered,
+    ArpRelayed,
+    PacketIns,
 }
 
 type OfRun = fn(&RunSummary) -> Option<f64>;
@@ -75,7 +81,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 34] = [
+pub const METRICS: [MetricInfo; 40] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -236,6 +242,40 @@ pub const METRICS: [MetricInfo; 34] = [
         |run| of_requests(run, Metric::DownloadRate),
     ),
     row(Metric::ServerShare, "server_share", Unit::Share, "share of the pages that one server serves", |_| None),
+    row(
+        Metric::RulesEdge,
+        "rules_edge_max",
+        Unit::Plain,
+        "maximum number of rules of a switch of hosts, with `control.arp = \"resolve\"`",
+        |run| rules_of_tier(run, 1),
+    ),
+    row(
+        Metric::RulesAggregation,
+        "rules_aggregation_max",
+        Unit::Plain,
+        "the same of a switch of the tier above",
+        |run| rules_of_tier(run, 2),
+    ),
+    row(Metric::RulesCore, "rules_core_max", Unit::Plain, "the same of a switch of the third tier", |run| {
+        rules_of_tier(run, 3)
+    }),
+    row(Metric::ArpAnswered, "arp_answered", Unit::Plain, "ARP requests that the controller answered", |run| {
+        Some(addressing(run)?.arp_answered as f64)
+    }),
+    row(
+        Metric::ArpRelayed,
+        "arp_relayed",
+        Unit::Plain,
+        "ARP requests that the controller relayed to all edge ports",
+        |run| Some(addressing(run)?.arp_relayed as f64),
+    ),
+    row(
+        Metric::PacketIns,
+        "packet_ins",
+        Unit::Plain,
+        "packets that switches sent to the controller during the run",
+        |run| Some(run.overhead.control_plane.as_ref()?.to_controller.get("packet_in")?.messages as f64),
+    ),
 ];
 
 /// The names of [`METRICS`].
@@ -263,6 +303,15 @@ fn grouped(run: &RunSummary, value: f64) -> Option<f64> {
 
 fn of_requests(run: &RunSummary, metric: Metric) -> Option<f64> {
     metric.of_answered(run.requests.as_ref()?.class(None)?)
+}
+
+fn addressing(run: &RunSummary) -> Option<&AddressingCost> {
+    run.overhead.control_plane.as_ref()?.addressing.as_ref()
+}
+
+fn rules_of_tier(run: &RunSummary, tier: u8) -> Option<f64> {
+    let entries = addressing(run)?.entries.iter().find(|entries| entries.tier == tier)?;
+    Some(f64::from(entries.max))
 }
 
 fn moves(run: &RunSummary) -> Option<f64> {

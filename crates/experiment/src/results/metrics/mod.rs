@@ -6,15 +6,15 @@ mod load;
 mod requests;
 mod selection;
 
-use net::{NodeKind, Time, Topology};
+use net::{Addressing, NodeKind, Time, Topology};
 use sim::{FlowEnd, FlowRecord, MessageCount, MessageCounts, Outcome, PlaneRecord};
 use traffic::FlowList;
 
 use crate::results::quantiles::{curve, sorted, summary};
 use crate::results::tiers::LinkKind;
 use crate::summary::{
-    ControlPlane, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead, PacketCounts, Queue, Reordering,
-    RunDetail, RunSummary, SizeBucket,
+    AddressingCost, ControlPlane, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead, PacketCounts,
+    Queue, Reordering, RunDetail, RunSummary, SizeBucket, TierEntries,
 };
 
 pub use load::core_balance;
@@ -275,11 +275,11 @@ fn overhead(outcome: &Outcome) -> Overhead {
         messages: outcome.control.packets + channels.messages,
         bytes: outcome.control.bytes + channels.bytes,
         data_bytes: outcome.flows.iter().map(|flow| flow.delivered_bytes).sum(),
-        control_plane: outcome.plane.as_ref().map(plane),
+        control_plane: outcome.plane.as_ref().map(|record| plane(record, outcome.accounting.flows_started)),
     }
 }
 
-fn plane(record: &PlaneRecord) -> ControlPlane {
+fn plane(record: &PlaneRecord, flows: u64) -> ControlPlane {
     let messages = |count: MessageCount| Messages { messages: count.messages, bytes: count.bytes };
     let by_kind = |counts: &MessageCounts| {
         counts.by_kind().into_iter().map(|(kind, count)| (kind.to_owned(), messages(count))).collect()
@@ -299,6 +299,31 @@ fn plane(record: &PlaneRecord) -> ControlPlane {
         decisions: record.tally.decisions,
         moves: record.tally.moves,
         stale_samples: record.tally.stale_samples,
+        addressing: record.addressing.map(|mode| addressing(record, mode, flows)),
+    }
+}
+
+fn addressing(record: &PlaneRecord, mode: Addressing, flows: u64) -> AddressingCost {
+    let tiers = (1u8..).zip(&record.entries_by_tier).filter(|(_, entries)| entries.switches > 0);
+    let entries = tiers.map(|(tier, entries)| TierEntries {
+        tier,
+        switches: entries.switches,
+        max: entries.max,
+        mean: entries.sum as f64 / f64::from(entries.switches),
+    });
+    AddressingCost {
+        mode: mode.name().to_owned(),
+        entries: entries.collect(),
+        arp_requests: record.arp_requests,
+        arp_answered: record.tally.arp_answered,
+        arp_relayed: record.tally.arp_relayed,
+        arp_copies: record.tally.arp_copies,
+        arp_failures: record.arp_failures,
+        lookups: record.tally.lookups,
+        cache_misses: record.tally.cache_misses,
+        cache_hit_share: share(flows.saturating_sub(record.tally.cache_misses), flows),
+        lookups_refused: record.tally.lookups_refused,
+        directory_updates: record.tally.directory_updates,
     }
 }
 

@@ -249,6 +249,51 @@ pub struct ControlPlane {
     pub moves: u64,
     /// Counter samples equal to the previous one, duration included.
     pub stale_samples: u64,
+    /// Cost of addressing; left out if hosts know all addresses (`control.arp`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addressing: Option<AddressingCost>,
+}
+
+/// Cost of addressing and locating hosts, the time before the run included.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct AddressingCost {
+    /// The addressing mode.
+    pub mode: String,
+    /// Entries of switches at the end of the run, by tier, the switches of hosts first.
+    pub entries: Vec<TierEntries>,
+    /// ARP requests that hosts sent.
+    pub arp_requests: u64,
+    /// ARP requests that the controller answered from its knowledge of hosts.
+    pub arp_answered: u64,
+    /// ARP requests for unknown hosts that the controller relayed to all edge ports.
+    pub arp_relayed: u64,
+    /// Frames of the relayed requests.
+    pub arp_copies: u64,
+    /// Flows that failed because no ARP reply came.
+    pub arp_failures: u64,
+    /// Locations that the directory told: resolver switches of SEATTLE, the directory of VL2.
+    pub lookups: u64,
+    /// Packets that hosts sent to locations that were not in the cache of their switch (SEATTLE).
+    pub cache_misses: u64,
+    /// Flows that started with a location in the cache, as a share of all that started.
+    pub cache_hit_share: f64,
+    /// Locations that the directory refused to tell.
+    pub lookups_refused: u64,
+    /// Locations that were published, changed or withdrawn in the directory.
+    pub directory_updates: u64,
+}
+
+/// Entries of the switches of one tier.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct TierEntries {
+    /// Tier, 1 for the switches of hosts.
+    pub tier: u8,
+    /// Number of switches.
+    pub switches: u32,
+    /// Maximum number of entries of a switch.
+    pub max: u32,
+    /// Mean number of entries of a switch.
+    pub mean: f64,
 }
 
 /// Number and size of messages.

@@ -17,8 +17,8 @@ pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
 pub use detail::{Heat, LinkDetail, RunDetail, RunRecord, TierSeries};
 pub use fidelity::{FidelityCheck, FidelityError};
 pub use measurements::{
-    ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead,
-    PacketCounts, Quantiles, Queue, Reordering, SizeBucket,
+    AddressingCost, ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages,
+    Overhead, PacketCounts, Quantiles, Queue, Reordering, SizeBucket, TierEntries,
 };
 pub use points::{Point, Stat, Verdict};
 pub use requests::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};

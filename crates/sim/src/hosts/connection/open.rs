@@ -36,6 +36,36 @@ impl Engine<'_> {
             return self.start_request(id);
         }
         self.records[id as usize].begin(self.network.now);
+        self.start_if_resolved(id);
+    }
+
+    /// Starts a flow whose hosts know each other's address; otherwise it starts later.
+    fn start_if_resolved(&mut self, id: u32) {
+        if let Some(controlled) = &mut self.controlled {
+            let flow = &self.list.flows[id as usize];
+            if !controlled.resolve(self.network.now, id, flow.src, flow.dst) {
+                return self.follow_up();
+            }
+        }
+        self.start_connections(id);
+    }
+
+    /// Starts the flows whose addresses have been resolved, and ends those whose address is unknown.
+    #[inline]
+    pub(crate) fn start_resolved(&mut self) {
+        while let Some((id, is_resolved)) = self.controlled.as_mut().and_then(|controlled| controlled.next_resolved()) {
+            if is_resolved {
+                self.start_if_resolved(id);
+                continue;
+            }
+            let record = &mut self.records[id as usize];
+            record.fct = net::Time::from_ps(self.network.now).saturating_sub(record.started);
+            record.end = crate::FlowEnd::Failed;
+            self.flows_done += 1;
+        }
+    }
+
+    fn start_connections(&mut self, id: u32) {
         if self.connections.uses_several(self.list.flows[id as usize].size_bytes) {
             return self.start_several(id);
         }
