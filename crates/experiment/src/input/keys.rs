@@ -3,6 +3,7 @@
 
 use config::keys::{Key, Kind, Layout, key};
 use config::kind::{COUNT, SIZE, TEXT};
+use config::timetable;
 use control::vip::BUCKETS;
 use sim::TransportKind;
 use traffic::{Placement, TraceOrder};
@@ -171,7 +172,18 @@ const KEYS: &[Key] = &[
     key("control", "cpu_queue_packets", Kind::Count(0, 4_294_967_295), "1000", "with packets_per_s: maximum number of packets that wait for the CPU of a switch"),
     key("control", "discovery_interval", Kind::Time, "the controller's: 15s", "interval between two rounds of LLDP, which also measure the latency of links; a link times out after two rounds and 5 s without a probe, at least 35 s"),
     key("control", "routing", Kind::Text("a central balancer"), "sdn-ecmp", "with requests: balancer of all traffic whose path is not chosen together with its server"),
+    key("control", "legacy", Kind::Either(&[Kind::List(&Kind::Text("switch")), Kind::Text("\"50%\"")]), "none", "switches that take no rules and forward over the first shortest path by port: their names, or a share of all switches, those with the fewest links to other switches first; for partial-te, sdn-spt:tie=first and bounds"),
     key("control", "flow_sizes", Kind::Choice(&["known", "unknown"]), "known", "whether agents report the total size of a flow"),
+
+    timetable::ZONE,
+    Key { default: "required by `[[timetable]]`", doc: "date and time in the zone at simulated time 0, such as `2026-11-27T07:59:59.5`", ..timetable::START },
+    timetable::DAYS,
+    timetable::DATES,
+    timetable::EXCEPT,
+    timetable::FROM,
+    timetable::TO,
+    key("timetable", "balancer", Kind::Text("specification"), "the balancer of the run", "balancer while the entry is in effect: central, or for files with requests a server balancer"),
+    key("timetable.weights", "HOST", Kind::Count(0, 1_000_000), "`server.weight`", "weight of a server while the entry is in effect; 0 for no new connections"),
 
     key("", "failure", Kind::List(&Kind::Text("failure")), "none", "failures as texts, such as `link-down:leaf0->spine1,at=1ms`, instead of tables"),
     key("failure", "kind", Kind::Choice(&super::failures::NAMES), "required", "what fails: the last three are for central balancers"),
@@ -247,7 +259,7 @@ const KEYS: &[Key] = &[
 /// The layout of experiment files.
 pub static LAYOUT: Layout = Layout {
     keys: KEYS,
-    repeated: &["link", "server", "service", "requests", "failure", "expect"],
+    repeated: &["link", "server", "service", "requests", "timetable", "failure", "expect"],
     flat: &["sweep", "matrix.variants"],
 };
 
@@ -353,6 +365,9 @@ duration = "1s"
         "traffic.order",
         "traffic.rate_scale",
         "service.rules",
+        "calendar.zone",
+        "timetable.from",
+        "timetable.to",
         "probes.capture_packets",
         "expect.factor",
         "expect.lowest_load_only",

@@ -7,7 +7,7 @@ use sim::{
 };
 use traffic::FlowList;
 
-use super::control::control;
+use super::control::{control, legacy};
 use super::failures;
 use super::traffic_plan::TrafficPlan;
 use super::transport::transport;
@@ -22,7 +22,10 @@ pub(crate) fn read(top: &Section<'_>, topology: &Topology) -> Result<SimConfig, 
         host: host(&top.section("host")?)?,
         switch: switch(&top.section("switch")?, &transport)?,
         failures: failures(top, topology)?,
-        control: control(&top.section("control")?)?,
+        control: sim::ControlConfig {
+            legacy: legacy(&top.section("control")?, topology)?,
+            ..control(&top.section("control")?)?
+        },
         services: None,
         probes: probes(&top.section("probes")?, topology)?,
         stop: StopRule { until: top.section("stop")?.above_zero::<Time>("until")? },
