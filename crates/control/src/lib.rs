@@ -61,7 +61,7 @@ pub struct Config {
     pub default_capacity: Bandwidth,
     /// Configured hosts, in addition to those learned from ARP.
     pub hosts: Vec<KnownHost>,
-    /// Legacy switches, which report links and counters and forward by shortest paths, whatever rules say
+    /// Legacy switches, which report links and counters and forward by shortest paths, regardless of rules
     /// (`NetworkView::legacy`).
     #[serde(default)]
     pub legacy: std::collections::BTreeSet<DatapathId>,

@@ -17,14 +17,15 @@ use crate::server::Handle;
 use crate::services::{ChangeError, ConfiguredServices, ErrorScope, Origin, ServiceManager};
 use crate::settings::{Limits, Settings};
 
-/// Maximum time between two readings of the clock: a clock that somebody sets is followed within it.
+/// Maximum time between two readings of the clock: a clock that is set is followed within
+/// it.
 const CHECK_MAX: Duration = Duration::from_secs(30);
 
 /// The timetable of a configuration, with the values of each entry.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     pub(crate) timetable: Timetable,
-    /// What the calendar shows at the start of the daemon; `None` for the clock of the machine.
+    /// Date and time of the calendar at the start of the daemon; `None` for the clock of the machine.
     pub(crate) start: Option<Timestamp>,
     /// By entry of the timetable.
     pub(crate) entries: Vec<Scheduled>,
@@ -88,7 +89,7 @@ pub(crate) struct InEffect {
 pub(crate) struct Scheduler {
     pub(crate) calendar: Calendar,
     current: Mutex<InEffect>,
-    /// Signals other settings.
+    /// Signals that a reload has replaced the settings.
     changed: Notify,
 }
 
@@ -120,7 +121,8 @@ impl Scheduler {
         }
     }
 
-    /// Applies the entry that is in effect now, if another one was. Returns the time until the next look.
+    /// Applies the entry that is in effect now, if another one was. Returns the time until the next
+    /// look.
     async fn follow(&self, handle: &Handle) -> Duration {
         let mut current = self.lock().await;
         let now = self.calendar.now();

@@ -237,14 +237,14 @@ pub struct ControlConfig {
     /// Time between two polls of counters; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
     pub poll: Option<Time>,
-    /// Legacy switches: they forward data over the first shortest path by port, whatever rules say.
+    /// Legacy switches: they forward data over the first shortest path by port, regardless of rules.
     pub legacy: Vec<net::NodeIx>,
     /// Changes by a timetable, in the order of their times. The simulator ignores them: they are for the
     /// caller, which creates the controller.
     pub schedule: Vec<ControlChange>,
 }
 
-/// What is in effect from a simulated time on, by a timetable.
+/// Balancer and weights in effect from a simulated time on, by a timetable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlChange {
     /// Beginning; zero holds before the first flow.

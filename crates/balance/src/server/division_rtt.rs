@@ -1,23 +1,23 @@
 //! Traffic division by delay: connections go to the member, or uplink, with the least measured
 //! round-trip time (F4, related work: "send more flow to the link with the smallest delay").
 //!
-//! The controller measures each link by its discovery probes: the time of a probe around the loop of
-//! controller, switch, link and switch, less the halves of the round trips to both switches. Probes queue
-//! like data, so a link with a full queue is slow. The round-trip time of a member is the latency of its
-//! fastest path and that of the same path back.
+//! The controller measures each link by its discovery probes: the time of a probe around the loop
+//! of controller, switch, link and switch, less the halves of the round trips to both switches.
+//! Probes queue like data, so a link with a full queue is slow. The round-trip time of a member is
+//! the latency of its fastest path and that of the same path back.
 //!
 //! Readings:
-//! - F4 prints no rule. A member stays preferred by the clients of a switch until another one is faster by
-//!   `margin`, and until `hold` has passed since the last change. Otherwise noise, and the load that the
-//!   division itself moves, would change the link all the time.
-//! - Among members that are within `margin` of the fastest when there is no preferred one, the first is
-//!   taken. Weights only exclude members of weight 0.
+//! - F4 prints no rule. A member stays preferred by the clients of a switch until another one is
+//!   faster by `margin`, and until `hold` has passed since the last change. Otherwise noise, and
+//!   the load that the division itself moves, would change the link all the time.
+//! - Among members that are within `margin` of the fastest when there is no preferred one, the
+//!   first is taken. Weights only exclude members of weight 0.
 //!
 //! Pitfall: measurements are as old as `discovery_interval`, and averaged over eight of them.
 //!
 //! - Helps: where links to the same destinations differ in latency, or one of them is congested.
-//! - Hurts: where links differ in rate and not in delay: all connections go to one link until its queue
-//!   shows.
+//! - Hurts: where links differ in rate and not in delay: all connections go to one link until its
+//!   queue shows.
 
 use std::collections::BTreeMap;
 

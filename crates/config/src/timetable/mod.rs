@@ -1,12 +1,12 @@
 //! Timetables: the entry of a file that is in effect at a time of day on a day of the calendar.
 //!
-//! An entry covers the times from `from` to `to` of every day that `days`, `dates` and `except` allow.
-//! The time is the one that a clock in the zone of the calendar shows. An hour that the clock shows
-//! twice counts twice, and an hour that it skips does not occur. An entry that ends at or before its
-//! beginning runs past midnight, and belongs to the day on which it begins.
+//! An entry covers the times from `from` to `to` of every day that `days`, `dates` and `except`
+//! allow. The time is the one that a clock in the zone of the calendar shows. An hour that the
+//! clock shows twice counts twice, and an hour that it skips does not occur. An entry that ends at
+//! or before its beginning runs past midnight, and belongs to the day on which it begins.
 //!
-//! There is no clock here: callers pass the instant. Entries do not overlap, so that at most one is in
-//! effect.
+//! There is no clock here: callers pass the instant. Entries do not overlap, so that at most one is
+//! in effect.
 
 mod read;
 #[cfg(test)]
@@ -116,8 +116,8 @@ impl Timetable {
     }
 
     /// Returns an instant after `after` before which the entry in effect does not change: the next
-    /// beginning or end of any entry on any day, the next midnight, or the next change of the offset of
-    /// the zone. `None` at the end of the calendar.
+    /// beginning or end of any entry on any day, the next midnight, or the next change of the
+    /// offset of the zone. `None` at the end of the calendar.
     pub fn next_check(&self, after: Timestamp) -> Option<Timestamp> {
         let today = self.zone.to_datetime(after).date();
         let days = [Some(today), today.tomorrow().ok()].into_iter().flatten();

@@ -99,8 +99,8 @@ impl Timetable {
         Ok((Timetable { zone, entries }, sections))
     }
 
-    /// Reads the date and time of the start as an instant; `None` without the key. Of two instants with
-    /// the same time it is the first.
+    /// Reads the date and time of the start as an instant; `None` without the key. Of two instants
+    /// with the same time it is the first.
     ///
     /// # Errors
     /// A time that the clock skips is an error.

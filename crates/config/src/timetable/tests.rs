@@ -19,8 +19,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().expect("an instant")
 }
 
-/// A second implementation: the calendar by arithmetic on days, and the rule of the European Union for
-/// summer time (the last Sundays of March and October, 01:00 UTC).
+/// A second implementation: the calendar by arithmetic on days, and the rule of the European Union
+/// for summer time (the last Sundays of March and October, 01:00 UTC).
 mod simple {
     /// Returns the year, month and day of a number of days after 1970-01-01, by counting.
     pub fn date(days: i64) -> (i64, i64, i64) {
@@ -96,8 +96,8 @@ fn one(zone: &str, days: &[usize], (from, to): (i64, i64), except: &[(i64, i64, 
     (timetable, simple::Entry { days: days.to_vec(), from, to, except: except.to_vec() })
 }
 
-/// Every minute of 2026 and 2028 (a leap year), in a zone with two changes of the clock a year and in
-/// UTC: midnights, ends of months, of February and of years are among them.
+/// Every minute of 2026 and 2028 (a leap year), in a zone with two changes of the clock a year and
+/// in UTC: midnights, ends of months, of February and of years are among them.
 #[test]
 fn every_minute_of_two_years_agrees_with_a_second_implementation() {
     let all: Vec<usize> = (0..7).collect();

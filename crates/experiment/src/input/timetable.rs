@@ -12,7 +12,8 @@ use sim::{ControlChange, ServerConfig};
 /// Days of simulated time for which changes are computed; no run is longer.
 const DAYS: i64 = 7;
 
-/// Reads the changes of a run, in the order of their times. `servers` are those of a file with requests.
+/// Reads the changes of a run, in the order of their times. `servers` are those of a file with
+/// requests.
 pub(super) fn read(
     top: &Section<'_>,
     topology: &Topology,

@@ -11,7 +11,7 @@ use sim::{ControlChange, Scenario, ServerConfig, ServicesConfig, VirtualService}
 /// The changes of a run, and what is in effect.
 pub(super) struct Schedule {
     changes: Vec<ControlChange>,
-    /// Number of changes made.
+    /// Number of changes made, from the first of the list on.
     made: usize,
     /// Time of the controller's clock at simulated time 0; `None` before the end of the boot.
     pub(super) boot: Option<Time>,

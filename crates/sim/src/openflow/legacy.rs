@@ -1,8 +1,8 @@
-//! Legacy switches of a partial SDN: data follows the first shortest path by port, whatever rules say.
+//! Legacy switches of a partial SDN: data follows the first shortest path by port, regardless of rules.
 //!
 //! A legacy switch keeps its agent for what the controller of a partial SDN gets from the routing
-//! protocol and from management: discovery of links, and counters. Its routes are those over the links
-//! whose state is detected, as of an interior gateway protocol with equal costs.
+//! protocol and from management: discovery of links, and counters. Its routes are those over the
+//! links whose state is detected, as of an interior gateway protocol with equal costs.
 
 use net::{HostIx, LinkIx, NodeIx, Routes, Topology};
 

@@ -16,8 +16,8 @@ pub struct ClassTable {
 }
 
 impl ClassTable {
-    /// Returns the class type of a flow: that of the longest prefix with its source, or else with its
-    /// destination.
+    /// Returns the class type of a flow: that of the longest prefix with its source, or else with
+    /// its destination.
     pub fn of(&self, tuple: &FiveTuple) -> usize {
         let class = |address: Ipv4Addr| {
             let known = self.prefixes.iter().find(|(first, length, _)| masked(u32::from(address), *length) == *first);

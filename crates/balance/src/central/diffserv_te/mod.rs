@@ -1,19 +1,21 @@
-//! DiffServ-aware traffic engineering: classes of users have bandwidth constraints on every link, and
-//! trunks reserve paths within them (RFC 3564, 4124, 4125, 4127; F4, which compares itself with it).
+//! DiffServ-aware traffic engineering: classes of users have bandwidth constraints on every link,
+//! and trunks reserve paths within them (RFC 3564, 4124, 4125, 4127; F4, which compares itself with
+//! it).
 //!
-//! A trunk is the traffic of one class type between two edge switches. Its path is the shortest one whose
-//! links can all take its bandwidth (constraint-based shortest path). A trunk takes bandwidth from less
-//! important ones where it must; these look for other paths. A trunk for which no path is wide enough
-//! reserves what its widest path can take. Flows are pinned to the path of their trunk, and agents limit
-//! them to its bandwidth.
+//! A trunk is the traffic of one class type between two edge switches. Its path is the shortest one
+//! whose links can all take its bandwidth (constraint-based shortest path). A trunk takes bandwidth
+//! from less important ones where it must; these look for other paths. A trunk for which no path is
+//! wide enough reserves what its widest path can take. Flows are pinned to the path of their trunk,
+//! and agents limit them to its bandwidth.
 //!
 //! Readings:
-//! - Classes are those of the users' addresses (F4 wants "users information to direct their individual
-//!   paths over prioritized links"). A controller that counts flows by five-tuples does not see DSCPs.
-//! - Bandwidths follow the traffic: the measured rate times `headroom`, as with auto-bandwidth. A trunk
-//!   that reserves within `headroom` of what it wants is left alone.
-//! - The setup and holding priority of class type c is 7 - c, so that a higher class preempts a lower one;
-//!   with `preemption=off` all have priority 0.
+//! - Classes are those of the users' addresses (F4 wants "users information to direct their
+//!   individual paths over prioritized links"). A controller that counts flows by five-tuples does
+//!   not see DSCPs.
+//! - Bandwidths follow the traffic: the measured rate times `headroom`, as with auto-bandwidth. A
+//!   trunk that reserves within `headroom` of what it wants is left alone.
+//! - The setup and holding priority of class type c is 7 - c, so that a higher class preempts a
+//!   lower one; with `preemption=off` all have priority 0.
 //! - RFC 4127: Russian dolls need preemption, or a low class keeps what a high class is promised.
 //! - The least important LSP is preempted first, and of equals the latest.
 //! - Agents on hosts report flows and limit them. The simulator limits senders that do not react to
@@ -22,7 +24,8 @@
 //! Pitfall: between two periods new trunks have the default routes and no limit.
 //!
 //! - Helps: where some users must keep their rate under overload.
-//! - Hurts: with Maximum Allocation, bandwidth that a class does not use stays unused (F4 notes it).
+//! - Hurts: with Maximum Allocation, bandwidth that a class does not use stays unused (F4 notes
+//!   it).
 
 mod classes;
 mod reservations;
@@ -92,7 +95,7 @@ struct Established {
     number: usize,
     path: Path,
     bandwidth: f64,
-    /// What it wanted when it was established.
+    /// The rate it wanted when it was established, bits per second.
     wanted: f64,
 }
 
@@ -143,8 +146,8 @@ impl DiffServTe {
         paths::shortest(topology, from, to, self.metric, is_usable)
     }
 
-    /// Establishes trunks with the rates they want, the most important first. Trunks that lose their
-    /// bandwidth follow.
+    /// Establishes trunks with the rates they want, the most important first. Trunks that lose
+    /// their bandwidth follow.
     fn establish(&mut self, view: &NetworkView<'_>, wanted: impl IntoIterator<Item = (Trunk, f64)>) {
         let order = |(from, to, class): Trunk, priority: usize| (priority, from, to, class);
         let mut pending: BTreeMap<(usize, NodeIx, NodeIx, usize), f64> =
@@ -174,7 +177,8 @@ impl DiffServTe {
         }
     }
 
-    /// Returns the path whose narrowest link has most left, and that rate; `None` if nothing is left.
+    /// Returns the path whose narrowest link has most left, and that rate; `None` if nothing is
+    /// left.
     fn widest(&self, view: &NetworkView<'_>, trunk: Trunk, left: impl Fn(usize) -> f64) -> Option<(Vec<LinkIx>, f64)> {
         let rates: BTreeSet<u64> = (0..view.topology.links().len()).map(|link| left(link).to_bits()).collect();
         // Bits of floating-point numbers that are not negative are in the order of the numbers.
@@ -225,8 +229,8 @@ impl DiffServTe {
         }
     }
 
-    /// Pins the flows of a trunk, with the parts of its bandwidth in proportion to their rates. A flow
-    /// without traffic gets a tenth of an equal part, so that it can begin.
+    /// Pins the flows of a trunk, with the parts of its bandwidth in proportion to their rates. A
+    /// flow without traffic gets a tenth of an equal part, so that it can begin.
     fn pin_all(&self, trunk: Trunk, flows: &[(FlowId, f64)], placements: &mut Placements) {
         let Some(known) = self.established.get(&trunk) else {
             flows.iter().for_each(|(flow, _)| placements.release(*flow));

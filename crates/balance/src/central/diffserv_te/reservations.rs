@@ -1,14 +1,14 @@
 //! Bandwidth of links that label-switched paths (LSPs) reserve, by class type and priority.
 //!
 //! Sources: RFC 4124 (class types CT0 to CT7, and unreserved bandwidth by class type and preemption
-//! priority), RFC 4125 (Maximum Allocation Model, MAM), RFC 4127 (Russian Dolls Model, RDM). Priority 0
-//! is the most important. An LSP can preempt those whose holding priority is a larger number than its
-//! setup priority.
+//! priority), RFC 4125 (Maximum Allocation Model, MAM), RFC 4127 (Russian Dolls Model, RDM).
+//! Priority 0 is the most important. An LSP can preempt those whose holding priority is a larger
+//! number than its setup priority.
 
 /// Number of class types, and of priorities.
 pub const CLASSES: usize = 8;
 
-/// What the bandwidth constraint of a class type limits.
+/// The class types that a bandwidth constraint limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
     /// Constraint c limits class type c alone, and the link limits all together.
@@ -20,7 +20,7 @@ pub enum Model {
 /// A reservation along a path.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lsp {
-    /// Class type.
+    /// Class type, 0 to 7: a higher one is more important.
     pub class: usize,
     /// Priority with which it takes bandwidth.
     pub setup: usize,
@@ -28,7 +28,7 @@ pub struct Lsp {
     pub hold: usize,
     /// Reserved rate, bits per second.
     pub bandwidth: f64,
-    /// Numbers of its links.
+    /// Its links, by their numbers in the topology.
     pub links: Vec<usize>,
 }
 
@@ -49,9 +49,9 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// Makes links without reservations. `shares` are the constraints of class types 0, 1, … as shares of
-    /// the capacity. Class types without one have the last with Russian dolls, and nothing with maximum
-    /// allocation.
+    /// Makes links without reservations. `shares` are the constraints of class types 0, 1, … as
+    /// shares of the capacity. Class types without one have the last with Russian dolls, and
+    /// nothing with maximum allocation.
     pub fn new(model: Model, shares: &[f64], capacity: Vec<f64>) -> Reservations {
         let last = if model == Model::RussianDolls { shares.last().copied().unwrap_or(1.0) } else { 0.0 };
         let constraints = std::array::from_fn(|class| shares.get(class).copied().unwrap_or(last));
@@ -73,8 +73,8 @@ impl Reservations {
         }
     }
 
-    /// Returns the rate that an LSP of a class type and setup priority can reserve on a link: reservations
-    /// that it could preempt do not count.
+    /// Returns the rate that an LSP of a class type and setup priority can reserve on a link:
+    /// reservations that it could preempt do not count.
     pub fn unreserved(&self, link: usize, class: usize, priority: usize) -> f64 {
         let left = |(classes, rate): (std::ops::Range<usize>, f64)| rate - self.sum(link, classes, priority);
         self.limits(link, class).into_iter().map(left).fold(f64::INFINITY, f64::min).max(0.0)
@@ -85,7 +85,8 @@ impl Reservations {
         bandwidth > 0.0 && bandwidth <= self.unreserved(link, class, priority) + self.capacity[link] * EPSILON
     }
 
-    /// Reserves an LSP on links that can take it. Returns its number, and the LSPs that it preempted.
+    /// Reserves an LSP on links that can take it. Returns its number, and the LSPs that it
+    /// preempted.
     pub fn establish(&mut self, lsp: Lsp) -> (usize, Vec<(usize, Lsp)>) {
         let (number, setup) = (self.lsps.len(), lsp.setup);
         self.count(&lsp, 1.0);
@@ -108,7 +109,8 @@ impl Reservations {
         (number, preempted)
     }
 
-    /// Returns the class types of a limit that is exceeded on a link, of those that apply to a class type.
+    /// Returns the class types of a limit that is exceeded on a link, of those that apply to a
+    /// class type.
     fn exceeded(&self, link: usize, class: usize) -> Option<std::ops::Range<usize>> {
         let is_exceeded = |(classes, rate): &(std::ops::Range<usize>, f64)| {
             self.sum(link, classes.clone(), CLASSES - 1) > rate + self.capacity[link] * EPSILON
@@ -116,7 +118,7 @@ impl Reservations {
         self.limits(link, class).into_iter().find(is_exceeded).map(|(classes, _)| classes)
     }
 
-    /// Removes an LSP.
+    /// Removes an LSP and returns it; `None` if it has been removed before.
     pub fn release(&mut self, number: usize) -> Option<Lsp> {
         let lsp = self.lsps.get_mut(number)?.take()?;
         self.count(&lsp, -1.0);

@@ -8,8 +8,8 @@ fn lsp(class: usize, priority: usize, bandwidth: f64, links: &[usize]) -> Lsp {
     Lsp { class, setup: priority, hold: priority, bandwidth, links: links.to_vec() }
 }
 
-/// One link of 155 with the constraints of the RFCs' appendices: BC0 = 155, BC1 = 90, BC2 = 45 (RDM);
-/// 35, 65, 55 (MAM; chosen so that all constraints together are the link).
+/// One link of 155 with the constraints of the RFCs' appendices: BC0 = 155, BC1 = 90, BC2 = 45
+/// (RDM); 35, 65, 55 (MAM; chosen so that all constraints together are the link).
 fn link(model: Model) -> Reservations {
     let shares: &[f64] = match model {
         Model::RussianDolls => &[1.0, 90.0 / 155.0, 45.0 / 155.0],
@@ -64,8 +64,8 @@ fn the_least_important_and_latest_is_preempted_and_no_more_than_needed() {
 }
 
 proptest! {
-    /// Any sequence of LSPs that fit leaves every constraint of every link intact, and preempts only less
-    /// important LSPs.
+    /// Any sequence of LSPs that fit leaves every constraint of every link intact, and preempts
+    /// only less important LSPs.
     #[test]
     fn no_link_is_reserved_beyond_a_constraint(
         is_mam in any::<bool>(),

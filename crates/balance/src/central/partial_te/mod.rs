@@ -1,20 +1,22 @@
-//! Traffic engineering where only some switches are controlled (Agarwal, Kodialam, Lakshman: Traffic
-//! Engineering in Software Defined Networks, INFOCOM 2013; F4 names it).
+//! Traffic engineering where only some switches are controlled (Agarwal, Kodialam, Lakshman:
+//! Traffic Engineering in Software Defined Networks, INFOCOM 2013; F4 names it).
 //!
 //! Legacy switches forward every packet over the first shortest path to its destination. Controlled
 //! switches split the traffic of each destination over any of their links, so that the largest
-//! utilisation of a link is as low as possible. A path is admissible if it follows the next hops of all
-//! legacy switches on it. The shares are found by an approximation scheme (`split.rs`).
+//! utilisation of a link is as low as possible. A path is admissible if it follows the next hops of
+//! all legacy switches on it. The shares are found by an approximation scheme (`split.rs`).
 //!
 //! Readings:
-//! - The paper has demands from measurements of the controlled switches. Here the demand of a pair of
-//!   edge switches is its measured rate; where a legacy switch is the edge, its flow records count it.
-//! - Traffic to one destination is split alike from all sources, as in the paper: a node has one set of
-//!   shares for each destination. Circulations are removed, so that all next hops together have no loop.
+//! - The paper has demands from measurements of the controlled switches. Here the demand of a pair
+//!   of edge switches is its measured rate; where a legacy switch is the edge, its flow records
+//!   count it.
+//! - Traffic to one destination is split alike from all sources, as in the paper: a node has one
+//!   set of shares for each destination. Circulations are removed, so that all next hops together
+//!   have no loop.
 //! - A switch without traffic to a destination has the first shortest path.
-//! - Shares are multiples of `1 / quanta`. A new split is adopted if it lowers the largest utilisation by
-//!   `gain`, or the sum of the squares of all utilisations where the largest cannot be lower: each change
-//!   moves flows.
+//! - Shares are multiples of `1 / quanta`. A new split is adopted if it lowers the largest
+//!   utilisation by `gain`, or the sum of the squares of all utilisations where the largest cannot
+//!   be lower: each change moves flows.
 //!
 //! Pitfall: shares hold for many small flows. One large flow is not split.
 //!

@@ -1,12 +1,13 @@
-//! Splits of traffic by destination that minimise the largest utilisation of a link, where some nodes
-//! have one next hop only.
+//! Splits of traffic by destination that minimise the largest utilisation of a link, where some
+//! nodes have one next hop only.
 //!
-//! Method: Agarwal, Kodialam, Lakshman (INFOCOM 2013) with the algorithm of Garg and Könemann. Links have
-//! lengths that grow exponentially with what is sent over them. A phase sends the demands of one
-//! destination after another over the shortest admissible paths. The mean of all phases is a split. The
-//! lengths are a dual solution, which no split can beat: the search ends when both are within `1 + eps`.
-//! Of splits with the same largest utilisation the one with the lowest sum of squares counts, so that
-//! traffic that does not meet the fullest link is balanced too.
+//! Method: Agarwal, Kodialam, Lakshman (INFOCOM 2013) with the algorithm of Garg and Könemann.
+//! Links have lengths that grow exponentially with what is sent over them. A phase sends the
+//! demands of one destination after another over the shortest admissible paths. The mean of all
+//! phases is a split. The lengths are a dual solution, which no split can beat: the search ends
+//! when both are within `1 + eps`. Of splits with the same largest utilisation the one with the
+//! lowest sum of squares counts, so that traffic that does not meet the fullest link is balanced
+//! too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,7 +31,7 @@ pub struct Links {
 /// The traffic to one destination.
 #[derive(Clone, Debug)]
 pub struct Commodity {
-    /// The destination.
+    /// The switch where all of this traffic leaves the network.
     pub to: NodeIx,
     /// Rates by source, bits per second.
     pub demands: Vec<(NodeIx, f64)>,
@@ -82,8 +83,8 @@ struct Search<'a> {
     length: Vec<f64>,
 }
 
-/// Returns a split whose largest utilisation is within `1 + eps` of the lowest possible one, or as near
-/// as the phases allow. Demands without an admissible path are left out.
+/// Returns a split whose largest utilisation is within `1 + eps` of the lowest possible one, or as
+/// near as the phases allow. Demands without an admissible path are left out.
 pub fn split(links: &Links, commodities: &[Commodity], eps: f64) -> Split {
     let mut search = Search::new(links, commodities);
     let mut best = search.shortest();
@@ -173,8 +174,8 @@ impl<'a> Search<'a> {
         Split { rates, utilisation, at_least: self.bound() }
     }
 
-    /// Searches the shortest admissible paths to a destination. A node with one next hop has only the
-    /// path over it.
+    /// Searches the shortest admissible paths to a destination. A node with one next hop has only
+    /// the path over it.
     fn tree(&self, commodity: &Commodity) -> Tree {
         let nodes = self.into.len();
         let mut tree = Tree { next: vec![None; nodes], length: vec![f64::INFINITY; nodes], order: Vec::new() };
@@ -219,8 +220,8 @@ impl<'a> Search<'a> {
         load
     }
 
-    /// Sends all demands once. `scale` is a utilisation that is known to be possible: no step sends more
-    /// than a link carries at it.
+    /// Sends all demands once. `scale` is a utilisation that is known to be possible: no step sends
+    /// more than a link carries at it.
     fn phase(&mut self, sent: &mut [Vec<f64>], step: f64, scale: f64) {
         for (commodity, sent) in self.commodities.iter().zip(sent) {
             let mut left: f64 = 1.0;

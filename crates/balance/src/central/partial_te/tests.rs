@@ -22,8 +22,8 @@ fn switch(topology: &Topology, name: &str) -> NodeIx {
     nodes.clone().find(|node| topology.node(*node).name == name).expect("a switch")
 }
 
-/// Runs a period in which host 0 sends to host 1 at this rate. Returns the next hops at its switch, as
-/// far ends and shares.
+/// Runs a period in which host 0 sends to host 1 at this rate. Returns the next hops at its switch,
+/// as far ends and shares.
 fn hops(legacy: &[&str], gigabits: u64) -> Vec<(String, u16)> {
     let topology = triangle();
     let mut network = TestNetwork::of(topology.clone());
