@@ -49,7 +49,7 @@ struct Network {
 impl Network {
     fn view<'a>(&'a self, flows: &'a FlowTable) -> NetworkView<'a> {
         let Network { topology, alive, routes } = self;
-        NetworkView { now: Time::ZERO, topology, alive, routes, load: &[], flows }
+        NetworkView { now: Time::ZERO, topology, alive, routes, load: &[], flows, legacy: &[] }
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use net::Time;
 
+use crate::central::diffserv_te::{ClassTable, Constraints};
 use crate::dataplane::Scale;
 use crate::server::Services;
 
@@ -30,6 +31,10 @@ pub enum ParamKind {
     Scaled,
     /// A table of services: `80=sl-ps;default=ht-ps`.
     Services,
+    /// Class types by prefix: `10.0.0.0/24=1;default=0`.
+    ClassTable,
+    /// Bandwidth constraints by class type, in percent: `100;60`.
+    Constraints,
 }
 
 impl ParamKind {
@@ -46,6 +51,8 @@ impl ParamKind {
                     .to_owned()
             }
             ParamKind::Services => "a table of services (`80=sl-ps;default=ht-ps`)".to_owned(),
+            ParamKind::ClassTable => "a table of class types by prefix (`10.0.0.0/24=1;default=0`)".to_owned(),
+            ParamKind::Constraints => "1 to 8 percentages of class types 0, 1, … (`100;60;30`)".to_owned(),
         }
     }
 }
@@ -102,6 +109,16 @@ impl Param {
         Param { name, kind: ParamKind::Services, default, unit: "", doc: "" }
     }
 
+    /// Declares a parameter that takes class types by prefix.
+    pub const fn class_table(name: &'static str, default: &'static str) -> Param {
+        Param { name, kind: ParamKind::ClassTable, default, unit: "", doc: "" }
+    }
+
+    /// Declares a parameter that takes bandwidth constraints.
+    pub const fn constraints(name: &'static str, default: &'static str) -> Param {
+        Param { name, kind: ParamKind::Constraints, default, unit: "", doc: "" }
+    }
+
     /// Sets the unit of a number.
     pub const fn unit(self, unit: &'static str) -> Param {
         Param { unit, ..self }
@@ -130,6 +147,8 @@ impl Param {
             },
             ParamKind::Duration => value.parse::<Time>().map(|_| ()).map_err(|error| error.to_string()),
             ParamKind::Services => value.parse::<Services>().map(|_| ()).map_err(|error| error.to_string()),
+            ParamKind::ClassTable => value.parse::<ClassTable>().map(|_| ()),
+            ParamKind::Constraints => value.parse::<Constraints>().map(|_| ()),
             ParamKind::Scaled => match multiple(value) {
                 Some((factor, _)) if factor.is_finite() && (0.0..=1e9).contains(&factor) => Ok(()),
                 Some(_) => Err("a multiple is a number from 0 to 1e9".to_owned()),
@@ -186,6 +205,14 @@ impl Params {
     }
     /// Returns the value of a [`ParamKind::Services`].
     pub fn services(&self, name: &str) -> Services {
+        self.text(name).parse().expect("checked against its ParamKind")
+    }
+    /// Returns the value of a [`ParamKind::ClassTable`].
+    pub fn class_table(&self, name: &str) -> ClassTable {
+        self.text(name).parse().expect("checked against its ParamKind")
+    }
+    /// Returns the value of a [`ParamKind::Constraints`].
+    pub fn constraints(&self, name: &str) -> Constraints {
         self.text(name).parse().expect("checked against its ParamKind")
     }
     /// Returns all values, ordered by name.

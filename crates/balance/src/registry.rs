@@ -57,6 +57,8 @@ pub static CENTRAL: &[&Entry] = &[
     &central::ofpt::ENTRY,
     &central::microte::ENTRY,
     &central::b4::ENTRY,
+    &central::partial_te::ENTRY,
+    &central::diffserv_te::ENTRY,
     &central::fdalb::ENTRY,
     &central::freeway::ENTRY,
 ];
@@ -77,6 +79,7 @@ pub static SERVER: &[&Entry] = &[
     &server::lobus::ENTRY,
     &server::division_no::ENTRY,
     &server::division_load::ENTRY,
+    &server::division_rtt::ENTRY,
     &server::mesf::ENTRY,
     &server::maglev::ENTRY,
     &server::ring_hash::ENTRY,

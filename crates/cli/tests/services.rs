@@ -27,6 +27,8 @@ use testbed::run::controller::{Controller, LaunchOptions, free_port};
 use testbed::services::requests::{ClientSpec, CompletedRequest, RequestRun};
 use testbed::services::servers::Server;
 
+#[path = "services/timetable.rs"]
+mod timetable;
 #[path = "services/wildcard.rs"]
 mod wildcard;
 
@@ -52,6 +54,11 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
+        Scene::with("")
+    }
+
+    /// Starts the network, and a controller whose configuration also has these tables.
+    fn with(tables: &str) -> Scene {
         driver::down().expect("root, and Mininet");
         let experiment = Experiment::parse("f.toml", FILE, "f", Path::new("."), &[]).expect("a right file");
         let variant = &experiment.variants[0];
@@ -69,7 +76,7 @@ impl Scene {
             health_check_address: Some(CHECKER),
             addressing: net::Addressing::Flat,
             refused: &[],
-            tables: "",
+            tables,
         };
         let program = Path::new(env!("CARGO_BIN_EXE_anabranch"));
         let mut controller =

@@ -149,3 +149,79 @@ fn killed_controller_loses_no_packet() {
         assert_eq!((number(&second["flow_mods"]), number(&second["group_mods"])), (0, 0), "{second}");
     }
 }
+
+/// Returns the buckets of select groups of all switches below a folder, by the VLAN id that they write.
+fn buckets_by_label(folder: &Path) -> std::collections::BTreeMap<String, u64> {
+    let mut found = std::collections::BTreeMap::new();
+    let Ok(entries) = fs::read_dir(folder.join("ovs")) else { return found };
+    for entry in entries.flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "mgmt")) {
+        let bridge = format!("unix:{}", entry.path().display());
+        let Ok(dump) = Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "dump-groups", &bridge]).output() else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&dump.stdout).into_owned();
+        for bucket in text.split("bucket=").skip(1) {
+            let label = bucket.split("set_field:").nth(1).and_then(|rest| rest.split("->vlan_vid").next());
+            let weight = bucket.split("weight:").nth(1).and_then(|rest| rest.split([',', '\n']).next());
+            let weight = weight.and_then(|weight| weight.parse::<u64>().ok()).unwrap_or(1);
+            *found.entry(label.unwrap_or("none").to_owned()).or_default() += weight;
+        }
+    }
+    found
+}
+
+#[test]
+#[ignore = "needs root and Open vSwitch: scripts/test soak"]
+fn groups_have_the_quanta_of_b4() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let (state, out) = (folder.path().join("state"), folder.path().join("out"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["testbed", "run", "--quiet", "--out"])
+        .arg(&out)
+        .arg(experiments().join("testbed/b4-groups.toml"))
+        .env("ANABRANCH_TESTBED_DIR", &state)
+        .spawn()
+        .expect("it starts");
+    let mut last = std::collections::BTreeMap::new();
+    while child.try_wait().expect("a child").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let seen = buckets_by_label(&state);
+        if !seen.is_empty() && seen != last {
+            println!("{seen:?}");
+            last = seen;
+        }
+    }
+    assert!(child.wait().expect("it ended").success());
+    let mut weights: Vec<u64> = last.values().copied().collect();
+    weights.sort_unstable();
+    assert!(weights.len() == 2 && weights[1] == 3 * weights[0], "not three to one: {last:?}");
+    let text = fs::read(out.join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&text).expect("JSON");
+    let run = &runs(&summary)[0];
+    check_accounting(run);
+    println!("{} lost of {}, throughput share {}", dropped(run), run["packets"]["sent"], run["throughput_share"]);
+}
+
+#[test]
+#[ignore = "needs root, Open vSwitch and nginx: scripts/test soak"]
+fn connections_leave_the_link_with_the_long_queue() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let out = folder.path().join("out");
+    let done = Command::new(env!("CARGO_BIN_EXE_anabranch"))
+        .args(["testbed", "run", "--quiet", "--out"])
+        .arg(&out)
+        .arg(experiments().join("testbed/rtt.toml"))
+        .env("ANABRANCH_TESTBED_DIR", folder.path().join("state"))
+        .output()
+        .expect("it starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let text = fs::read(out.join("summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_slice(&text).expect("JSON");
+    for run in runs(&summary) {
+        let class = &run["requests"]["classes"][0];
+        println!("{}: {class}", run["balancer"]);
+        assert_eq!((&class["completed"], &class["failed"]), (&300.into(), &0.into()), "{class}");
+    }
+    let pages = runs(&summary)[0]["requests"]["classes"][0]["pages"].as_array().expect("pages of each server").clone();
+    assert!(number(&pages[1]) >= 225, "the server with the short queue answered {pages:?} of 300");
+}

@@ -29,7 +29,7 @@ pub struct Value {
     pub at: ValueOrigin,
 }
 
-/// The data types of TOML without dates, which no key accepts.
+/// The data types of TOML; dates are texts.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the types of TOML")]
 pub enum Data {
@@ -225,7 +225,7 @@ fn convert(
             Data::List(items.collect::<Result<_, _>>()?)
         }
         DeValue::Table(table) => Data::Table(convert_table(document, table, path, at)?),
-        DeValue::Datetime(_) => return Err(document.error(&here, path, "is a date; no key accepts dates")),
+        DeValue::Datetime(date) => Data::Text(date.to_string()),
     };
     Ok(Value { data, at: here })
 }

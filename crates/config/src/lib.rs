@@ -11,3 +11,4 @@ pub mod keys;
 pub mod kind;
 pub mod schema;
 pub mod section;
+pub mod timetable;

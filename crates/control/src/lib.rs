@@ -63,6 +63,10 @@ pub struct Config {
     pub default_capacity: Bandwidth,
     /// Configured hosts, in addition to those learned from ARP.
     pub hosts: Vec<KnownHost>,
+    /// Legacy switches, which report links and counters and forward by shortest paths, regardless of rules
+    /// (`NetworkView::legacy`).
+    #[serde(default)]
+    pub legacy: std::collections::BTreeSet<DatapathId>,
     /// Hosts learned by a previous controller instance. They count towards the limits of learned
     /// hosts.
     pub persisted_hosts: Vec<KnownHost>,
@@ -155,6 +159,7 @@ impl Default for Config {
             link_timeout: Time::from_s(35),
             poll_interval: Time::from_s(5),
             flow_idle_timeout_s: 5,
+            legacy: std::collections::BTreeSet::new(),
             flows_max: 32_768,
             hosts_max: 10_000,
             hosts_per_port: 256,

@@ -30,6 +30,7 @@ pub mod logs;
 mod metrics;
 pub mod recording;
 mod reload;
+pub(crate) mod schedule;
 mod server;
 mod services;
 pub mod settings;

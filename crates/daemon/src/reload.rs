@@ -3,14 +3,14 @@
 //! Everything that can fail comes first: files are read, and services are changed as one. The rest
 //! only replaces values. Keys that need a start are named in the log.
 
-use crate::audit::{Actor, AuditError, AuditLog, Change};
+use crate::audit::{AuditError, AuditLog};
 use crate::auth::Rules;
 use crate::config::difference;
-use crate::server::{Daemon, Handle, runtime};
-use crate::services::{ChangeError, ErrorScope, Origin, ServiceManager};
+use crate::server::{Daemon, runtime};
+use crate::services::ChangeError;
 use crate::settings::Settings;
 use crate::tls::{self, SwitchTls, TlsError};
-use crate::{fd_limit, logs};
+use crate::{logs, schedule};
 
 /// The reason why a configuration was not reloaded. The previous one stays in effect.
 #[derive(Debug, thiserror::Error)]
@@ -45,11 +45,13 @@ impl Daemon {
         let web = web.map(|(files, live)| Ok::<_, TlsError>((tls::http_config(files)?, live))).transpose()?;
         let audit = AuditLog::open(settings.log.audit.as_deref())?;
         let runtime = runtime().map_err(ReloadError::Thread)?;
-        runtime.block_on(follow_services(&self.handle, settings))?;
+        let mut current = runtime.block_on(self.scheduler.lock());
+        let entry = self.scheduler.calendar.entry(settings);
+        let wanted = settings.in_effect(entry);
+        runtime.block_on(schedule::follow_services(&self.handle, wanted.services.clone()))?;
 
         self.handle.audit.replace(audit);
         self.handle.access.set_rules(Rules::of(settings));
-        self.handle.limits.set(fd_limit::raise_fd_limit(settings.limits));
         if let Some((config, live)) = web {
             live.set(config);
         }
@@ -57,38 +59,13 @@ impl Daemon {
             self.hub.replace_tls(switches);
         }
         logs::set_filter(&settings.log.filter);
-        // A balancer that a client of the API has set stays unless the file names another one.
-        if settings.balancer.label() != self.balancer {
-            runtime.block_on(set_balancer(&self.handle, settings));
-            self.balancer = settings.balancer.label();
-        }
+        runtime.block_on(schedule::set_values(&self.handle, &mut current, &wanted));
+        (current.settings, current.entry) = (settings.clone(), entry);
+        drop(current);
+        self.scheduler.settings_changed();
         name_keys_needing_start(&self.started, settings);
         tracing::info!("configuration reloaded");
         Ok(())
-    }
-}
-
-async fn follow_services(handle: &Handle, settings: &Settings) -> Result<(), ChangeError> {
-    let services = settings.services.clone();
-    ServiceManager::change(handle, Actor::CONFIGURATION, move |desired, manager| {
-        desired.follow(Origin::File, &services)?;
-        Ok(desired.check(manager.checker, ErrorScope::All)?)
-    })
-    .await
-}
-
-async fn set_balancer(handle: &Handle, settings: &Settings) {
-    let spec = settings.balancer.clone();
-    let _changing = handle.services.lock().await;
-    let set = spec.clone();
-    let before = handle.ask(move |engine| {
-        let before = engine.balancer.label();
-        engine.set_balancer(set);
-        before
-    });
-    // An error means that the daemon is stopping.
-    if let Ok(before) = before.await {
-        handle.audit.record(Change::of_balancer(Actor::CONFIGURATION, before, spec.label())).await;
     }
 }
 

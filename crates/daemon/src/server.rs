@@ -23,7 +23,10 @@ use crate::host_store::{self, HostStore, StateError};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::recording::{RecordError, RecordedController, Recorder};
-use crate::services::{ChangeError, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError};
+use crate::schedule::{Calendar, Scheduler};
+use crate::services::{
+    ChangeError, ConfiguredServices, Desired, ErrorScope, Origin, ServiceManager, Store, StoreError,
+};
 use crate::settings::{Limits, Settings};
 use crate::storage::{Disk, RealDisk};
 use crate::tls::{self, SwitchTls, TlsError};
@@ -71,8 +74,7 @@ pub struct Daemon {
     pub(crate) http_tls: Option<Arc<Live<Arc<ServerConfig>>>>,
     /// Settings with which the daemon has started.
     pub(crate) started: Settings,
-    /// Specification of the balancer in the latest settings.
-    pub(crate) balancer: String,
+    pub(crate) scheduler: Arc<Scheduler>,
 }
 
 #[derive(Debug)]
@@ -123,7 +125,10 @@ impl Daemon {
         let http_tls = settings.http_tls.as_ref().map(tls::http_config).transpose()?;
         let http_tls = http_tls.map(|config| Arc::new(Live::new(config)));
         let metrics = Arc::new(Metrics::new());
-        let limits = Arc::new(Live::new(fd_limit::raise_fd_limit(settings.limits)));
+        let calendar = Calendar::start(settings);
+        let entry = calendar.entry(settings);
+        let (scheduler, wanted) = (Arc::new(Scheduler::new(calendar, settings, entry)), settings.in_effect(entry));
+        let limits = Arc::new(Live::new(fd_limit::raise_fd_limit(wanted.limits)));
         let hub = Arc::new(Hub::new(limits.clone(), tls, metrics.clone()));
         let mut control = settings.control.clone();
         let hosts = settings.state.as_ref().map(|file| Arc::new(HostStore::new(disk.clone(), file)));
@@ -131,14 +136,14 @@ impl Daemon {
             control.persisted_hosts = hosts.load()?;
         }
         control.discovery_key = Some(discovery_key()?);
-        let balancer = settings.balancer.clone();
+        let balancer = wanted.balancer;
         let recorder = settings.log.record.as_ref().map(|file| Recorder::create(file, settings.log.record_bytes));
         let controller = RecordedController::new(control, &balancer, recorder.transpose()?);
         let mut engine = Engine::new(controller, balancer, hub.clone(), metrics.clone());
         // This precedes the first connection: otherwise the controller would remove the connection
         // rules of its previous instance.
         let audit = Arc::new(AuditLog::open(settings.log.audit.as_deref())?);
-        let services = Arc::new(merge_services(disk, settings, &mut engine, audit.clone())?);
+        let services = Arc::new(merge_services(disk, settings, &wanted.services, &mut engine, audit.clone())?);
         let (jobs, to_do) = mpsc::channel(JOBS);
         let access = Arc::new(Access::new(Rules::of(settings)));
         let handle = Handle { jobs, events: engine.events.clone(), metrics, services, access, audit, limits };
@@ -158,6 +163,9 @@ impl Daemon {
             tokio::spawn(channel::listen(served, listener));
             engine.run(to_do, stop).await;
         })?];
+        let (follower, followed) = (scheduler.clone(), handle.clone());
+        let follow = move |stop| async move { follower.run(followed, stop).await };
+        parts.push(Part::spawn("timetable", runtime().map_err(StartError::Thread)?, follow)?);
         if let Some(hosts) = hosts {
             let handle = handle.clone();
             let runtime = runtime().map_err(StartError::Thread)?;
@@ -168,16 +176,7 @@ impl Daemon {
             parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
         }
         tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
-        Ok(Daemon {
-            openflow,
-            http,
-            parts,
-            handle,
-            hub,
-            http_tls,
-            started: settings.clone(),
-            balancer: settings.balancer.label(),
-        })
+        Ok(Daemon { openflow, http, parts, handle, hub, http_tls, started: settings.clone(), scheduler })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.
@@ -229,6 +228,7 @@ impl Part {
 fn merge_services(
     disk: Arc<dyn Disk>,
     settings: &Settings,
+    services: &ConfiguredServices,
     engine: &mut Engine,
     audit: Arc<AuditLog>,
 ) -> Result<ServiceManager, StartError> {
@@ -238,7 +238,7 @@ fn merge_services(
     let checker = settings.control.health_check_address.map(|checker| checker.ipv4);
     let refused = |refused: &ChangeError| StartError::Services { message: refused.to_string() };
     let mut desired = before.clone();
-    desired.follow(Origin::File, &settings.services).map_err(|error| refused(&error))?;
+    desired.follow(Origin::File, services).map_err(|error| refused(&error))?;
     desired.check(checker, ErrorScope::All).map_err(|fault| refused(&ChangeError::Fault(fault)))?;
     if desired != before {
         desired.number(&before);

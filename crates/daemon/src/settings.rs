@@ -9,6 +9,7 @@ use config::document::Document;
 use net::Time;
 
 use crate::auth::Tokens;
+use crate::schedule::Schedule;
 use crate::services::ConfiguredServices;
 pub use crate::switch_identity::{DatapathRules, UnlistedDatapaths};
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub state_versions: usize,
     pub services: ConfiguredServices,
     pub limits: Limits,
+    /// Balancers, pools and limits by time of day and date.
+    pub schedule: Schedule,
     pub log: Log,
     /// The file that these settings are from; a reload compares it.
     pub document: Option<Arc<Document>>,
@@ -146,6 +149,7 @@ impl Default for Settings {
             state_versions: 10,
             services: ConfiguredServices::default(),
             limits: Limits::default(),
+            schedule: Schedule::default(),
             log: Log::default(),
             document: None,
         }

@@ -245,6 +245,22 @@ pub struct ControlConfig {
     /// Time between two polls of counters; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
     pub poll: Option<Time>,
+    /// Legacy switches: they forward data over the first shortest path by port, regardless of rules.
+    pub legacy: Vec<net::NodeIx>,
+    /// Changes by a timetable, in the order of their times. The simulator ignores them: they are for the
+    /// caller, which creates the controller.
+    pub schedule: Vec<ControlChange>,
+}
+
+/// Balancer and weights in effect from a simulated time on, by a timetable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlChange {
+    /// Beginning; zero holds before the first flow.
+    pub at: Time,
+    /// The balancer; `None` for the balancer of the run.
+    pub balancer: Option<String>,
+    /// Weights of servers; other servers have those of the scenario.
+    pub weights: Vec<(net::HostIx, u32)>,
 }
 
 /// Switches that return congestion feedback to the senders of traffic to other sites.
@@ -295,6 +311,8 @@ impl Default for ControlConfig {
             refused: Vec::new(),
             discovery: None,
             poll: None,
+            legacy: Vec::new(),
+            schedule: Vec::new(),
         }
     }
 }

@@ -16,6 +16,9 @@
 //!   fair. Here they go to the tunnels that lost most by rounding, which gives the paper's example.
 //! - A link that cannot carry one billionth of its rate more is full.
 //!
+//! On switches a split is a select group whose buckets write the label of a tunnel. The weight of a
+//! bucket is its number of quanta, or, where groups are shuffled, every bucket occurs in proportion.
+//!
 //! Pitfall: the filling is quadratic in the number of groups; it is meant for tens of sites.
 //!
 //! - Helps: on wide-area networks, where the shortest paths cannot carry the demand and longer ones
@@ -153,7 +156,7 @@ fn allocate(capacity: &[f64], groups: &[Group]) -> Vec<Vec<f64>> {
 
 /// Rounds a split to multiples of `1 / quanta`: down, and the remaining quanta to the tunnels that
 /// lost most. Returns quanta by tunnel; none if the group has no rate.
-fn quantise(rates: &[f64], quanta: u32) -> Vec<u32> {
+pub(super) fn quantise(rates: &[f64], quanta: u32) -> Vec<u32> {
     let total: f64 = rates.iter().sum();
     if total <= 0.0 {
         return vec![0; rates.len()];

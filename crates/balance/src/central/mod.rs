@@ -7,6 +7,7 @@
 
 pub mod b4;
 pub mod common;
+pub mod diffserv_te;
 pub mod fdalb;
 mod flows;
 pub mod freeway;
@@ -14,6 +15,7 @@ pub mod hedera;
 mod hop_table;
 pub mod microte;
 pub mod ofpt;
+pub mod partial_te;
 mod pins;
 mod placements;
 pub mod random_moves;
@@ -109,6 +111,9 @@ pub struct NetworkView<'a> {
     pub load: &'a [LinkLoad],
     /// Known flows that have not ended.
     pub flows: &'a FlowTable,
+    /// Whether each node is a legacy switch, by node: it takes no rules, and forwards over the first
+    /// shortest path by port. Empty if none is; a node past the end is none.
+    pub legacy: &'a [bool],
 }
 
 /// The context of a decision.

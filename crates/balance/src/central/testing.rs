@@ -25,6 +25,7 @@ pub struct TestNetwork {
     pub routes: Routes,
     pub load: Vec<LinkLoad>,
     pub flows: FlowTable,
+    pub legacy: Vec<bool>,
     pub now: Time,
     next_port: u16,
 }
@@ -40,14 +41,15 @@ impl TestNetwork {
             routes: Routes::intact(&topology),
             load: vec![LinkLoad::default(); links],
             flows: FlowTable::default(),
+            legacy: Vec::new(),
             now: Time::ZERO,
             next_port: 1,
             topology,
         }
     }
     pub fn view(&self) -> NetworkView<'_> {
-        let TestNetwork { topology, alive, routes, load, flows, now, .. } = self;
-        NetworkView { now: *now, topology, alive, routes, load, flows }
+        let TestNetwork { topology, alive, routes, load, flows, legacy, now, .. } = self;
+        NetworkView { now: *now, topology, alive, routes, load, flows, legacy }
     }
     pub fn flow(&mut self, src: u32, dst: u32, rate: Option<Bandwidth>) -> FlowId {
         let (src, dst) = (HostIx(src), HostIx(dst));

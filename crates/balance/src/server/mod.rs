@@ -21,6 +21,7 @@ mod tests;
 
 pub mod division_load;
 pub mod division_no;
+pub mod division_rtt;
 pub mod ht_ps;
 pub mod lobus;
 pub mod maglev;
@@ -108,12 +109,20 @@ pub struct ServerNeeds {
     pub link_load: bool,
     /// Measured latencies of links without a configured latency.
     pub latency: bool,
+    /// Both directions of a cable by their own measurements; otherwise both have that of the first.
+    pub round_trips: bool,
 }
 
 impl ServerNeeds {
     /// Needs nothing but the pool, the request and the topology.
-    pub const NONE: ServerNeeds =
-        ServerNeeds { reports: false, bytes: false, bytes_at_requests: false, link_load: false, latency: false };
+    pub const NONE: ServerNeeds = ServerNeeds {
+        reports: false,
+        bytes: false,
+        bytes_at_requests: false,
+        link_load: false,
+        latency: false,
+        round_trips: false,
+    };
     /// Needs agents on members, and nothing else.
     pub const REPORTS: ServerNeeds = ServerNeeds { reports: true, ..ServerNeeds::NONE };
 
@@ -130,6 +139,7 @@ impl ServerNeeds {
             bytes_at_requests: self.bytes_at_requests || other.bytes_at_requests,
             link_load: self.link_load || other.link_load,
             latency: self.latency || other.latency,
+            round_trips: self.round_trips || other.round_trips,
         }
     }
 }

@@ -101,7 +101,8 @@ impl Observer {
         let ends = self.network.switch_links();
         let discovery = &self.discovery;
         let latency = |link: LinkIx| ends.get(&link).and_then(|(from, to)| discovery.latency(*from, *to));
-        self.network.set_delays(|link| latency(link).filter(|measured| *measured > Time::ZERO));
+        self.network
+            .set_delays(self.server_needs.round_trips, |link| latency(link).filter(|measured| *measured > Time::ZERO));
     }
 
     /// Returns when the next disconnected switch will count as gone. While no switch is connected,

@@ -86,6 +86,10 @@ pub(crate) struct Network {
     wires: Vec<DirectedLink>,
     links: BTreeMap<(SwitchPort, SwitchPort), LinkIx>,
     alive: Vec<bool>,
+    /// Datapath ids of legacy switches.
+    legacy_ids: BTreeSet<DatapathId>,
+    /// Whether each node is a legacy switch; up to the last one.
+    legacy: Vec<bool>,
     /// Height of every node ([`Network::update_tiers`]).
     tiers: Vec<u8>,
     /// Longest time on a live link between switches ([`Network::drain_time_of`]).
@@ -97,7 +101,7 @@ pub(crate) struct Network {
 impl Network {
     /// Returns a network of the configured hosts and as many persisted ones as the limits allow.
     pub(crate) fn new(config: &Config) -> Network {
-        let mut network = Network::empty();
+        let mut network = Network { legacy_ids: config.legacy.clone(), ..Network::empty() };
         for host in &config.hosts {
             network.configured.insert(host.ipv4);
             network.add_host(config, *host, Time::ZERO);
@@ -126,6 +130,8 @@ impl Network {
             hosts: Vec::new(),
             by_ipv4: BTreeMap::new(),
             at: BTreeMap::new(),
+            legacy_ids: BTreeSet::new(),
+            legacy: Vec::new(),
             vacant: BTreeMap::new(),
             left: Vec::new(),
             configured: BTreeSet::new(),
@@ -149,6 +155,10 @@ impl Network {
     }
     pub(crate) fn is_path_alive(&self, path: &[LinkIx]) -> bool {
         path.iter().all(|link| self.is_alive(*link))
+    }
+    /// Returns whether each node is a legacy switch; nodes past the end are none.
+    pub(crate) fn legacy(&self) -> &[bool] {
+        &self.legacy
     }
     pub(crate) fn node_of(&self, datapath: DatapathId) -> Option<NodeIx> {
         self.switches.get(&datapath).copied()
@@ -223,6 +233,10 @@ impl Network {
         let node = *self.switches.entry(datapath).or_insert(next);
         if node == next {
             self.nodes.push(Kind::Switch(datapath));
+            if self.legacy_ids.contains(&datapath) {
+                self.legacy.resize(node.ix() + 1, false);
+                self.legacy[node.ix()] = true;
+            }
         }
         node
     }

@@ -88,6 +88,7 @@ impl Planner {
             routes: &observer.network.routes,
             load: if observer.needs.counters { &observer.load } else { &[] },
             flows: &observer.flows.table,
+            legacy: observer.network.legacy(),
         };
         let mut central = CentralCx { rng: &mut self.rng, view: &view };
         self.balancer.decide(&mut central, why, &mut self.placements);

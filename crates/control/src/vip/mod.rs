@@ -226,7 +226,7 @@ fn view_of(now: Time, observer: &Observer) -> NetworkView<'_> {
 fn view_without_load(now: Time, observer: &Observer) -> NetworkView<'_> {
     let network = &observer.network;
     let (topology, alive, routes) = (&network.topology, network.alive(), &network.routes);
-    NetworkView { now, topology, alive, routes, load: &[], flows: &observer.flows.table }
+    NetworkView { now, topology, alive, routes, load: &[], flows: &observer.flows.table, legacy: network.legacy() }
 }
 
 /// Consequences of a new configuration for connections.

@@ -25,9 +25,11 @@ const RELOADED: &[&str] = &[
     "limits.write_timeout",
     "services",
     "pools",
+    "calendar",
+    "timetable",
 ];
 /// Keys below one of [`RELOADED`] that a reload does not apply.
-const STARTED: &[&str] = &["services.health_check_address"];
+const STARTED: &[&str] = &["services.health_check_address", "calendar.start"];
 
 /// Values by dotted key. Lists count as one value, located at the first difference.
 type Values<'a> = BTreeMap<String, (String, &'a ValueOrigin)>;

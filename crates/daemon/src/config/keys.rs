@@ -2,6 +2,7 @@
 //! `--print-config`.
 
 use config::keys::{Key, Kind, Layout, key};
+use config::timetable;
 use openflow::PortNo;
 
 const FILE: Kind = Kind::Text("file");
@@ -11,8 +12,42 @@ const ROLE: Kind = Kind::Choice(&["host", "link", "either"]);
 /// Memory for at least one message.
 const MEMORY: Kind = Kind::Size(1 << 20, 1 << 32);
 
+/// Returns a limit as a key of `[timetable.limits]`.
+const fn scheduled(limit: Key) -> Key {
+    Key { section: "timetable.limits", default: "as in `[limits]`", ..limit }
+}
+
+#[rustfmt::skip]
+const LIMIT_CONNECTIONS: Key =
+    key("limits", "connections", Kind::Count(1, 1_000_000), "4096", "maximum number of switch connections");
+#[rustfmt::skip]
+const LIMIT_PENDING_HANDSHAKES: Key =
+    key("limits", "pending_handshakes", Kind::Count(1, 1_000_000), "1024", "maximum number of connections that have not finished the handshake; at the limit a new connection evicts one of the source address that has most: the oldest silent one, or the oldest one");
+#[rustfmt::skip]
+const LIMIT_HANDSHAKE_TIMEOUT: Key =
+    key("limits", "handshake_timeout", Kind::Time, "\"10s\"", "time for the handshake, including the table read-back");
+#[rustfmt::skip]
+const LIMIT_MESSAGES_PER_S: Key =
+    key("limits", "messages_per_s", Kind::Count(100, 100_000_000), "250000", "messages of one switch per second, with bursts of a tenth of that number; further messages wait in the socket. The unfinished handshakes of a source address share the messages of one switch");
+#[rustfmt::skip]
+const LIMIT_ACCEPTS_PER_S: Key =
+    key("limits", "accepts_per_s", Kind::Count(100, 100_000_000), "4000", "connections accepted per second, with bursts of a hundredth of that number; further ones wait in the kernel");
+#[rustfmt::skip]
+const LIMIT_HTTP_CONNECTIONS: Key =
+    key("limits", "http_connections", Kind::Count(1, 1_000_000), "256", "maximum number of HTTP connections; at the limit a new one closes one of the source address that has most, the oldest one without a request in progress first");
+#[rustfmt::skip]
+const LIMIT_HTTP_REQUEST_TIMEOUT: Key =
+    key("limits", "http_request_timeout", Kind::Time, "\"10s\"", "time for an HTTP client to send a request; an HTTP connection that is idle for this time is closed");
+#[rustfmt::skip]
+const LIMIT_SEND_BUFFER_BYTES: Key =
+    key("limits", "send_buffer_bytes", MEMORY, "\"16MiB\"", "maximum output that waits for a switch to read it; above it the connection is closed, and from a sixteenth of it on the switch is not read from");
+#[rustfmt::skip]
+const LIMIT_WRITE_TIMEOUT: Key =
+    key("limits", "write_timeout", Kind::Time, "\"10s\"", "disconnect a switch or HTTP client that reads none of its pending output for this time");
+
 /// The layout of configuration files.
-pub static LAYOUT: Layout = Layout { keys: KEYS, repeated: &["link", "port", "host", "switch"], flat: &[] };
+pub static LAYOUT: Layout =
+    Layout { keys: KEYS, repeated: &["link", "port", "host", "switch", "timetable"], flat: &[] };
 
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
@@ -50,20 +85,20 @@ const KEYS: &[Key] = &[
     key("control", "ecmp_hashing", Kind::Choice(&["auto", "native", "shuffled"]), "\"auto\"", "how a switch maps flows to equal-cost next hops: by the method that suits the switch (on Open vSwitch a hash that differs between switches), by select groups with the hash of the switch, or by select groups whose bucket order differs between switches"),
     key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "\"flat\"", "how hosts are addressed: one of `anabranch list addressing`; a change needs a restart, and hosts keep old addresses in their ARP caches for a while"),
     key("control", "refuse", Kind::List(&Kind::Text("pair of addresses")), "[]", "with addressing = \"vl2\": pairs such as \"10.0.0.1 > 10.0.0.16\"; the directory does not tell the first host the location of the second"),
-    key("limits", "connections", Kind::Count(1, 1_000_000), "4096", "maximum number of switch connections"),
-    key("limits", "pending_handshakes", Kind::Count(1, 1_000_000), "1024", "maximum number of connections that have not finished the handshake; at the limit a new connection evicts one of the source address that has most: the oldest silent one, or the oldest one"),
-    key("limits", "handshake_timeout", Kind::Time, "\"10s\"", "time for the handshake, including the table read-back"),
-    key("limits", "messages_per_s", Kind::Count(100, 100_000_000), "250000", "messages of one switch per second, with bursts of a tenth of that number; further messages wait in the socket. The unfinished handshakes of a source address share the messages of one switch"),
-    key("limits", "accepts_per_s", Kind::Count(100, 100_000_000), "4000", "connections accepted per second, with bursts of a hundredth of that number; further ones wait in the kernel"),
-    key("limits", "http_connections", Kind::Count(1, 1_000_000), "256", "maximum number of HTTP connections; at the limit a new one closes one of the source address that has most, the oldest one without a request in progress first"),
-    key("limits", "http_request_timeout", Kind::Time, "\"10s\"", "time for an HTTP client to send a request; an HTTP connection that is idle for this time is closed"),
+    LIMIT_CONNECTIONS,
+    LIMIT_PENDING_HANDSHAKES,
+    LIMIT_HANDSHAKE_TIMEOUT,
+    LIMIT_MESSAGES_PER_S,
+    LIMIT_ACCEPTS_PER_S,
+    LIMIT_HTTP_CONNECTIONS,
+    LIMIT_HTTP_REQUEST_TIMEOUT,
     key("limits", "flows", Kind::Count(1, 100_000_000), "32768", "maximum number of flows reported to the balancer; further flows use the default routes, and switches still count them"),
     key("limits", "service_connections", Kind::Count(1, 100_000_000), "250000", "maximum number of connections to virtual services; further ones are refused"),
     key("limits", "hosts", Kind::Count(1, 1_000_000), "10000", "maximum number of learned hosts"),
     key("limits", "hosts_per_port", Kind::Count(1, 1_000_000), "256", "maximum number of learned hosts at one port"),
-    key("limits", "send_buffer_bytes", MEMORY, "\"16MiB\"", "maximum output that waits for a switch to read it; above it the connection is closed, and from a sixteenth of it on the switch is not read from"),
+    LIMIT_SEND_BUFFER_BYTES,
     key("limits", "read_back_bytes", MEMORY, "\"64MiB\"", "memory for the ports, groups and rules of one switch while they are read after it connects; a switch that reports more is disconnected. All switches that are being read may take four times as much together"),
-    key("limits", "write_timeout", Kind::Time, "\"10s\"", "disconnect a switch or HTTP client that reads none of its pending output for this time"),
+    LIMIT_WRITE_TIMEOUT,
     key("links", "capacity", Kind::Bandwidth, "\"10Gbps\"", "capacity of links that `[[link]]` does not name; the speeds that switches report are ignored (Open vSwitch always reports 10 Gbit/s)"),
     key("link", "dpid", DATAPATH, "required", "datapath id of the switch: a number, or up to 16 hexadecimal digits as text"),
     key("link", "port", PORT, "required", "egress port of the link"),
@@ -82,4 +117,23 @@ const KEYS: &[Key] = &[
     key("services", "health_check_address", Kind::Text("IPv4 address"), "none", "source address of health checks and destination of in-band reports; it must not belong to a host. Without it there are no health checks"),
     key("services", "NAME", Kind::Form("table"), "none", "`[services.NAME]`: a virtual service; its fields are those of `ServiceSpec` in the HTTP API"),
     key("pools", "NAME", Kind::Form("table"), "none", "`[pools.NAME]`: a pool; its fields are those of `PoolSpec` in the HTTP API"),
+    timetable::ZONE,
+    timetable::START,
+    timetable::DAYS,
+    timetable::DATES,
+    timetable::EXCEPT,
+    timetable::FROM,
+    timetable::TO,
+    key("timetable", "balancer", Kind::Text("specification"), "`balancer` of the file", "the central balancer while the entry is in effect"),
+    scheduled(LIMIT_CONNECTIONS),
+    scheduled(LIMIT_PENDING_HANDSHAKES),
+    scheduled(LIMIT_HANDSHAKE_TIMEOUT),
+    scheduled(LIMIT_MESSAGES_PER_S),
+    scheduled(LIMIT_ACCEPTS_PER_S),
+    scheduled(LIMIT_HTTP_CONNECTIONS),
+    scheduled(LIMIT_HTTP_REQUEST_TIMEOUT),
+    scheduled(LIMIT_SEND_BUFFER_BYTES),
+    scheduled(LIMIT_WRITE_TIMEOUT),
+    key("timetable.pools", "NAME", Kind::Text("specification"), "as in `[pools.NAME]`", "balancer of this pool of the file while the entry is in effect"),
+    key("timetable.weights", "NAME", Kind::Form("{ member = weight }"), "as in `[pools.NAME]`", "weights of members of this pool of the file while the entry is in effect; a member of weight 0 gets no new connections"),
 ];

@@ -2,6 +2,7 @@
 
 pub(crate) mod difference;
 mod keys;
+mod schedule;
 mod services;
 
 use std::fs;
@@ -93,6 +94,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     set(&mut settings.control.hosts_per_port, limits.count("hosts_per_port")?);
     set(&mut settings.control.read_back_bytes_max, limits.size("read_back_bytes")?);
     check_addressing(&top, &settings)?;
+    settings.schedule = schedule::read(&top, &settings)?;
     settings.document = Some(Arc::new(document));
     Ok(settings)
 }

@@ -27,6 +27,14 @@ impl Experiment {
         if !variant.config.failures.is_empty() {
             setting.push(("failures", describe_failures(variant)));
         }
+        if !variant.config.control.legacy.is_empty() {
+            let name = |node: &net::NodeIx| variant.topology.node(*node).name.as_str();
+            let names: Vec<&str> = variant.config.control.legacy.iter().map(name).collect();
+            setting.push(("legacy switches", names.join(", ")));
+        }
+        if !variant.config.control.schedule.is_empty() {
+            setting.push(("timetable", timetable(variant)));
+        }
         if let Some(until) = variant.config.stop.until {
             setting.push(("stop", format!("at {until}, or when every flow has ended")));
         } else {
@@ -176,6 +184,17 @@ fn describe_failures(variant: &Variant) -> String {
         format!("{}: {phrase}", few(&subjects.iter().map(String::as_str).collect::<Vec<_>>()))
     };
     phrases.iter().map(phrase).collect::<Vec<_>>().join("; ")
+}
+
+fn timetable(variant: &Variant) -> String {
+    let change = |change: &sim::ControlChange| {
+        let mut parts = vec![change.balancer.clone().unwrap_or_else(|| "the balancer of the run".to_owned())];
+        let topology = &variant.topology;
+        let name = |host: net::HostIx| &topology.node(topology.hosts()[host.ix()]).name;
+        parts.extend(change.weights.iter().map(|(host, weight)| format!("weight {weight} of {}", name(*host))));
+        format!("from {}: {}", change.at, parts.join(", "))
+    };
+    variant.config.control.schedule.iter().map(change).collect::<Vec<_>>().join("; ")
 }
 
 fn describe_seeds(seeds: &[u64]) -> String {

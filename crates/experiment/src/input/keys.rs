@@ -3,6 +3,7 @@
 
 use config::keys::{Key, Kind, Layout, key};
 use config::kind::{COUNT, SIZE, TEXT};
+use config::timetable;
 use control::vip::BUCKETS;
 use sim::TransportKind;
 use traffic::{Placement, TraceOrder};
@@ -176,7 +177,18 @@ const KEYS: &[Key] = &[
     key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "flat", "how hosts are addressed: one of `anabranch list addressing`"),
     key("control", "arp", Kind::Choice(&["known", "resolve"]), "known with flat addresses, else resolve", "known: hosts know the Ethernet addresses of all others; resolve: they send ARP requests before their first packet"),
     key("control", "refuse", Kind::List(&Kind::Text("pair of addresses")), "[]", "with addressing = vl2: pairs such as \"10.0.0.1 > 10.0.0.16\"; the directory does not tell the first host the location of the second. Host number n has the address 10.0.0.n, counted on through 10.0.0.0/8"),
+    key("control", "legacy", Kind::Either(&[Kind::List(&Kind::Text("switch")), Kind::Text("\"50%\"")]), "none", "switches that take no rules and forward over the first shortest path by port: their names, or a share of all switches, those with the fewest links to other switches first; for partial-te, sdn-spt:tie=first and bounds"),
     key("control", "flow_sizes", Kind::Choice(&["known", "unknown"]), "known", "whether agents report the total size of a flow"),
+
+    timetable::ZONE,
+    Key { default: "required by `[[timetable]]`", doc: "date and time in the zone at simulated time 0, such as `2026-11-27T07:59:59.5`", ..timetable::START },
+    timetable::DAYS,
+    timetable::DATES,
+    timetable::EXCEPT,
+    timetable::FROM,
+    timetable::TO,
+    key("timetable", "balancer", Kind::Text("specification"), "the balancer of the run", "balancer while the entry is in effect: central, or for files with requests a server balancer"),
+    key("timetable.weights", "HOST", Kind::Count(0, 1_000_000), "`server.weight`", "weight of a server while the entry is in effect; 0 for no new connections"),
 
     key("", "failure", Kind::List(&Kind::Text("failure")), "none", "failures as texts, such as `link-down:leaf0->spine1,at=1ms`, instead of tables"),
     key("failure", "kind", Kind::Choice(&super::failures::NAMES), "required", "what fails: the last three are for central balancers"),
@@ -252,7 +264,7 @@ const KEYS: &[Key] = &[
 /// The layout of experiment files.
 pub static LAYOUT: Layout = Layout {
     keys: KEYS,
-    repeated: &["link", "server", "service", "requests", "failure", "expect"],
+    repeated: &["link", "server", "service", "requests", "timetable", "failure", "expect"],
     flat: &["sweep", "matrix.variants"],
 };
 
@@ -358,6 +370,9 @@ duration = "1s"
         "traffic.order",
         "traffic.rate_scale",
         "service.rules",
+        "calendar.zone",
+        "timetable.from",
+        "timetable.to",
         "probes.capture_packets",
         "expect.factor",
         "expect.lowest_load_only",

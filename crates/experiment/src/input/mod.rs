@@ -38,6 +38,7 @@ mod services;
 mod settings;
 mod sweep;
 mod testbed;
+mod timetable;
 mod traffic_plan;
 mod traffic_sources;
 mod transport;
@@ -288,6 +289,7 @@ impl Experiment {
             check_kinds(&top, &self.balancers, is_served)?;
             let (section, mode) = (top.section("control")?, config.control.addressing);
             control::check_addressing(&section, (mode, is_served), &self.balancers, &topology)?;
+            control::check_legacy(&top, &config.control.legacy, &self.balancers, is_served)?;
             let traffic = if is_served {
                 if config.probes.warm_up > net::Time::ZERO {
                     let error = top.section("probes")?.error("warm_up", "cannot go with [[requests]]");
@@ -303,6 +305,8 @@ impl Experiment {
             } else {
                 traffic_plan::read(&top.section("traffic")?, &topology, inputs, self.seeds[0])?
             };
+            let servers = config.services.as_ref().map(|services| &services.servers[..]);
+            config.control.schedule = timetable::read(&top, &topology, &self.balancers, servers)?;
             self.warnings.extend(traffic.warnings);
             settings::check_fidelity(&top, &self.balancers, &topology, &traffic.plan, &config)?;
             let testbed = testbed::testbed(&top.section("testbed")?)?;

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use super::schedule::Schedule;
 use super::threads::Threads;
-use balance::central::{AgentReport, CentralBalancer, CentralEnv};
+use balance::central::{AgentReport, CentralEnv};
 use balance::server::ServerStats;
 use balance::{Build, Spec};
-use control::vip::{self, MemberId, PoolId, ServiceId};
+use control::vip;
 use control::{Config, Controller, KnownHost};
 use core::net::Ipv4Addr;
 use net::{NodeKind, Time, Topology, address};
 use openflow::{DatapathId, MacAddr, PortNo, ToController};
 use sim::{
-    ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, ServerConfig, ServicesConfig,
-    SimError, VirtualService,
+    ControlConfig, ControlPlane, Outcome, PlaneOutput, PlaneTally, Progress, Scenario, ServicesConfig, SimError,
 };
 
 /// Runs a scenario, with a controller if its balancer is central. Also returns the mean wall time
@@ -37,6 +37,7 @@ pub fn run(
 /// from all other results.
 struct Stopwatch {
     controller: Controller,
+    schedule: Schedule,
     deciding: Duration,
     decisions: u64,
 }
@@ -45,17 +46,22 @@ impl Stopwatch {
     /// Creates the controller of a central balancer or of a server balancer, with the hosts and
     /// capacities of the network; `None` for other balancers.
     fn of(scenario: &Scenario<'_>) -> Result<Option<Stopwatch>, SimError> {
-        let (spec, topology, seed) = (scenario.balancer, scenario.topology, scenario.seed);
+        let (topology, seed) = (scenario.topology, scenario.seed);
         let config = settings(topology, &scenario.config.control, seed);
+        let mut schedule = Schedule::of(scenario);
+        let spec = schedule.begin();
         match (spec.entry.build, &scenario.config.services) {
-            (Build::Central(build), _) => Ok(Some(Stopwatch::new(build(&CentralEnv { seed }, &spec.params), config))),
-            (Build::Server(_), Some(services)) => Stopwatch::serving(services, spec, config).map(Some),
+            (Build::Central(build), _) => {
+                let controller = Controller::new(config, build(&CentralEnv { seed }, &spec.params));
+                Ok(Some(Stopwatch::new(controller, schedule)))
+            }
+            (Build::Server(_), Some(services)) => Stopwatch::serving(services, schedule, config).map(Some),
             _ => Ok(None),
         }
     }
 
-    fn serving(services: &ServicesConfig, spec: &Spec, config: Config) -> Result<Stopwatch, SimError> {
-        let refused = |reason: String| SimError::Config { key: "service", value: spec.label(), reason };
+    fn serving(services: &ServicesConfig, schedule: Schedule, config: Config) -> Result<Stopwatch, SimError> {
+        let refused = |reason: String| SimError::Config { key: "service", value: schedule.current.label(), reason };
         let checker = services.agents.and_then(|agents| agents.in_band);
         let checker = checker.map(|to| vip::Checker { ipv4: to.address, mac: MacAddr(to.mac) });
         let env = CentralEnv { seed: config.seed };
@@ -67,14 +73,14 @@ impl Stopwatch {
                 base.label()
             )));
         };
-        let mut stopwatch = Stopwatch::new(build(&env, &base.params), config);
-        let services = virtual_services(services, spec);
-        stopwatch.controller.set_services(Time::ZERO, services).map_err(|cause| refused(cause.to_string()))?;
-        Ok(stopwatch)
+        let mut controller = Controller::new(config, build(&env, &base.params));
+        let wanted = schedule.services().unwrap_or_default();
+        controller.set_services(Time::ZERO, wanted).map_err(|cause| refused(cause.to_string()))?;
+        Ok(Stopwatch::new(controller, schedule))
     }
 
-    fn new(balancer: Box<dyn CentralBalancer>, config: Config) -> Stopwatch {
-        Stopwatch { controller: Controller::new(config, balancer), deciding: Duration::ZERO, decisions: 0 }
+    fn new(controller: Controller, schedule: Schedule) -> Stopwatch {
+        Stopwatch { controller, schedule, deciding: Duration::ZERO, decisions: 0 }
     }
 
     /// Returns the mean wall time of calls that ran the balancer, microseconds per decision; 0
@@ -120,12 +126,21 @@ impl ControlPlane for Stopwatch {
         }
     }
 
+    fn boot_ended(&mut self, clock: Time) {
+        self.schedule.boot = Some(clock);
+    }
+
     fn poll_timeout(&self) -> Option<Time> {
-        self.controller.poll_timeout()
+        self.controller.poll_timeout().into_iter().chain(self.schedule.next()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.timed(|controller| controller.handle_timeout(now));
+        if self.schedule.next().is_some_and(|at| at <= now) {
+            self.schedule.advance(&mut self.controller, now);
+        }
+        if self.controller.poll_timeout().is_some_and(|at| at <= now) {
+            self.timed(|controller| controller.handle_timeout(now));
+        }
     }
 
     fn is_settled(&self) -> bool {
@@ -158,6 +173,7 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         seed,
         capacities: switches.map(capacity).collect(),
         hosts: KnownHost::all_of(topology),
+        legacy: config.legacy.iter().map(|node| datapath(*node)).collect(),
         poll_interval: config.poll.unwrap_or(default.poll_interval),
         discovery_interval: discovery,
         addressing: config.addressing,
@@ -166,42 +182,6 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         link_timeout: default.link_timeout.max(discovery.saturating_add(discovery).saturating_add(Time::from_s(5))),
         ..default
     }
-}
-
-fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
-    let service = |(id, service): (u16, &VirtualService)| vip::Service {
-        id: ServiceId(id),
-        address: service.address,
-        mac: Some(MacAddr(service.mac)),
-        protocol: vip::Protocol::Tcp,
-        port: service.port,
-        pool: PoolId(service.pool),
-        idle_timeout_s: service.idle_timeout_s,
-        rules: service.buckets.map_or(vip::Rules::Connection, |buckets| vip::Rules::Wildcard { buckets }),
-    };
-    let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
-        id: MemberId(id),
-        address: address::host_ipv4(server.host),
-        port: service.member_port,
-        weight: server.weight,
-        is_enabled: true,
-    };
-    let mut pools: Vec<vip::Pool> = Vec::new();
-    for service in &config.services {
-        if pools.iter().any(|pool| pool.id.0 == service.pool) {
-            continue;
-        }
-        let servers = (1u32..).zip(&config.servers).filter(|(_, server)| service.members.contains(&server.host));
-        pools.push(vip::Pool {
-            id: PoolId(service.pool),
-            balancer: balancer.label(),
-            monitor: None,
-            members: servers.map(|(id, server)| member(service, server, id)).collect(),
-            established: vip::Established::Keep,
-            refusal: vip::Refusal::Reset,
-        });
-    }
-    vip::Services { services: (1u16..).zip(&config.services).map(service).collect(), pools }
 }
 
 fn is_switch(topology: &Topology, node: net::NodeIx) -> bool {

@@ -7,6 +7,7 @@ pub mod execute;
 pub mod plan;
 pub mod records;
 pub mod runner;
+mod schedule;
 pub mod store;
 mod threads;
 

@@ -11,3 +11,4 @@ mod report;
 mod request_files;
 mod requests;
 mod support;
+mod timetable;

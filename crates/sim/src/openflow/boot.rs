@@ -28,6 +28,8 @@ impl Controlled<'_> {
         self.is_booting = self.config.boot == Boot::Warm;
         self.drain_plane(0);
         if !self.is_booting {
+            self.plane.boot_ended(Time::ZERO);
+            self.drain_plane(0);
             return true;
         }
         let mut clock = 0;
@@ -56,6 +58,8 @@ impl Controlled<'_> {
         self.is_booting = false;
         self.boot_time = clock;
         self.cost.begin(clock);
+        self.plane.boot_ended(Time::from_ps(clock));
+        self.drain_plane(clock);
         true
     }
 }

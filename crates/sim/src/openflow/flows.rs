@@ -328,6 +328,9 @@ impl Controlled<'_> {
             hop.tag = flow.tag_for(direction, &egress.headers);
             hop.out = station.link_of(egress.port).unwrap_or(NIL);
         }
+        if let Some(link) = self.legacy.route(ix, HostIx(packet.dst)) {
+            (hop.out, hop.tag, hop.is_copied) = (link.map_or(NIL, |link| link.0), packet.tag, false);
+        }
         if let Some(reason) = fault {
             self.abort(|| format!("switch {} {reason}", ix + 1));
         }

@@ -19,6 +19,7 @@ mod engine_glue;
 mod event_queue;
 mod flows;
 mod frames;
+mod legacy;
 mod packet_ins;
 mod switch;
 pub(crate) mod switch_cpu;
@@ -42,6 +43,7 @@ use cost::Cost;
 use event_queue::ControlEventQueue;
 use flows::Flows;
 use frames::{FrameOut, Frames};
+use legacy::Legacy;
 use switch::ControlledSwitch;
 
 /// Work of the control plane between two reports of progress, in events.
@@ -64,6 +66,7 @@ pub(crate) struct Controlled<'a> {
     unreported: u32,
     host_count: u32,
     switches: Vec<ControlledSwitch>,
+    legacy: Legacy<'a>,
     /// Per link: its receiving switch, or [`NIL`] for a host, and the port there.
     ends: Vec<(u32, u32)>,
     /// Per link: its receiving host; meaningless if that is a switch.
@@ -98,6 +101,7 @@ impl<'a> Controlled<'a> {
         plane: &'a mut (dyn ControlPlane + 'a),
     ) -> Controlled<'a> {
         let (topology, config) = (scenario.topology, &scenario.config.control);
+        let legacy = Legacy::new(topology, switches, &config.legacy);
         let switches: Vec<ControlledSwitch> =
             switches.iter().map(|node| ControlledSwitch::new(scenario, *node)).collect();
         let mut ends = vec![(NIL, 0); topology.links().len()];
@@ -122,6 +126,7 @@ impl<'a> Controlled<'a> {
             host_count,
             cost: Cost::new(switches.len()),
             switches,
+            legacy,
             ends,
             hosts_by_link,
             connections: Connections::default(),

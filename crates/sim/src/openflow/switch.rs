@@ -130,6 +130,7 @@ impl Controlled<'_> {
     /// Sets detected link states: a switch sees them at the ports that receive from the links.
     pub(crate) fn set_alive(&mut self, now: u64, alive: &[bool]) {
         let clock = self.clock(now);
+        self.update_legacy(alive);
         for ix in 0..self.switches.len() as u32 {
             for position in 0..self.switches[ix as usize].out.len() {
                 let station = &mut self.switches[ix as usize];

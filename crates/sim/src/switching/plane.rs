@@ -11,6 +11,8 @@ pub trait ControlPlane: Send {
     fn handle(&mut self, now: Time, input: ToController);
     fn report(&mut self, now: Time, report: AgentReport);
     fn member_reported(&mut self, _now: Time, _address: Ipv4Addr, _facts: ServerStats) {}
+    /// Notes the time of its clock at simulated time 0, at the end of a boot.
+    fn boot_ended(&mut self, _clock: Time) {}
     fn poll_output(&mut self) -> Option<PlaneOutput>;
     fn poll_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);

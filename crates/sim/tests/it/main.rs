@@ -13,4 +13,5 @@ mod layers;
 mod lossless;
 mod mcf;
 mod ns3;
+mod partial_te;
 mod transports;

@@ -278,7 +278,11 @@ fn drawn_value(param: &balance::params::Param, rng: &mut RandomStream) -> Option
             let default: u64 = param.default.parse().ok()?;
             Some((default / 2 + rng.next_below(default + 2)).clamp(min, max).to_string())
         }
-        ParamKind::Duration | ParamKind::Scaled | ParamKind::Services => None,
+        ParamKind::Duration
+        | ParamKind::Scaled
+        | ParamKind::Services
+        | ParamKind::ClassTable
+        | ParamKind::Constraints => None,
     }
 }
 

@@ -96,6 +96,10 @@ pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()
         serving::check::check(variant)?;
         check_traffic(variant)?;
         check_probes(variant)?;
+        let reason = "only the simulator has switches without OpenFlow";
+        refuse_if(!variant.config.control.legacy.is_empty(), "control.legacy", reason)?;
+        let reason = "on the testbed put [[timetable]] into the configuration of `anabranch serve`";
+        refuse_if(!variant.config.control.schedule.is_empty(), "timetable", reason)?;
         check_agents(variant, &experiment.balancers)?;
         if variant.testbed.rules == RuleSource::Static {
             check_static(experiment)?;

@@ -70,14 +70,14 @@ impl Network {
     }
 
     /// Sets the known latencies of links that differ by more than an eighth. Smaller differences
-    /// are noise, and would invalidate cached paths.
-    pub(crate) fn set_delays(&mut self, latency: impl Fn(LinkIx) -> Option<Time>) {
+    /// are noise, and would invalidate cached paths. Both directions of a cable have the latency of the
+    /// first, unless they are `separate`.
+    pub(crate) fn set_delays(&mut self, separate: bool, latency: impl Fn(LinkIx) -> Option<Time>) {
         let before = self.topology.links();
         let delays: Vec<Option<Time>> = (0..before.len())
             .map(|ix| {
-                // Both directions of a cable have the latency of the first.
                 let known = before[ix].delay;
-                let measured = latency(LinkIx(ix as u32 & !1))?;
+                let measured = latency(LinkIx(if separate { ix as u32 } else { ix as u32 & !1 }))?;
                 let difference = measured.max(known).saturating_sub(measured.min(known));
                 (difference > Time::from_ps(known.as_ps() / 8)).then_some(measured)
             })
