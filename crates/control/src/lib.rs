@@ -17,6 +17,7 @@
 mod changes;
 mod channels;
 mod controller;
+pub mod edge;
 pub mod format;
 mod hosts;
 mod inspect;
@@ -115,6 +116,8 @@ pub struct Config {
     pub connections_max: usize,
     /// How long the member of a connection is remembered after its rules have gone.
     pub connection_retention: Time,
+    /// Uplinks to BGP peers; `None` without.
+    pub edge: Option<edge::EdgeConfig>,
 }
 
 /// How switches distribute flows over equal-cost next hops.
@@ -161,6 +164,7 @@ impl Default for Config {
             health_check_address: None,
             connections_max: 250_000,
             connection_retention: Time::from_s(600),
+            edge: None,
         }
     }
 }
