@@ -1,10 +1,12 @@
 //! Settings of a daemon.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use balance::Spec;
+use bgp::bmp::Policy;
 use config::document::Document;
 use net::Time;
 
@@ -35,6 +37,8 @@ pub struct Settings {
     /// Number of earlier versions of the file of services that are kept.
     pub state_versions: usize,
     pub services: ConfiguredServices,
+    /// BMP sessions of routers; `None` without uplinks to BGP peers.
+    pub bmp: Option<BmpSettings>,
     pub limits: Limits,
     pub log: Log,
     /// The file that these settings are from; a reload compares it.
@@ -61,6 +65,25 @@ pub struct Tls {
 pub struct HttpTls {
     pub certificate: PathBuf,
     pub key: PathBuf,
+}
+
+/// The listener for BMP sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BmpSettings {
+    pub listen: SocketAddr,
+    /// Source addresses of sessions.
+    pub routers: BTreeSet<Ipv4Addr>,
+    pub policy: Policy,
+}
+
+impl Default for BmpSettings {
+    fn default() -> BmpSettings {
+        BmpSettings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 11019)),
+            routers: BTreeSet::from([Ipv4Addr::LOCALHOST]),
+            policy: Policy::default(),
+        }
+    }
 }
 
 /// Bounds of the resources that peers can use.
@@ -145,6 +168,7 @@ impl Default for Settings {
             state: None,
             state_versions: 10,
             services: ConfiguredServices::default(),
+            bmp: None,
             limits: Limits::default(),
             log: Log::default(),
             document: None,

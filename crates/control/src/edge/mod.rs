@@ -20,16 +20,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bgp::egress::Egress;
 use bgp::{Prefix, RouteEvent, RouterId};
-use core::net::Ipv4Addr;
 use net::{NodeIx, Time};
 use openflow::{DatapathId, FlowStats, MacAddr};
 
 pub use spec::{EdgeConfig, Uplink};
 pub use status::{EdgeStatus, UplinkInfo};
 
-use crate::Config;
 use crate::updater::RuleSet;
-use crate::vip::{Parts, mac_of};
+use crate::vip::Parts;
 use counters::Poll;
 
 /// What a router reports over its BMP session.
@@ -63,12 +61,6 @@ impl EdgeService {
             poll: Poll::default(),
             config: config.clone(),
         }
-    }
-
-    /// Returns the address of hosts' default route and its Ethernet address, which the controller
-    /// answers for.
-    pub(crate) fn gateway(config: &Config) -> Option<(Ipv4Addr, MacAddr)> {
-        config.edge.as_ref().map(|edge| (edge.gateway, mac_of(edge.gateway)))
     }
 
     pub(crate) fn handle(&mut self, now: Time, input: &RouteInput) {

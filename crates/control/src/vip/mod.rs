@@ -67,7 +67,6 @@ pub use status::{MemberState, MemberStatus, ServiceStatus};
 
 use crate::Config;
 use crate::SwitchPort;
-use crate::edge::EdgeService;
 use crate::limits::RateLimiter;
 use crate::observer::{Cx, Observer};
 use crate::planner::Planner;
@@ -142,7 +141,7 @@ pub(crate) struct VipService {
 impl VipService {
     pub(crate) fn new(config: &Config) -> VipService {
         let checker = config.health_check_address;
-        let gateway = EdgeService::gateway(config);
+        let gateway = config.edge.as_ref().map(|edge| (edge.gateway, mac_of(edge.gateway)));
         VipService {
             macs: checker.iter().map(|checker| (checker.ipv4, checker.mac)).chain(gateway).collect(),
             gateway,

@@ -13,6 +13,7 @@ const LAYERS: &[&str] = &[
     "observer",
     "planner",
     "vip",
+    "edge",
     "inspect",
     "format",
     "controller",

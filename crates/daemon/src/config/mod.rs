@@ -1,6 +1,7 @@
 //! Configuration files.
 
 pub(crate) mod difference;
+mod edge;
 mod keys;
 mod services;
 
@@ -85,6 +86,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     set(&mut settings.log.record_bytes, log.size("record_bytes")?);
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
+    edge::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
     set(&mut settings.control.flows_max, limits.count("flows")?);
