@@ -133,6 +133,14 @@ class Lab:
         self.processes.append(process)
         return process
 
+    def wait_for(self, process, path, log):
+        """Waits until a process has created a file."""
+        until = time.monotonic() + 20
+        while not path.exists():
+            if process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"check-bgp: {path} was not created: " + (self.folder / log).read_text()[-1000:])
+            time.sleep(0.05)
+
     def within(self, name, command):
         return ["ip", "netns", "exec", PREFIX + name, *command]
 
@@ -145,8 +153,8 @@ class Lab:
             self.connect(name, addresses)
         sh(f"ip -n {PREFIX}c route add default via 10.0.0.254")
         # The router and the controller; the peers and the network behind them.
-        sh(f"ip link add {PREFIX}m type veth peer name m netns {PREFIX}r; ip addr add 10.9.9.1/24 dev {PREFIX}m; "
-           f"ip link set {PREFIX}m up; ip -n {PREFIX}r addr add 10.9.9.2/24 dev m; ip -n {PREFIX}r link set m up")
+        sh(f"ip link add {PREFIX}m type veth peer name mgmt netns {PREFIX}r; ip addr add 10.9.9.1/24 dev {PREFIX}m; "
+           f"ip link set {PREFIX}m up; ip -n {PREFIX}r addr add 10.9.9.2/24 dev mgmt; ip -n {PREFIX}r link set mgmt up")
         for n in (1, 2):
             sh(f"ip -n {PREFIX}p{n} link add out type veth peer name in{n} netns {PREFIX}net; "
                f"ip -n {PREFIX}p{n} addr add 10.2.{n}.1/24 dev out; ip -n {PREFIX}p{n} link set out up; "
@@ -170,8 +178,7 @@ class Lab:
         sh(f"ovsdb-tool create {ovs}/conf.db {SCHEMA}")
         self.spawn(["ovsdb-server", f"{ovs}/conf.db", f"--remote=punix:{ovs}/db.sock", f"--pidfile={ovs}/ovsdb-server.pid"],
                    "ovsdb.log")
-        while not (ovs / "db.sock").exists():
-            time.sleep(0.05)
+        self.wait_for(self.processes[-1], ovs / "db.sock", "ovsdb.log")
         sh("ovs-vsctl --timeout=20 --no-wait init")
         self.spawn(["ovs-vswitchd", f"unix:{ovs}/db.sock", f"--pidfile={ovs}/ovs-vswitchd.pid"], "ovs.log")
         sh(f"ovs-vsctl --timeout=20 add-br {PREFIX}br -- set bridge {PREFIX}br datapath_type=netdev fail_mode=secure "
@@ -181,28 +188,30 @@ class Lab:
     def connect(self, name, addresses):
         """Connects a namespace to its port of the switch."""
         outer = PREFIX + name
-        sh(f"ip link add {outer} type veth peer name up netns {PREFIX}{name}; ip link set {outer} up")
+        sh(f"ip link add {outer} type veth peer name sw netns {PREFIX}{name}; ip link set {outer} up")
         for address in addresses:
-            sh(f"ip -n {PREFIX}{name} addr add {address} dev up")
+            sh(f"ip -n {PREFIX}{name} addr add {address} dev sw")
         # The userspace datapath gets packets without checksums otherwise.
-        sh(f"ip netns exec {PREFIX}{name} ethtool -K up tx off; ip -n {PREFIX}{name} link set up up; "
+        sh(f"ip netns exec {PREFIX}{name} ethtool -K sw tx off; ip -n {PREFIX}{name} link set sw up; "
            f"ovs-vsctl --timeout=20 add-port {PREFIX}br {outer} -- set interface {outer} ofport_request={PORTS[name]}")
 
     def start_frr(self, name, text):
         folder = self.folder / name
         folder.mkdir()
-        # FRR drops its privileges unless told the user, and needs a short path for its sockets.
+        # FRR runs as its own user, which must reach its configuration and its sockets.
+        self.folder.chmod(0o755)
+        shutil.chown(folder, "frr", "frr")
         (folder / "frr.conf").write_text(COMMON.format(name=name, folder=folder) + text)
-        options = ["-u", "root", "-g", "root", "--vty_socket", str(folder), "-z", f"{folder}/zserv"]
-        self.spawn(self.within(name, [f"{FRR}/zebra", *options, "-i", f"{folder}/zebra.pid", "-f", "/dev/null"]), "zebra.log")
-        while not (folder / "zserv").exists():
-            time.sleep(0.05)
+        options = ["--vty_socket", str(folder), "-z", f"{folder}/zserv"]
+        zebra = self.spawn(self.within(name, [f"{FRR}/zebra", *options, "-i", f"{folder}/zebra.pid", "-f", "/dev/null"]),
+                           "zebra.log")
+        self.wait_for(zebra, folder / "zserv", "zebra.log")
         self.start_bgpd(name)
 
     def start_bgpd(self, name):
         folder = self.folder / name
         modules = ["-M", "bmp"] if name == "r" else []
-        options = ["-u", "root", "-g", "root", "--vty_socket", str(folder), "-z", f"{folder}/zserv", "-i", f"{folder}/bgpd.pid"]
+        options = ["--vty_socket", str(folder), "-z", f"{folder}/zserv", "-i", f"{folder}/bgpd.pid"]
         self.bgpd[name] = self.spawn(self.within(name, [f"{FRR}/bgpd", *modules, *options, "-f", f"{folder}/frr.conf"]), "bgpd.log")
 
     def kill_bgpd(self, name):
@@ -215,7 +224,7 @@ class Lab:
         self.bgpd[name].send_signal(signal.SIGSTOP if is_frozen else signal.SIGCONT)
 
     def set_uplink(self, name, is_up):
-        sh(f"ip -n {PREFIX}{name} link set up {'up' if is_up else 'down'}")
+        sh(f"ip -n {PREFIX}{name} link set sw {'up' if is_up else 'down'}")
 
     def start_daemon(self):
         command = [self.program, "serve", "--config", str(self.folder / "edge.toml")]

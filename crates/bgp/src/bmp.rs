@@ -7,7 +7,7 @@
 //! A malformed message is an error, and the session must be closed: the router then connects again
 //! and reports all routes, which repairs any difference. No event of a malformed message is
 //! returned. A route without a mandatory attribute counts as withdrawn (RFC 7606), and so does a
-//! route whose path contains the AS of the router itself.
+//! route whose path contains the AS of the router itself behind another one.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ const DEFAULT_LOCAL_PREF: u32 = 100;
 /// Which routes of a peer are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum Policy {
-    /// As received.
+    /// As the peer sent them, also those that the router rejects.
     Pre,
     /// After the inbound policy of the router: it may reject routes and set preferences.
     #[default]
@@ -186,7 +186,7 @@ fn as_number(open: &BgpOpenMessage) -> u32 {
 
 struct Update<'a> {
     peer: Ipv4Addr,
-    /// AS of the router.
+    /// AS of the router on the BGP session to this peer.
     own_as: u32,
     update: &'a BgpUpdateMessage,
 }
@@ -236,8 +236,12 @@ impl Update<'_> {
             }
         }
         let path = path?;
-        let is_loop = Vec::<u32>::from(path.clone()).contains(&self.own_as);
-        (!is_loop).then_some(Route { next_hop: next_hop?, as_path_len: length_of(path), local_pref })
+        let numbers = Vec::<u32>::from(path.clone());
+        // FRR reports routes as it would send them to an external peer, with its own AS in front.
+        let own = usize::from(numbers.first() == Some(&self.own_as));
+        let is_loop = numbers[own..].contains(&self.own_as);
+        let as_path_len = length_of(path).saturating_sub(own as u16);
+        (!is_loop).then_some(Route { next_hop: next_hop?, as_path_len, local_pref })
     }
 }
 

@@ -9,7 +9,7 @@
 
 use net::Time;
 
-/// Figures of route damping.
+/// The figures of route damping; penalties have no unit.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Damping {
     /// Penalty of a withdrawal, and of the loss of the BGP session.

@@ -76,7 +76,7 @@ pub struct Moves {
 pub struct Egress {
     config: Config,
     pub rib: Rib,
-    /// Uplinks that are up.
+    /// Uplinks whose port is up and whose next hop is known.
     up: Peers,
     pieces: BTreeMap<Prefix, Piece>,
     /// Blocks of addresses; `None` while every prefix has its own rule.
@@ -141,7 +141,7 @@ impl Egress {
         self.choose_form();
     }
 
-    /// Looks at all prefixes.
+    /// Updates the rules of all prefixes, after an uplink went up or down.
     fn rescan(&mut self) {
         self.count_routed();
         self.choose_form();

@@ -13,7 +13,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// All addresses.
+    /// The prefix of length 0, which contains all addresses.
     pub const ALL: Prefix = Prefix { first: 0, length: 0 };
 
     /// Returns the prefix of `length` bits that contains an address; `length` is at most 32.

@@ -51,9 +51,9 @@ pub struct PeerStatus {
 /// Numbers of events that had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ignored {
-    /// Announcements beyond [`Config::routes_max`].
+    /// Number of announcements beyond [`Config::routes_max`].
     pub over_limit: u64,
-    /// Events of peers that are not configured, or that another router reports.
+    /// Number of events of peers that are not configured, or that another router reports.
     pub other_peers: u64,
 }
 

@@ -34,7 +34,7 @@ const KEEP_IDLE_S: u32 = 10;
 const KEEP_INTERVAL_S: u32 = 5;
 const KEEP_COUNT: u32 = 3;
 
-/// A session in progress.
+/// A session in progress: how to end it, and its task, which reports the end.
 struct Session {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,

@@ -67,11 +67,11 @@ pub struct HttpTls {
     pub key: PathBuf,
 }
 
-/// The listener for BMP sessions.
+/// The listener for BMP sessions, over which routers report routes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BmpSettings {
     pub listen: SocketAddr,
-    /// Source addresses of sessions.
+    /// Source addresses of sessions; those of other addresses are rejected.
     pub routers: BTreeSet<Ipv4Addr>,
     pub policy: Policy,
 }

@@ -110,6 +110,24 @@ fn session_becomes_route_events_at_any_chunk_size() {
     }
 }
 
+/// A recording of FRR 8.4.4 with two peers, of which one is killed. FRR puts its own AS in front of
+/// the paths, and reports its own routes as those of the peer 0.0.0.0.
+#[test]
+fn session_of_frr_is_read() {
+    let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/bmp/frr-8.4")).expect("a file");
+    let events = decode(&mut Decoder::default(), &bytes).expect("valid");
+    let peers = [1, 2].map(|number| Ipv4Addr::new(10, 1, number, 2));
+    for peer in peers {
+        let up = events.iter().position(|event| *event == RouteEvent::PeerUp(peer)).expect("it comes up");
+        let route = Route { next_hop: peer, as_path_len: 2, local_pref: 100 };
+        for number in 0..5 {
+            let prefix = Prefix::around(Ipv4Addr::new(20, 0, number, 0), 24);
+            assert!(events[up..].contains(&RouteEvent::Announce { peer, prefix, route }), "{peer} {prefix}");
+        }
+    }
+    assert_eq!(events.last(), Some(&RouteEvent::PeerDown(peers[0])));
+}
+
 #[test]
 fn only_the_configured_policy_is_read() {
     let mut decoder = Decoder::new(Policy::Pre);

@@ -23,7 +23,7 @@ const MOVES_MAX: usize = 64;
 /// Time for which a moved prefix stays.
 const STAY: Time = Time::from_s(30);
 
-/// Loads of the uplinks.
+/// The loads of the uplinks, as the sum of the rates of their pieces.
 pub(super) struct Loads<'a> {
     rates: &'a [Bandwidth],
     bps: Vec<f64>,

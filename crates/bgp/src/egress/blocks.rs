@@ -29,7 +29,7 @@ pub(super) struct Blocks {
     leaves: BTreeSet<Prefix>,
     /// Prefixes with their own rule, because their block has an uplink that may not carry them.
     exceptions: BTreeSet<Prefix>,
-    /// Exceptions for which there is no room in the table.
+    /// Exceptions without a rule, because the table is full.
     waiting: BTreeSet<Prefix>,
     /// Blocks within which routes have changed since [`Piece::allowed`] was computed.
     stale: BTreeSet<Prefix>,
@@ -45,11 +45,11 @@ impl Blocks {
     }
 }
 
-/// What the uplinks may carry of a block.
+/// The share of a block that each uplink may carry.
 struct Costs {
     /// Number of prefixes that the uplink may not carry, by uplink.
     lacking: Vec<usize>,
-    /// Uplinks of the longest prefix that contains the whole block; all, if there is none.
+    /// Uplinks of the longest prefix that contains the whole block; all uplinks without such a prefix.
     of_block: Peers,
     has_routes: bool,
 }

@@ -229,7 +229,7 @@ proptest! {
 
     /// The number of changes of a route is bounded by its penalties, however often it flaps.
     #[test]
-    fn flap_storm_causes_few_changes(gaps_ms in proptest::collection::vec(1..200u64, 200..400)) {
+    fn flapping_route_causes_few_changes(gaps_ms in proptest::collection::vec(1..200u64, 200..400)) {
         let (mut rib, mut now, mut changes, mut before) = (with_peers(Damping::default()), S(1), 0, 0);
         for gap in gaps_ms {
             for event in [announce(0, 0, route(100, 1)), withdraw(0, 0)] {

@@ -30,7 +30,7 @@ use crate::updater::RuleSet;
 use crate::vip::Parts;
 use counters::Poll;
 
-/// What a router reports over its BMP session.
+/// A part of a router's BMP session, or its end.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum RouteInput {
     Events(RouterId, Vec<RouteEvent>),

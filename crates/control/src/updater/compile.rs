@@ -22,8 +22,8 @@
 //! | 1 | IPv4 | table 1 |
 //!
 //! "As from a host" is bit 0 of the metadata: traffic splits apply to such packets only, and not
-//! again to those in transit. "As from outside" is bit 1. A copy goes to the controller while the packet itself is forwarded, so
-//! a slow or absent controller delays nothing.
+//! again to those in transit. "As from outside" is bit 1. A copy goes to the controller while the
+//! packet itself is forwarded, so a slow or absent controller delays nothing.
 //!
 //! **Table 1, forwarding**:
 //!

@@ -203,9 +203,9 @@ fn measured_load_moves_prefixes() {
     assert!((rates[0] / rates[1] - 1.0).abs() < 0.2, "{rates:?}");
 }
 
-/// The number of rule changes of a flap storm is bounded by damping.
+/// Damping bounds the number of rule changes that flapping routes cause.
 #[test]
-fn flap_storm_causes_few_rule_changes() {
+fn flapping_routes_cause_few_rule_changes() {
     let mut network = TestNetwork::new(fat_tree(), config(1000, Damping::default()), quiet(), AMPLE).connected();
     announce_all(&mut network, 100);
     network.sent.clear();

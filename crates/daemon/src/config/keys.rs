@@ -96,7 +96,7 @@ const KEYS: &[Key] = &[
     key("uplink", "name", Kind::Text("name"), "required", "name of an uplink in the API and in metrics"),
     key("uplink", "port", PORT, "required", "port of the switch of `[edge]` that leads to the peer"),
     key("uplink", "peer", Kind::Text("IPv4 address"), "required", "address of the BGP peer, and next hop of all packets that leave here; to name its Ethernet address instead of learning it by ARP, add a `[[host]]`"),
-    key("uplink", "local", Kind::Text("IPv4 address"), "required", "address of the own router on this uplink, with which it speaks BGP"),
+    key("uplink", "local", Kind::Text("IPv4 address"), "required", "address of the own router on this uplink, from which it has its BGP session"),
     key("uplink", "rate", Kind::Bandwidth, "required", "rate of the uplink, by which the load is divided"),
     key("services", "health_check_address", Kind::Text("IPv4 address"), "none", "source address of health checks and destination of in-band reports; it must not belong to a host. Without it there are no health checks"),
     key("services", "NAME", Kind::Form("table"), "none", "`[services.NAME]`: a virtual service; its fields are those of `ServiceSpec` in the HTTP API"),

@@ -14,7 +14,7 @@ use crate::server::Handle;
 pub(crate) struct UplinkState {
     pub(crate) name: String,
     pub(crate) port: u32,
-    /// Address of the peer.
+    /// IPv4 address of the peer, and next hop of the packets.
     #[schema(example = "192.0.2.1")]
     pub(crate) peer: String,
     /// Ethernet address of the peer; null while the uplink is down.
@@ -40,7 +40,7 @@ pub(crate) struct UplinkState {
 /// The edge of the autonomous system: its uplinks to BGP peers.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
 pub(crate) struct Edge {
-    /// Uplinks; empty without `[edge]`.
+    /// Uplinks in the order of the configuration file; empty without `[edge]`.
     pub(crate) uplinks: Vec<UplinkState>,
     /// Number of prefixes that may leave by any uplink.
     pub(crate) prefixes: usize,
@@ -64,7 +64,7 @@ pub(crate) struct EdgePrefix {
     /// Destination: a prefix, or a block of addresses.
     #[schema(example = "203.0.113.0/24")]
     pub(crate) prefix: String,
-    /// Name of the uplink.
+    /// Name of the uplink that carries it.
     pub(crate) uplink: String,
     /// Estimated rate, in bits per second.
     pub(crate) rate_bps: u64,
