@@ -96,7 +96,7 @@ def prefix_of(number):
 
 
 def sh(command):
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    done = subprocess.run("set -e; " + command, shell=True, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"check-bgp: `{command}` exited with {done.returncode}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
@@ -118,14 +118,18 @@ class Lab:
         return self
 
     def __exit__(self, *_):
+        # A bridge leaves its interface behind if the switch is killed.
+        subprocess.run(["ovs-vsctl", "--timeout=5", "del-br", PREFIX + "br"], capture_output=True, check=False)
         for process in reversed(self.processes):
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+        # The kernel deletes the links of a namespace later: the next run would find them.
+        for name in ["m", *PORTS]:
+            subprocess.run(["ip", "link", "del", PREFIX + name], capture_output=True, check=False)
         for name in NAMESPACES:
             subprocess.run(["ip", "netns", "del", PREFIX + name], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", PREFIX + "m"], capture_output=True, check=False)
 
     def spawn(self, command, log, **options):
         with open(self.folder / log, "a", encoding="utf-8") as out:

@@ -110,7 +110,7 @@ fn malformed_messages_close_the_session_and_change_nothing() {
         let mut stream = connect_from(OTHER, bmp);
         send(&mut stream, bytes);
         assert!(is_closed(&mut stream));
-        let closed = || metric(http, "anabranch_bmp_sessions_malformed_total") == number as u64 + 1;
+        let closed = || metric(http, "bmp_sessions_malformed_total") == number as u64 + 1;
         wait("the session is counted", closed);
         assert_eq!((routes(http), &uplink(http)["has_stale_routes"]), (3, &Value::Bool(false)));
     }
@@ -125,7 +125,7 @@ fn unlisted_routers_are_rejected_and_a_new_session_replaces_the_old_one() {
     let mut stranger = connect_from([127, 0, 0, 3], bmp);
     let _ = stranger.write_all(messages(2));
     assert!(is_closed(&mut stranger));
-    assert_eq!(metric(http, "anabranch_bmp_sessions_rejected_total"), 1);
+    assert_eq!(metric(http, "bmp_sessions_rejected_total"), 1);
     assert_eq!(routes(http), 0);
     let mut old = connect(bmp);
     send(&mut old, messages(2));
@@ -134,7 +134,7 @@ fn unlisted_routers_are_rejected_and_a_new_session_replaces_the_old_one() {
     send(&mut new, messages(2));
     assert!(is_closed(&mut old));
     wait("the new session", || uplink(http)["is_peer_up"] == true);
-    assert_eq!((routes(http), metric(http, "anabranch_bmp_sessions")), (3, 1));
+    assert_eq!((routes(http), metric(http, "bmp_sessions")), (3, 1));
     let (status, text) = request(http, "GET", "/v1/edge/prefixes", None);
     assert_eq!((status, text.as_str()), (200, "[]"), "the switch is not connected");
 }
