@@ -10,6 +10,7 @@ CHAPTERS = {
     "CONTRIBUTING.md": "writing-a-balancer.md",
     "docs/services.md": "services.md",
     "docs/floodlight.md": "floodlight.md",
+    "docs/bgp.md": "bgp.md",
     "docs/openapi.json": "reference/api.md",
     "docs/simtest.md": "simtest.md",
     "docs/canon.md": "canon.md",

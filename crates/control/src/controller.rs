@@ -13,6 +13,7 @@ use openflow::{ConnectionId, DatapathId, Envelope, ErrorKind, Message, ToControl
 
 use crate::changes::{Change, ChangeQueue, ChangedState};
 use crate::channels::{Channels, ReadBack, Received};
+use crate::edge::{EdgeService, RouteInput};
 use crate::inspect::Inspection;
 use crate::observer::{Cx, Observer, Packet};
 use crate::planner::Planner;
@@ -31,6 +32,7 @@ pub struct Controller {
     planner: Planner,
     updater: Updater,
     vips: VipService,
+    edge: Option<EdgeService>,
 }
 
 impl Controller {
@@ -50,6 +52,7 @@ impl Controller {
             planner: Planner::new(&config, balancer),
             updater: Updater::new(config.owner),
             vips,
+            edge: config.edge.as_ref().map(EdgeService::new),
             config,
         }
     }
@@ -57,6 +60,14 @@ impl Controller {
     fn wake(&mut self, now: Time) {
         self.now = self.now.max(now);
         self.needs_decision = true;
+    }
+
+    /// Returns the edge, if there is one, with the parts that it uses.
+    fn with_edge<T>(&mut self, act: impl FnOnce(&mut EdgeService, &mut Parts<'_>) -> T) -> Option<T> {
+        let mut edge = self.edge.take()?;
+        let result = act(&mut edge, &mut self.parts().0);
+        self.edge = Some(edge);
+        Some(result)
     }
 
     fn parts(&mut self) -> (Parts<'_>, &mut VipService) {
@@ -102,6 +113,14 @@ impl Controller {
     pub fn handle_member_report(&mut self, now: Time, address: Ipv4Addr, stats: ServerStats) -> bool {
         self.wake(now);
         self.vips.member_report(self.now, address, stats)
+    }
+
+    /// Handles what a router reports of its BGP peers. It has no effect without
+    /// [`Config::edge`](crate::Config::edge).
+    pub fn handle_routes(&mut self, now: Time, input: &RouteInput) {
+        self.wake(now);
+        let now = self.now;
+        self.edge.iter_mut().for_each(|edge| edge.handle(now, input));
     }
 
     /// Replaces the virtual services. Unchanged ones are left alone, and removed members keep their
@@ -165,6 +184,7 @@ impl Controller {
             self.updater.next_late(now),
             self.updater.next_audit(),
             services,
+            self.edge.as_ref().and_then(EdgeService::poll_timeout),
         ];
         timers.into_iter().flatten().min()
     }
@@ -184,13 +204,15 @@ impl Controller {
             on.observer.request_counters(&mut on.cx);
         }
         on.planner.poll_period(&mut on.cx, on.observer);
+        self.with_edge(|edge, on| edge.handle_timeout(on));
+        let (on, _) = self.parts();
         let datapath_of = |node| on.observer.network.datapath_of(node);
         on.updater.run_audits(on.cx.now, on.cx.config, on.cx.channels, datapath_of);
     }
 
     pub fn inspect(&self) -> Inspection<'_> {
-        let Controller { config, channels, observer, planner, updater, vips, .. } = self;
-        Inspection { now: self.now, config, channels, observer, planner, updater, vips }
+        let Controller { config, channels, observer, planner, updater, vips, edge, .. } = self;
+        Inspection { now: self.now, config, channels, observer, planner, updater, vips, edge: edge.as_ref() }
     }
 
     pub fn tally(&self) -> ControllerStats {
@@ -237,6 +259,7 @@ impl Controller {
         let found = vips.recover_connections(&mut on, connection, datapath, &mut read_back.rules);
         vips.recover_slots(&mut on, node, &read_back.rules);
         let has_leftovers = on.updater.switch_ready(on.cx.config, node, &read_back);
+        let (mut on, vips) = self.switch_of_edge(is_first_time, &read_back);
         vips.repair_connections(&mut on, connection, found);
         // A switch lost during its recovery hold has not been judged yet.
         let was_held = std::mem::take(&mut on.updater.switch(node).is_held);
@@ -252,6 +275,17 @@ impl Controller {
         }
     }
 
+    /// Passes a switch to the edge, whose rules it may have.
+    fn switch_of_edge(&mut self, is_first_time: bool, read_back: &ReadBack) -> (Parts<'_>, &mut VipService) {
+        self.with_edge(|edge, on| {
+            if is_first_time {
+                edge.recover(on, read_back.datapath, &read_back.rules);
+            }
+            edge.switch_ready(on.cx.now, read_back.datapath);
+        });
+        self.parts()
+    }
+
     /// Handles a switch that has another master now.
     fn demoted(&mut self, datapath: DatapathId) {
         self.channels.event(Event::Demoted(datapath));
@@ -262,8 +296,13 @@ impl Controller {
 
     /// Handles a message of a switch that is ready.
     fn message(&mut self, connection: ConnectionId, datapath: DatapathId, envelope: &Envelope) {
+        let (now, xid, message) = (self.now, envelope.xid, &envelope.message);
+        if let (Some(edge), Message::MultipartReply { reply, has_more }) = (&mut self.edge, message)
+            && edge.counted(now, (datapath, xid), reply, *has_more)
+        {
+            return;
+        }
         let (mut on, vips) = self.parts();
-        let (xid, message) = (envelope.xid, &envelope.message);
         if let Message::PacketIn(packet) = message {
             if on.planner.addressed_packet(&mut on.cx, on.observer, on.updater, datapath, packet) {
                 return;
@@ -334,7 +373,7 @@ impl Controller {
     /// Passes changes from part to part, makes the decisions they require, and sends the messages.
     fn decide(&mut self) {
         self.needs_decision = false;
-        let (mut on, vips) = self.parts();
+        let (mut on, _) = self.parts();
         if on.observer.status.is_empty() {
             return; // No switch has been ready yet: there is nothing to decide.
         }
@@ -343,16 +382,46 @@ impl Controller {
         if changes.network || changes.hosts {
             on.observer.refresh_network();
         }
-        match on.planner.addressing.is_some() {
-            true => on.planner.update_addressing(&mut on.cx, on.observer, on.updater, has_changed),
-            false => plan_flat(&mut on, vips, changes),
+        if on.planner.addressing.is_some() {
+            on.planner.update_addressing(&mut on.cx, on.observer, on.updater, has_changed);
+        } else {
+            self.plan_flat(changes);
         }
+        let (mut on, vips) = self.parts();
         vips.release_arp_replies(&mut on);
         vips.release_packets(&mut on);
         if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
             on.observer.update_expiry(on.cx.now, on.cx.config);
         }
         self.dispatch();
+    }
+
+    /// Decides with flat addresses: default routes, splits and pins of the balancer, virtual services,
+    /// and uplinks.
+    fn plan_flat(&mut self, changes: ChangedState) {
+        let has_changed = changes.network || changes.hosts || changes.ports;
+        let (mut on, vips) = self.parts();
+        if changes.hosts {
+            let left = on.planner.update_hosts(&mut on.cx, on.observer, on.updater);
+            vips.hosts_left(&left);
+        }
+        if changes.hosts || changes.ports {
+            on.planner.port_rules.write(on.cx.now, on.observer, on.updater);
+        }
+        vips.update(&mut on, has_changed);
+        self.with_edge(|edge, on| edge.update(on, has_changed));
+        let (mut on, vips) = self.parts();
+        vips.report_ended_connections(&mut on);
+        if changes.network || changes.hosts {
+            on.planner.update_network(&mut on.cx, on.observer, on.updater);
+        }
+        while let Some(why) = on.cx.changes.next_trigger() {
+            on.planner.decide(&mut on.cx, on.observer, on.updater, why);
+        }
+        on.observer.network.vacate();
+        on.planner.apply_placements(&mut on.cx, on.observer);
+        on.planner.advance(&mut on.cx, on.observer, on.updater);
+        self.with_edge(|edge, on| edge.update_inner(on));
     }
 
     /// Sends changes to switches until many messages wait for the driver.
@@ -363,26 +432,4 @@ impl Controller {
             on.planner.rules_changed();
         }
     }
-}
-
-/// Decides with flat addresses: default routes, splits and pins of the balancer, and virtual services.
-fn plan_flat(on: &mut Parts<'_>, vips: &mut VipService, changes: ChangedState) {
-    if changes.hosts {
-        let left = on.planner.update_hosts(&mut on.cx, on.observer, on.updater);
-        vips.hosts_left(&left);
-    }
-    if changes.hosts || changes.ports {
-        on.planner.port_rules.write(on.cx.now, on.observer, on.updater);
-    }
-    vips.update(on, changes.network || changes.hosts || changes.ports);
-    vips.report_ended_connections(on);
-    if changes.network || changes.hosts {
-        on.planner.update_network(&mut on.cx, on.observer, on.updater);
-    }
-    while let Some(why) = on.cx.changes.next_trigger() {
-        on.planner.decide(&mut on.cx, on.observer, on.updater, why);
-    }
-    on.observer.network.vacate();
-    on.planner.apply_placements(&mut on.cx, on.observer);
-    on.planner.advance(&mut on.cx, on.observer, on.updater);
 }

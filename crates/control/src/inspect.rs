@@ -7,6 +7,7 @@ use openflow::{ConnectionId, DatapathId, Features, FlowStats, GroupDescription, 
 
 use crate::addressing::Location;
 use crate::channels::Channels;
+use crate::edge::{EdgeService, EdgeStatus};
 use crate::observer::Observer;
 use crate::planner::Planner;
 use crate::updater::Updater;
@@ -85,6 +86,7 @@ pub struct Inspection<'a> {
     pub(crate) planner: &'a Planner,
     pub(crate) updater: &'a Updater,
     pub(crate) vips: &'a VipService,
+    pub(crate) edge: Option<&'a EdgeService>,
 }
 
 impl<'a> Inspection<'a> {
@@ -226,6 +228,15 @@ impl<'a> Inspection<'a> {
     /// Returns the running flows known by their first packet, with the switch that counts them.
     pub fn counted_flows(self) -> impl Iterator<Item = (FiveTuple, DatapathId)> + use<'a> {
         self.observer.counted_flows()
+    }
+
+    /// Returns the state of the uplinks to BGP peers, if there are any.
+    pub fn edge(self) -> Option<EdgeStatus> {
+        self.edge.map(EdgeService::status)
+    }
+    /// Returns the rules to BGP peers: the prefix, the number of its uplink, and its estimated rate.
+    pub fn edge_prefixes(self) -> impl Iterator<Item = (bgp::Prefix, u8, Bandwidth)> + use<'a> {
+        self.edge.into_iter().flat_map(EdgeService::prefixes)
     }
 
     /// Returns the status of all virtual services, by number. Byte counts are those of polls and of

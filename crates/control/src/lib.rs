@@ -18,6 +18,7 @@ pub mod addressing;
 mod changes;
 mod channels;
 mod controller;
+pub mod edge;
 pub mod format;
 mod hosts;
 mod inspect;
@@ -126,6 +127,8 @@ pub struct Config {
     pub connections_max: usize,
     /// How long the member of a connection is remembered after its rules have gone.
     pub connection_retention: Time,
+    /// Uplinks to BGP peers; `None` without.
+    pub edge: Option<edge::EdgeConfig>,
 }
 
 /// How switches distribute flows over equal-cost next hops.
@@ -175,6 +178,7 @@ impl Default for Config {
             health_check_address: None,
             connections_max: 250_000,
             connection_retention: Time::from_s(600),
+            edge: None,
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::AgentReport;
+use control::edge::RouteInput;
 use control::{Event, Output, vip};
 use net::Time;
 use openflow::wire;
@@ -388,6 +389,12 @@ impl Engine {
         is_member
     }
 
+    /// Handles what a router reports over its BMP session.
+    pub(crate) fn handle_routes(&mut self, input: &RouteInput) {
+        self.controller.handle_routes(self.clock.now(), input);
+        self.drain();
+    }
+
     pub(crate) fn set_services(&mut self, services: vip::Services) -> Result<(), vip::ServicesError> {
         let members = services.pools.iter().flat_map(|pool| pool.members.iter().map(|member| member.address));
         let members: BTreeSet<Ipv4Addr> = members.collect();
@@ -412,6 +419,9 @@ impl Engine {
         metrics.hosts.set(self.controller.inspect().hosts().count() as i64);
         metrics.links.set(self.controller.inspect().links().filter(|link| link.is_alive).count() as i64);
         metrics.flows.set(self.controller.inspect().flows().count() as i64);
+        if let Some(edge) = self.controller.inspect().edge() {
+            metrics.edge.replace(&edge);
+        }
         metrics.handshaking.set(self.hub.handshaking() as i64);
         metrics.runtime_tasks.set(tokio::runtime::Handle::current().metrics().num_alive_tasks() as i64);
     }

@@ -17,6 +17,7 @@ mod alarm;
 mod audit;
 pub mod auth;
 pub mod balancer;
+mod bmp;
 mod channel;
 mod clock;
 pub mod config;

@@ -30,7 +30,7 @@ use crate::services::{
 use crate::settings::{Limits, Settings};
 use crate::storage::{Disk, RealDisk};
 use crate::tls::{self, SwitchTls, TlsError};
-use crate::{fd_limit, http};
+use crate::{bmp, fd_limit, http};
 
 const BACKLOG: u32 = 1024;
 /// Capacity of the job queue of the engine; further requests wait in their HTTP handlers.
@@ -65,6 +65,8 @@ pub enum StartError {
 pub struct Daemon {
     /// Address for switches, with the actual port if port 0 was configured.
     pub openflow: SocketAddr,
+    /// Address for BMP sessions; `None` without uplinks to BGP peers.
+    pub bmp: Option<SocketAddr>,
     /// Address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
     parts: Vec<Part>,
@@ -158,6 +160,14 @@ impl Daemon {
         let web = web.transpose()?;
         let http = web.as_ref().map(|(_, _, at)| *at);
 
+        let bmp = settings.bmp.as_ref().map(|bmp| -> Result<_, StartError> {
+            let runtime = runtime().map_err(StartError::Thread)?;
+            let (listener, at) = open(&runtime, "BMP sessions", bmp.listen)?;
+            Ok((runtime, listener, at, (bmp.routers.clone(), bmp.policy)))
+        });
+        let bmp = bmp.transpose()?;
+        let bmp_at = bmp.as_ref().map(|(_, _, at, _)| *at);
+
         let served = hub.clone();
         let mut parts = vec![Part::spawn("openflow", switches, move |stop| async move {
             tokio::spawn(channel::listen(served, listener));
@@ -171,12 +181,27 @@ impl Daemon {
             let runtime = runtime().map_err(StartError::Thread)?;
             parts.push(Part::spawn("state", runtime, move |stop| host_store::persist_loop(handle, hosts, stop))?);
         }
+        if let Some((runtime, listener, _, routers)) = bmp {
+            let handle = handle.clone();
+            parts.push(Part::spawn("bmp", runtime, move |stop| bmp::serve(handle, listener, routers, stop))?);
+        }
         if let Some((runtime, listener, _)) = web {
             let (handle, listener) = (handle.clone(), (listener, http_tls.clone()));
             parts.push(Part::spawn("http", runtime, move |stop| http::serve(handle, listener, stop))?);
         }
-        tracing::info!(%openflow, http = http.map(tracing::field::display), "listening");
-        Ok(Daemon { openflow, http, parts, handle, hub, http_tls, started: settings.clone(), scheduler })
+        let show = |address: Option<SocketAddr>| address.map(tracing::field::display);
+        tracing::info!(%openflow, http = show(http), bmp = show(bmp_at), "listening");
+        Ok(Daemon {
+            openflow,
+            bmp: bmp_at,
+            http,
+            parts,
+            handle,
+            hub,
+            http_tls,
+            started: settings.clone(),
+            scheduler,
+        })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.

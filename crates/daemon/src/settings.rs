@@ -1,10 +1,12 @@
 //! Settings of a daemon.
 
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use balance::Spec;
+use bgp::bmp::Policy;
 use config::document::Document;
 use net::Time;
 
@@ -36,6 +38,8 @@ pub struct Settings {
     /// Number of earlier versions of the file of services that are kept.
     pub state_versions: usize,
     pub services: ConfiguredServices,
+    /// BMP sessions of routers; `None` without uplinks to BGP peers.
+    pub bmp: Option<BmpSettings>,
     pub limits: Limits,
     /// Balancers, pools and limits by time of day and date.
     pub schedule: Schedule,
@@ -64,6 +68,25 @@ pub struct Tls {
 pub struct HttpTls {
     pub certificate: PathBuf,
     pub key: PathBuf,
+}
+
+/// The listener for BMP sessions, over which routers report routes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BmpSettings {
+    pub listen: SocketAddr,
+    /// Source addresses of sessions; those of other addresses are rejected.
+    pub routers: BTreeSet<Ipv4Addr>,
+    pub policy: Policy,
+}
+
+impl Default for BmpSettings {
+    fn default() -> BmpSettings {
+        BmpSettings {
+            listen: SocketAddr::from(([127, 0, 0, 1], 11019)),
+            routers: BTreeSet::from([Ipv4Addr::LOCALHOST]),
+            policy: Policy::default(),
+        }
+    }
 }
 
 /// Bounds of the resources that peers can use.
@@ -148,6 +171,7 @@ impl Default for Settings {
             state: None,
             state_versions: 10,
             services: ConfiguredServices::default(),
+            bmp: None,
             limits: Limits::default(),
             schedule: Schedule::default(),
             log: Log::default(),

@@ -16,7 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("anabranch-balance", &["anabranch-net"]),
     ("anabranch-openflow", &[]),
     ("anabranch-switch", &["anabranch-net", "anabranch-openflow"]),
-    ("anabranch-control", &["anabranch-balance", "anabranch-net", "anabranch-openflow"]),
+    ("anabranch-bgp", &["anabranch-net"]),
+    ("anabranch-control", &["anabranch-balance", "anabranch-bgp", "anabranch-net", "anabranch-openflow"]),
     (
         "anabranch-simtest",
         &["anabranch-balance", "anabranch-control", "anabranch-net", "anabranch-openflow", "anabranch-switch"],
@@ -39,7 +40,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "anabranch-daemon",
-        &["anabranch-balance", "anabranch-config", "anabranch-control", "anabranch-net", "anabranch-openflow"],
+        &[
+            "anabranch-balance",
+            "anabranch-bgp",
+            "anabranch-config",
+            "anabranch-control",
+            "anabranch-net",
+            "anabranch-openflow",
+        ],
     ),
     ("anabranch-testbed", &["anabranch-balance", "anabranch-experiment", "anabranch-net", "anabranch-traffic"]),
     ("anabranch-ofload", &["anabranch-net", "anabranch-openflow", "anabranch-switch"]),
@@ -65,7 +73,8 @@ const ARROWS_OF_TESTS: &[(&str, &[&str])] =
     &[("anabranch-control", &["anabranch-switch"]), ("anabranch-daemon", &["anabranch-switch"])];
 
 /// Crates without clocks, threads, output or random iteration.
-const PURE: &[&str] = &["net", "config", "traffic", "balance", "openflow", "switch", "control", "simtest", "sim"];
+const PURE: &[&str] =
+    &["net", "config", "traffic", "balance", "openflow", "switch", "bgp", "control", "simtest", "sim"];
 
 const FORBIDDEN: &[&str] =
     &["Instant::now", "SystemTime", "std::thread", "println!", "print!(", "HashMap", "HashSet", "std::net::"];

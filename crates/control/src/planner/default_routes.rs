@@ -67,6 +67,16 @@ impl DefaultRoutes {
         let stages = self.repairs.poll_timeout().into_iter().chain(self.improvements.poll_timeout());
         stages.chain(self.moves.poll_timeout()).min()
     }
+    /// Returns the rule of a switch towards another one, as it is in effect now.
+    pub(crate) fn rule_to(
+        &self,
+        node: NodeIx,
+        to: NodeIx,
+        network: &Network,
+        updater: &Updater,
+    ) -> Option<DesiredRule> {
+        updater.compiler.default_route(&ports(network, self.hops.get(node, to)?))
+    }
     /// Returns the addresses at a switch that packets may be sent to.
     pub(crate) fn addresses_at(&self, edge: NodeIx) -> impl Iterator<Item = Ipv4Addr> {
         self.by_edge.get(&edge).into_iter().flatten().copied()

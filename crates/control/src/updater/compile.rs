@@ -13,6 +13,8 @@
 //! | 470 | the same, from a client that is a member itself | to the controller only |
 //! | 460 | the same, from clients of a slot to the virtual address | destination: their member; as from a host; table 1 |
 //! | 450 | a virtual address | to the controller only ([`crate::vip`]) |
+//! | 320 | from an uplink to a host ([`crate::edge`]) | destination: the host; as from outside; table 1 |
+//! | 310 | from an uplink | as from outside; table 1 |
 //! | 300 | a counted flow (addresses, or the five-tuple; its port, if known by its first packet) | counts; as from a host; table 1 |
 //! | 200 | TCP or UDP from a port with a host, if first packets are used | a copy to the controller; as from a host; table 1 |
 //! | 100 | IPv4 from a port with a host | as from a host; table 1 |
@@ -20,8 +22,8 @@
 //! | 1 | IPv4 | table 1 |
 //!
 //! "As from a host" is bit 0 of the metadata: traffic splits apply to such packets only, and not
-//! again to those in transit. A copy goes to the controller while the packet itself is forwarded, so
-//! a slow or absent controller delays nothing.
+//! again to those in transit. "As from outside" is bit 1. A copy goes to the controller while the
+//! packet itself is forwarded, so a slow or absent controller delays nothing.
 //!
 //! **Table 1, forwarding**:
 //!
@@ -34,6 +36,7 @@
 //! | 10000–10032 | VLAN label and a block of destinations | the port of the label |
 //! | 5000–5032 | untagged, from a host, a block of destinations | group: label and first port of a path |
 //! | 1000–1032 | a block of destinations | the next hop, or a group of next hops |
+//! | 500–532 | not from outside, a prefix outside ([`crate::edge`]) | destination: the peer; its uplink |
 //!
 //! The last digits of the priority of a block are the length of its prefix. Other destinations are exact
 //! addresses of hosts. A block has addresses of hosts at one switch and no
@@ -65,6 +68,8 @@ pub(crate) const DIVIDED: u16 = 5_000;
 pub(crate) const LAST_TAGGED: u16 = 60_100;
 pub(crate) const LAST: u16 = 60_000;
 pub(crate) const BASE: u16 = 1_000;
+/// Priority of prefixes outside, below all hosts.
+pub(crate) const OUTWARD: u16 = 500;
 
 pub(crate) const FROM_HOST: Masked<u64> = Masked { value: 1, mask: 1 };
 
@@ -83,6 +88,7 @@ pub(crate) enum Purpose {
     ClientSlot = 7,
     /// A rule of an addressing mode ([`crate::planner::addressing`]).
     Address = 8,
+    Edge = 9,
 }
 
 pub(crate) const PURPOSE_MASK: u64 = 0xffff_ff00_0000_0000;
@@ -266,7 +272,7 @@ pub(crate) fn pin_priorities(tuple: &FiveTuple) -> std::ops::RangeInclusive<u16>
     if tuple.protocol == 0 { PAIR_PINS } else { PINS }
 }
 
-fn ipv4() -> Match {
+pub(crate) fn ipv4() -> Match {
     Match { eth_type: Some(ether::IPV4), ..Match::default() }
 }
 pub(crate) fn to(host: Ipv4Addr) -> Match {

@@ -135,18 +135,22 @@ pub(crate) struct VipService {
     round: counter_polls::PollRound,
     next_check: u32,
     checker: Option<Checker>,
+    /// Address of the default route of hosts ([`crate::edge`]): virtual, without services.
+    gateway: Option<(Ipv4Addr, MacAddr)>,
     is_new: bool,
 }
 
 impl VipService {
     pub(crate) fn new(config: &Config) -> VipService {
         let checker = config.health_check_address;
+        let gateway = config.edge.as_ref().map(|edge| (edge.gateway, mac_of(edge.gateway)));
         VipService {
-            macs: checker.iter().map(|checker| (checker.ipv4, checker.mac)).collect(),
+            macs: checker.iter().map(|checker| (checker.ipv4, checker.mac)).chain(gateway).collect(),
+            gateway,
             connections: Connections::new(config.connections_max, config.connection_retention),
             seed: config.seed,
             checker,
-            is_new: checker.is_some(),
+            is_new: checker.is_some() || gateway.is_some(),
             ..VipService::default()
         }
     }
@@ -194,7 +198,12 @@ impl VipService {
         let place = |service: &Service| ((service.address, service.protocol.number(), service.port), service.id);
         self.by_place = services.values().map(place).collect();
         let checker = self.checker.iter().map(|checker| (checker.ipv4, checker.mac));
-        self.macs = services.values().map(|service| (service.address, service.mac())).chain(checker).collect();
+        self.macs = services
+            .values()
+            .map(|service| (service.address, service.mac()))
+            .chain(checker)
+            .chain(self.gateway)
+            .collect();
         (self.services, self.pools, self.wanted, self.is_new) = (services, pools, wanted, true);
         self.needs = self.needs_of_pools();
         changes

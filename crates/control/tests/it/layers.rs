@@ -14,6 +14,7 @@ const LAYERS: &[&str] = &[
     "observer",
     "planner",
     "vip",
+    "edge",
     "inspect",
     "format",
     "controller",

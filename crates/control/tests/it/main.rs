@@ -5,6 +5,7 @@ mod balancers;
 mod common;
 mod connecting;
 mod counting;
+mod edge;
 mod faults;
 mod forwarding;
 mod host_ageing;

@@ -47,7 +47,7 @@ const LIMIT_WRITE_TIMEOUT: Key =
 
 /// The layout of configuration files.
 pub static LAYOUT: Layout =
-    Layout { keys: KEYS, repeated: &["link", "port", "host", "switch", "timetable"], flat: &[] };
+    Layout { keys: KEYS, repeated: &["link", "port", "host", "switch", "timetable", "uplink"], flat: &[] };
 
 #[rustfmt::skip]
 const KEYS: &[Key] = &[
@@ -114,6 +114,27 @@ const KEYS: &[Key] = &[
     key("host", "ipv4", Kind::Text("IPv4 address"), "required", "address of the host"),
     key("host", "dpid", DATAPATH, "required", "datapath id of its switch, written as in `[[link]]`"),
     key("host", "port", PORT, "required", "port of that switch"),
+    key("edge", "dpid", DATAPATH, "required", "datapath id of the switch with the uplinks to BGP peers, written as in `[[link]]`; omit `[edge]` without such uplinks"),
+    key("edge", "gateway", Kind::Text("IPv4 address"), "required", "address of the default route of hosts; it must not belong to a host, since the controller answers ARP requests for it"),
+    key("edge", "listen", Kind::Text("address and port"), "\"127.0.0.1:11019\"", "listen address for BMP sessions, over which routers report the routes of their BGP peers"),
+    key("edge", "routers", Kind::List(&Kind::Text("IPv4 address")), "[\"127.0.0.1\"]", "source addresses of BMP sessions; others are rejected"),
+    key("edge", "routes_of", Kind::Choice(&["post-policy", "pre-policy"]), "\"post-policy\"", "routes that are used: those that the inbound policy of the router has accepted and changed, or those that peers sent"),
+    key("edge", "paths", Kind::Choice(&["any", "shortest"]), "\"any\"", "peers that may carry a prefix, of those with the highest local preference: any, or those with the shortest AS path"),
+    key("edge", "rules", Kind::Count(2, 1_000_000), "1000", "maximum number of rules to BGP peers; with more prefixes than rules the rules lead to blocks of addresses"),
+    key("edge", "routes", Kind::Count(1, 100_000_000), "2000000", "maximum number of routes of all peers together; further ones are ignored and counted"),
+    key("edge", "stale_time", Kind::Time, "\"120s\"", "time for which routes stay in use after the BMP session was lost or the controller was restarted, unless they are reported again"),
+    key("edge", "hysteresis", Kind::Positive(1.0), "0.05", "difference of the utilisations of two uplinks up to which no prefix is moved"),
+    key("edge", "decrement_ttl", Kind::Flag, "true", "whether the switch takes one from the TTL of routed packets; false for switches without this action"),
+    key("edge", "damping", Kind::Flag, "true", "whether flapping routes are damped (RFC 2439)"),
+    key("edge", "suppress", Kind::Positive(1e6), "6000", "penalty above which a route is not used; a withdrawal or the loss of the peer adds 1000, a change 500"),
+    key("edge", "reuse", Kind::Positive(1e6), "750", "penalty below which the route is used again"),
+    key("edge", "half_life", Kind::Time, "\"900s\"", "time in which a penalty halves"),
+    key("edge", "suppress_max", Kind::Time, "\"3600s\"", "maximum time from the last flap until a route is used again"),
+    key("uplink", "name", Kind::Text("name"), "required", "name of an uplink in the API and in metrics"),
+    key("uplink", "port", PORT, "required", "port of the switch of `[edge]` that leads to the peer"),
+    key("uplink", "peer", Kind::Text("IPv4 address"), "required", "address of the BGP peer, and next hop of all packets that leave here; to name its Ethernet address instead of learning it by ARP, add a `[[host]]`"),
+    key("uplink", "local", Kind::Text("IPv4 address"), "required", "address of the own router on this uplink, from which it has its BGP session"),
+    key("uplink", "rate", Kind::Bandwidth, "required", "rate of the uplink, by which the load is divided"),
     key("services", "health_check_address", Kind::Text("IPv4 address"), "none", "source address of health checks and destination of in-band reports; it must not belong to a host. Without it there are no health checks"),
     key("services", "NAME", Kind::Form("table"), "none", "`[services.NAME]`: a virtual service; its fields are those of `ServiceSpec` in the HTTP API"),
     key("pools", "NAME", Kind::Form("table"), "none", "`[pools.NAME]`: a pool; its fields are those of `PoolSpec` in the HTTP API"),

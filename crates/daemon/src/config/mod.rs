@@ -1,6 +1,7 @@
 //! Configuration files.
 
 pub(crate) mod difference;
+mod edge;
 mod keys;
 mod schedule;
 mod services;
@@ -86,6 +87,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     set(&mut settings.log.record_bytes, log.size("record_bytes")?);
     read_control(&top, &mut settings.control)?;
     services::read(&top, &mut settings)?;
+    edge::read(&top, &mut settings)?;
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
     set(&mut settings.control.flows_max, limits.count("flows")?);
@@ -243,12 +245,13 @@ fn check_addressing(top: &Section<'_>, settings: &Settings) -> Result<(), FileEr
     let wrong = |reason: String| section.error("addressing", reason);
     mode.check_balancer(settings.balancer.entry.name)
         .map_err(|reason| wrong(reason).with_hint(format!("write balancer = \"{}\"", mode.info().balancers[0])))?;
-    let has_services = ["services", "pools"].iter().any(|section| top.has(section));
-    if has_services {
-        let error = wrong(format!("\"{}\" cannot go with [services] and [pools]", mode.name()));
-        return Err(error.with_hint("virtual addresses need addressing = \"flat\""));
+    match ["services", "pools", "uplink", "timetable"].iter().find(|section| top.has(section)) {
+        Some(other) => {
+            let error = wrong(format!("\"{}\" cannot go with `{other}`", mode.name()));
+            Err(error.with_hint("virtual addresses, uplinks and timetables need addressing = \"flat\""))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn read_ports(top: &Section<'_>, config: &mut control::Config) -> Result<(), FileError> {

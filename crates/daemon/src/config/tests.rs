@@ -1,3 +1,5 @@
+use bgp::bmp::Policy;
+
 use super::*;
 
 const FULL: &str = r#"
@@ -113,15 +115,71 @@ fn empty_file_yields_defaults() {
     assert_eq!(read("[http]\nlisten = \"off\"").unwrap().http, None);
 }
 
+/// A section with uplinks to BGP peers, and nothing but the required keys.
+const EDGE: &str = r#"[[uplink]]
+name = "a"
+port = 3
+peer = "192.0.2.1"
+local = "192.0.2.2"
+rate = "1Gbps"
+[edge]
+dpid = "e1"
+gateway = "10.0.0.254"
+"#;
+
+#[test]
+fn edge_is_read_with_its_uplinks() {
+    let more = r#"routers = ["10.9.9.2"]
+routes_of = "pre-policy"
+paths = "shortest"
+rules = 50
+routes = 60
+stale_time = "9s"
+hysteresis = 0.1
+decrement_ttl = false
+damping = false
+"#;
+    let settings = read(&format!("{EDGE}{more}")).unwrap();
+    let bmp = settings.bmp.unwrap();
+    assert_eq!((bmp.listen.port(), bmp.policy, bmp.routers.len()), (11019, Policy::Pre, 1));
+    let edge = settings.control.edge.unwrap();
+    assert_eq!((edge.datapath, edge.uplinks[0].port), (DatapathId(0xe1), PortNo(3)));
+    assert_eq!((edge.rules_max, edge.routes_max, edge.stale_time), (50, 60, Time::from_s(9)));
+    assert!(edge.shortest_only && !edge.decrements_ttl && edge.damping.suppress.is_infinite());
+    assert_eq!((edge.hysteresis, edge.damping.reuse), (0.1, 750.0));
+    let second = EDGE.replace("\"a\"", "\"b\"");
+    let second = second.split("[edge]").next().unwrap();
+    let hint = |text: &str| read(text).map(|_| ()).unwrap_err();
+    for (text, message) in [
+        (second.to_owned(), "a.toml:2: uplink.0.name: has no effect without [edge]"),
+        ("[edge]\ndpid = 1\ngateway = \"10.0.0.254\"".to_owned(), "a.toml:2: edge.dpid: there is no uplink"),
+        (format!("{second}{EDGE}"), "a.toml:9: uplink.1.port: another uplink earlier in the file has the same value"),
+        (EDGE.replace("192.0.2.2", "192.0.2.1"), "a.toml:5: uplink.0.local: is the address of the peer"),
+        (EDGE.replace("rate = \"1Gbps\"\n", ""), "a.toml:1: uplink.0.rate: is missing"),
+        (format!("{EDGE}routers = [\"x\"]"), "a.toml:10: edge.routers: must be a list of IPv4 addresses"),
+        (format!("{EDGE}suppress = 12000"), "a.toml:10: edge.suppress: no route would be suppressed"),
+        (format!("{EDGE}reuse = 7000"), "a.toml:10: edge.reuse: 7000 is not below suppress, which is 6000"),
+        (format!("{EDGE}rules = 1"), "a.toml:10: edge.rules: 1 is not from 2 to "),
+    ] {
+        let error = hint(&text);
+        assert!(error.to_string().starts_with(message), "{text}: {error}");
+    }
+}
+
 /// Every printed default equals the built-in one: a file that sets it changes nothing.
 #[test]
 fn printed_defaults_are_the_defaults() {
     let shown = |settings: Settings| format!("{:?}", Settings { document: None, ..settings });
-    let default = shown(read("").unwrap());
     let mut count = 0;
     for key in LAYOUT.keys.iter().filter(|key| key.default.starts_with(|c: char| c == '"' || c.is_ascii_digit())) {
-        let section = if key.section.is_empty() { String::new() } else { format!("[{}]\n", key.section) };
-        let text = format!("{section}{} = {}", key.name, key.default);
+        // Some sections have required keys.
+        let (base, section) = match key.section {
+            "" => ("", String::new()),
+            "edge" => (EDGE, String::new()),
+            section => ("", format!("[{section}]\n")),
+        };
+        let default = shown(read(base).unwrap());
+        let text = format!("{base}{section}{} = {}", key.name, key.default);
         let settings = read(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(shown(settings), default, "{text}");
         count += 1;

@@ -8,6 +8,7 @@ mod change;
 mod connections;
 mod dashboard;
 mod describe;
+mod edge;
 mod floodlight;
 mod model;
 mod problem;
@@ -78,6 +79,8 @@ fn router() -> (Router<Handle>, utoipa::openapi::OpenApi) {
         .routes(routes!(api::flows))
         .routes(routes!(api::paths))
         .routes(routes!(api::groups))
+        .routes(routes!(edge::edge))
+        .routes(routes!(edge::prefixes))
         .routes(routes!(api::statistics))
         .routes(routes!(api::balancer, api::set_balancer))
         .routes(routes!(api::balancers))

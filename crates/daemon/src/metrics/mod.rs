@@ -1,5 +1,6 @@
 //! Prometheus metrics.
 
+mod edge;
 mod services;
 
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
 use crate::channel::{Closing, kinds};
+pub(crate) use edge::EdgeMetrics;
 pub(crate) use services::{MemberLabels, ServiceMetrics};
 
 /// All metrics. Their meanings are in [`Metrics::new`].
@@ -39,6 +41,7 @@ pub(crate) struct Metrics {
     /// In the order of [`CONTROL`].
     control: [Counter; CONTROL.len()],
     pub(crate) services: ServiceMetrics,
+    pub(crate) edge: EdgeMetrics,
 }
 
 /// Name, meaning and value.
@@ -111,6 +114,7 @@ impl Metrics {
             decision_time,
             control: CONTROL.map(|(name, help, _)| add(all, name, help)),
             services: ServiceMetrics::new(all),
+            edge: EdgeMetrics::new(all),
             registry,
         }
     }

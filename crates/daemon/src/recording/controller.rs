@@ -7,6 +7,7 @@ use std::ops::Deref;
 use balance::Spec;
 use balance::central::AgentReport;
 use balance::server::ServerStats;
+use control::edge::RouteInput;
 use control::vip::{Services, ServicesError};
 use control::{Controller, Output};
 use net::Time;
@@ -81,6 +82,11 @@ impl RecordedController {
     pub(crate) fn handle_member_report(&mut self, now: Time, host: Ipv4Addr, stats: ServerStats) -> bool {
         self.record(now, || Input::MemberReport(host, stats));
         self.controller.handle_member_report(now, host, stats)
+    }
+
+    pub(crate) fn handle_routes(&mut self, now: Time, input: &RouteInput) {
+        self.record(now, || Input::Routes(input.clone()));
+        self.controller.handle_routes(now, input);
     }
 
     pub(crate) fn set_services(&mut self, now: Time, services: Services) -> Result<(), ServicesError> {

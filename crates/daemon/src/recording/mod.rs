@@ -28,6 +28,7 @@ use std::net::Ipv4Addr;
 
 use balance::central::AgentReport;
 use balance::server::ServerStats;
+use control::edge::RouteInput;
 use control::vip::Services;
 use openflow::ConnectionId;
 use serde::{Deserialize, Serialize, Serializer};
@@ -71,6 +72,7 @@ enum Input<'a> {
     Services(Services),
     /// The specification of another balancer.
     Balancer(String),
+    Routes(RouteInput),
 }
 
 impl Input<'_> {
@@ -85,6 +87,7 @@ impl Input<'_> {
             Input::MemberReport(..) => "member_report",
             Input::Services(_) => "services",
             Input::Balancer(_) => "balancer",
+            Input::Routes(_) => "routes",
         }
     }
 }

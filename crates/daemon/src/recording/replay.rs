@@ -195,6 +195,9 @@ impl Replay<'_> {
                 // The daemon told the client about a rejection; the controller has not changed.
                 self.call(|controller| drop(controller.set_services(now, services)))?;
             }
+            Input::Routes(input) => {
+                self.call(|controller| controller.handle_routes(now, &input))?;
+            }
             Input::Balancer(text) => {
                 let spec = balancer::parse(&text).map_err(|error| self.fault(&error.to_string()))?;
                 self.call(|controller| controller.set_balancer(now, &spec))?;

@@ -124,7 +124,7 @@ fn responses_conform_to_openapi_document() {
         assert!(found.is_empty(), "{found:#?}");
         checked += 1;
     }
-    assert_eq!(checked, 19);
+    assert_eq!(checked, 21);
     assert_eq!(get(http, "/v1/switches").as_array().map(Vec::len), Some(20));
     assert_eq!(get(http, "/v1/hosts").as_array().map(Vec::len), Some(16));
     assert!(get(http, "/v1/groups").as_array().is_some_and(|groups| !groups.is_empty()));

@@ -2,6 +2,7 @@
 
 mod api;
 mod auth;
+mod bmp;
 mod changes;
 mod channels;
 #[path = "../common/mod.rs"]

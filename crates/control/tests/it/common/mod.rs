@@ -10,6 +10,7 @@ mod scripted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use anabranch_control::edge::RouteInput;
 use anabranch_control::{Config, Controller, Event, KnownHost, Output};
 pub use arp::is_arp;
 use balance::central::{AgentReport, CentralBalancer, CentralNeeds, FlowSource};
@@ -221,6 +222,12 @@ impl TestNetwork {
             TestEvent::ToController(ToController::Message(other, _)) => *other != connection,
             _ => true,
         });
+    }
+
+    /// Passes what a router reports of its BGP peers to the controller.
+    pub fn report_routes(&mut self, input: &RouteInput) {
+        self.controller.handle_routes(self.now, input);
+        self.drain_controller();
     }
 
     /// Cuts or restores a cable; both ends notice immediately.
