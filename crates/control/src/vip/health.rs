@@ -253,7 +253,9 @@ impl VipService {
                     self.end_check(on, target.pool, target.member, monitor, None);
                 }
             },
-            (Step::Request(first, sent), Check::Http { path, statuses }) if got.seq == first && !got.payload.is_empty() => {
+            (Step::Request(first, sent), Check::Http { path, statuses })
+                if got.seq == first && !got.payload.is_empty() =>
+            {
                 let seq = seq.wrapping_add(request_line(path, target.address).len() as u32);
                 self.say(on, target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
                 let failure = match status(got.payload) {
