@@ -231,6 +231,9 @@ pub struct ControlConfig {
     pub packets_per_s: Option<u32>,
     /// Packets that may wait for the processor of a switch; further ones are lost.
     pub backlog_packets: u32,
+    /// Maximum number of slot rules that a switch has as a mux. The simulator ignores it: it is for
+    /// the caller, which creates the controller.
+    pub mux_rules: u32,
     /// Time between two rounds of LLDP; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
     pub discovery: Option<Time>,
@@ -273,6 +276,7 @@ impl Default for ControlConfig {
             reports_flow_sizes: true,
             packets_per_s: None,
             backlog_packets: 1_000,
+            mux_rules: 512,
             discovery: None,
             poll: None,
         }

@@ -74,10 +74,7 @@ struct LeastResponse {
 impl LeastResponse {
     fn sample(&mut self, member: MemberId, response: Time) {
         let (sample, gain) = (response.as_s_f64(), self.gain);
-        self.averages
-            .entry(member)
-            .and_modify(|average| *average += gain * (sample - *average))
-            .or_insert(sample);
+        self.averages.entry(member).and_modify(|average| *average += gain * (sample - *average)).or_insert(sample);
     }
 
     fn score(&self, member: &Member, fastest: f64, connections: u32) -> f64 {

@@ -26,6 +26,7 @@ pub(crate) fn control(section: &Section<'_>) -> Result<ControlConfig, FileError>
         reports_flow_sizes: section.choice("flow_sizes")? != Some("unknown"),
         packets_per_s: section.count("packets_per_s")?,
         backlog_packets: section.count("cpu_queue_packets")?.unwrap_or(default.backlog_packets),
+        mux_rules: section.count("mux_rules")?.unwrap_or(default.mux_rules),
         discovery: section.above_zero("discovery_interval")?,
         poll: section.above_zero("poll_interval")?,
     })

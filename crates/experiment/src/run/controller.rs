@@ -147,6 +147,7 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         seed,
         capacities: switches.map(capacity).collect(),
         hosts: KnownHost::all_of(topology),
+        mux_rules: config.mux_rules,
         poll_interval: config.poll.unwrap_or(default.poll_interval),
         discovery_interval: discovery,
         // Two rounds and a margin: a link must not time out because of probes that were not sent.
@@ -164,7 +165,11 @@ fn virtual_services(config: &ServicesConfig, balancer: &Spec) -> vip::Services {
         port: service.port,
         pool: PoolId(service.pool),
         idle_timeout_s: service.idle_timeout_s,
-        rules: service.buckets.map_or(vip::Rules::Connection, |buckets| vip::Rules::Wildcard { buckets }),
+        rules: match (service.buckets, service.mux_traffic) {
+            (None, _) => vip::Rules::Connection,
+            (Some(buckets), None) => vip::Rules::Wildcard { buckets },
+            (Some(buckets), Some(traffic)) => vip::Rules::Mux { buckets, traffic },
+        },
     };
     let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
         id: MemberId(id),

@@ -1,6 +1,7 @@
 //! The integration tests of the crate, linked once.
 
 mod background;
+mod content;
 mod controlled;
 mod flows_out;
 mod folder;
