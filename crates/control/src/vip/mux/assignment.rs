@@ -2,14 +2,14 @@
 //! Load Balancing with Hardware and Software", SIGCOMM 2014, section 4).
 //!
 //! Resources are the rule memory of each switch and the bandwidth of each link, of which a share may
-//! be used. Services are taken in decreasing order of traffic. Each goes to the switch with which the
+//! be used. The order is that of decreasing traffic. Each service goes to the switch with which the
 //! maximum utilisation of all resources (MRU) is lowest. If that exceeds 1, the algorithm ends: this
 //! service and the rest stay with the backstop. A service leaves its present switch only if that
 //! lowers the MRU by more than [`STICKINESS`].
 //!
 //! Readings: ties go to the switch whose own resources (its memory, and the links that the service
 //! would use) are used least, then to the smallest sum of loads over links, which is the shortest
-//! detour, and then to the lower number. Services of equal traffic are taken in their order.
+//! detour, and then to the lower number. Services of equal traffic keep their order.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ pub(super) struct Demand {
     pub(super) current: Option<NodeIx>,
 }
 
-/// Resources of the network.
+/// Resources of the network that services use, with their limits.
 pub(super) struct Resources<'a> {
-    /// Candidate switches.
+    /// Switches that may be a mux, in the order of their numbers.
     pub(super) switches: &'a [NodeIx],
     /// Rules for services that a switch may have.
     pub(super) rules_max: u32,

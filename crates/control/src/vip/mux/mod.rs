@@ -208,7 +208,7 @@ impl VipService {
     fn is_whole(&self, service: &Service, slots: &SlotTable) -> bool {
         let Some(pool) = self.pools.get(&service.pool) else { return false };
         let has_member = |slot: SlotState| match slot {
-            SlotState::Assigned(member) => pool.members.get(&member).is_some_and(|facts| facts.mac.is_some()),
+            SlotState::Assigned(member) => pool.members.get(&member).is_some_and(|entry| entry.mac.is_some()),
             _ => false,
         };
         slots.count() > 0 && slots.slots().all(|(_, slot)| has_member(slot))
@@ -216,7 +216,7 @@ impl VipService {
 
     /// Returns the load of a service on links between switches if its mux is at the end of this
     /// tree: from the switches of clients along the tree, from there to the members over all shortest
-    /// paths alike. `None` if a client or a member is not reached.
+    /// paths alike. `None` if a member is not reached.
     fn load(
         &self,
         on: &Parts<'_>,
@@ -231,7 +231,8 @@ impl VipService {
         for edge in &clients {
             let mut node = *edge;
             while node != route.switch {
-                let link = *route.hops.get(&node)?;
+                // A switch that is cut off, or not connected, sends nothing to a new mux.
+                let Some(link) = route.hops.get(&node).copied() else { break };
                 *load.entry(link).or_insert(0.0) += traffic / clients.len() as f64;
                 node = network.topology.link(link).to;
             }
@@ -302,7 +303,8 @@ pub(super) fn marked((key, rule): Entry) -> Entry {
     (key, DesiredRule { instructions, ..rule })
 }
 
-/// Returns the shortest-path tree to a switch over live links; of links alike, the lower number.
+/// Returns the shortest-path tree to a switch over live links and connected switches; of links alike,
+/// it has the lower number.
 fn tree(on: &Parts<'_>, switch: NodeIx) -> Route {
     let network = &on.observer.network;
     let topology = &network.topology;
@@ -311,7 +313,7 @@ fn tree(on: &Parts<'_>, switch: NodeIx) -> Route {
         for out in topology.out_links(node) {
             let (neighbour, back) = (topology.link(*out).to, out.reverse());
             let is_usable = network.is_alive(*out) && network.is_alive(back);
-            let is_switch = on.updater.switches.contains_key(&neighbour);
+            let is_switch = on.updater.switches.get(&neighbour).is_some_and(|switch| switch.is_online);
             if is_usable && is_switch && neighbour != switch && !hops.contains_key(&neighbour) {
                 hops.insert(neighbour, back);
                 queue.push_back(neighbour);

@@ -57,7 +57,7 @@ struct RequestConnection {
     opened_at: u64,
 }
 
-/// Ends of a connection.
+/// Ends of a connection, and what its server does with the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     /// From a client to the virtual address; a member serves it.

@@ -12,7 +12,7 @@ use balance::server::{
 use balance::{Build, Spec};
 use net::{Bandwidth, FiveTuple, HostIx, NodeIx, RandomStream, Routes, Time, Topology, TopologyBuilder};
 
-/// A rule as configured.
+/// A rule of the configuration: the requests that match, and their members.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FrontRule {
     /// Beginning of the paths that match; empty for all.

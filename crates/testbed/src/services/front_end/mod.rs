@@ -36,7 +36,7 @@ pub enum Forwarding {
 /// Configuration of a front end, a JSON file.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct FrontEnd {
-    /// Address to listen on.
+    /// Address at which the virtual address reaches the front end.
     pub listen: SocketAddrV4,
     pub forwarding: Forwarding,
     /// Whether responses move through a buffer of the program instead of a pipe in the kernel.
@@ -59,7 +59,7 @@ struct Head {
     method: String,
     path: String,
     host: String,
-    /// Bytes of the body.
+    /// Bytes of the body; 0 without `Content-Length`.
     length: u64,
 }
 

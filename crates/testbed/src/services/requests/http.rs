@@ -137,7 +137,7 @@ pub(super) struct Head {
     length: Option<u64>,
     pub(super) server: Option<String>,
     late_us: u64,
-    /// Address in a redirect.
+    /// Address in the `Location` of a redirect; `None` without one.
     location: Option<SocketAddrV4>,
 }
 
