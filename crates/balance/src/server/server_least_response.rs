@@ -64,7 +64,7 @@ enum Factor {
 struct LeastResponse {
     factor: Factor,
     gain: f64,
-    /// Average response times, seconds.
+    /// Average response times in seconds; without a measurement a member has none.
     averages: BTreeMap<MemberId, f64>,
     /// Members that health checks or a proxy measure; their reports do not count.
     measured: BTreeSet<MemberId>,
