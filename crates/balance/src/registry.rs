@@ -73,6 +73,7 @@ pub static SERVER: &[&Entry] = &[
     &server::server_lc::ENTRY,
     &server::server_cpu::ENTRY,
     &server::server_least_loaded::ENTRY,
+    &server::server_least_response::ENTRY,
     &server::sl_ps::ENTRY,
     &server::ht_ps::ENTRY,
     &server::malob::ENTRY,

@@ -27,6 +27,8 @@ use testbed::run::controller::{Controller, LaunchOptions, free_port};
 use testbed::services::requests::{ClientSpec, CompletedRequest, RequestRun};
 use testbed::services::servers::Server;
 
+#[path = "services/mux.rs"]
+mod mux;
 #[path = "services/timetable.rs"]
 mod timetable;
 #[path = "services/wildcard.rs"]

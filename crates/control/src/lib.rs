@@ -125,6 +125,9 @@ pub struct Config {
     /// Maximum number of connections to virtual services. Further ones are rejected
     /// ([`vip::Refusal`]).
     pub connections_max: usize,
+    /// Maximum number of slot rules of services that a switch has as their mux (DUET: 512 tunnel
+    /// entries).
+    pub mux_rules: u32,
     /// How long the member of a connection is remembered after its rules have gone.
     pub connection_retention: Time,
     /// Uplinks to BGP peers; `None` without.
@@ -177,6 +180,7 @@ impl Default for Config {
             uses_extensions: false,
             health_check_address: None,
             connections_max: 250_000,
+            mux_rules: 512,
             connection_retention: Time::from_s(600),
             edge: None,
         }

@@ -191,17 +191,7 @@ impl Daemon {
         }
         let show = |address: Option<SocketAddr>| address.map(tracing::field::display);
         tracing::info!(%openflow, http = show(http), bmp = show(bmp_at), "listening");
-        Ok(Daemon {
-            openflow,
-            bmp: bmp_at,
-            http,
-            parts,
-            handle,
-            hub,
-            http_tls,
-            started: settings.clone(),
-            scheduler,
-        })
+        Ok(Daemon { openflow, bmp: bmp_at, http, parts, handle, hub, http_tls, started: settings.clone(), scheduler })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.

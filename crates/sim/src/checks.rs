@@ -6,7 +6,8 @@ use traffic::Start;
 
 use crate::SimError;
 use crate::scenario::{Acks, Marking, QueueLimit, Scenario, SimConfig, TransportKind};
-use crate::services::ServicesConfig;
+use crate::services::requests::balancer_of;
+use crate::services::{ContentConfig, ContentRule, ServicesConfig, VirtualService};
 use crate::setup;
 
 pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
@@ -85,6 +86,24 @@ fn check_control_plane(scenario: &Scenario<'_>, has_controller: bool) -> Result<
     reject_if(control.packet_in_per_s == Some(0), "control.packet_in_per_s", 0, "must be at least 1")
 }
 
+fn check_content(
+    scenario: &Scenario<'_>,
+    (service, content): (&VirtualService, &ContentConfig),
+    is_member: &dyn Fn(&net::HostIx) -> bool,
+) -> Result<(), SimError> {
+    let matches_all = |rule: &ContentRule| rule.path.is_empty() && rule.host.is_none();
+    let has_last = content.rules.last().is_some_and(matches_all) && content.redirect_bytes > 0;
+    reject_if(!has_last, "services", &service.name, "the last rule of content must match all requests")?;
+    for rule in &content.rules {
+        let is_right = !rule.members.is_empty() && rule.members.iter().all(is_member);
+        reject_if(!is_right, "services", &service.name, "a rule of content needs members, which must be servers")?;
+        if let Err(reason) = balancer_of(rule, scenario.balancer) {
+            return Err(wrong("content", &rule.path, &reason));
+        }
+    }
+    Ok(())
+}
+
 fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<(), SimError> {
     let transport = &scenario.config.transport;
     let is_tcp = transport.properties().is_tcp;
@@ -103,6 +122,10 @@ fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<()
     let is_member = |host: &net::HostIx| servers.binary_search(host).is_ok();
     if let Some(service) = config.services.iter().find(|service| !service.members.iter().all(is_member)) {
         return Err(wrong("services", &service.name, "one of its members is not a server"));
+    }
+    let contents = config.services.iter().filter_map(|service| Some((service, service.content.as_ref()?)));
+    for (service, content) in contents {
+        check_content(scenario, (service, content), &is_member)?;
     }
     let max_bytes = u64::from(u32::MAX - 1) * u64::from(transport.mss_bytes);
     for class in &config.classes {

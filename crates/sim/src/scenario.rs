@@ -239,6 +239,9 @@ pub struct ControlConfig {
     pub addressing: net::Addressing,
     /// Pairs of hosts, source first, whose addresses the directory of VL2 refuses. For the caller, too.
     pub refused: Vec<(HostIx, HostIx)>,
+    /// Maximum number of slot rules that a switch has as a mux. The simulator ignores it: it is for
+    /// the caller, which creates the controller.
+    pub mux_rules: u32,
     /// Time between two rounds of LLDP; `None` for the default of the controller. The simulator
     /// ignores it: it is for the caller, which creates the controller.
     pub discovery: Option<Time>,
@@ -309,6 +312,7 @@ impl Default for ControlConfig {
             hosts_resolve: false,
             addressing: net::Addressing::Flat,
             refused: Vec::new(),
+            mux_rules: 512,
             discovery: None,
             poll: None,
             legacy: Vec::new(),

@@ -204,8 +204,7 @@ fn add_controller<'a>(engine: &mut Engine<'a>, scenario: &Scenario<'a>, plane: &
     let switches = &numbering.to_topology[numbering.host_count as usize..];
     let controlled = Controlled::new(scenario, numbering.host_count, switches, plane);
     engine.controlled = Some(Box::new(controlled));
-    engine.requests = (scenario.config.services.as_ref())
-        .map(|config| Box::new(Requests::new(config, scenario.topology, scenario.flows.flows.len())));
+    engine.requests = (scenario.config.services.as_ref()).map(|config| Box::new(Requests::new(config, scenario)));
     let control = &scenario.config.control;
     engine.switch_cpu =
         control.packets_per_s.map(|rate| Box::new(SwitchCpuQueue::new(switches.len(), rate, control.backlog_packets)));

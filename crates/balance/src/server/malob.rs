@@ -18,6 +18,8 @@
 
 use std::collections::BTreeMap;
 
+use net::Time;
+
 use crate::central::{NetworkView, Path};
 use crate::entry::{Build, Entry};
 use crate::params::{Param, Params};
@@ -111,6 +113,10 @@ impl ServerBalancer for Malob {
             known.stats = member.stats;
         }
         self.algorithms.values_mut().for_each(|algorithm| algorithm.on_report(member));
+    }
+
+    fn on_response(&mut self, member: &Member, response: Time) {
+        self.algorithms.values_mut().for_each(|algorithm| algorithm.on_response(member, response));
     }
 
     fn on_counters(&mut self, member: &Member) {

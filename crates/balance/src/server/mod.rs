@@ -32,6 +32,7 @@ pub mod server_cpu;
 pub mod server_dwrr;
 pub mod server_lc;
 pub mod server_least_loaded;
+pub mod server_least_response;
 pub mod server_random;
 pub mod server_rr;
 pub mod server_two_choices;
@@ -192,6 +193,9 @@ pub trait ServerBalancer: Send {
 
     /// Handles a new report of a member, or its expiry; reported statistics are then `None`.
     fn on_report(&mut self, _member: &Member) {}
+
+    /// Handles a response time that the controller, or a proxy, measured at a member itself.
+    fn on_response(&mut self, _member: &Member, _response: Time) {}
 
     /// Handles new counters of a member's rules ([`ServerStats::bytes`]).
     fn on_counters(&mut self, _member: &Member) {}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use experiment::Experiment;
 use testbed::network::driver;
 use testbed::services::compute::JobServer;
+use testbed::services::front_end::FrontEnd;
 use testbed::{Testbed, TestbedError};
 
 use crate::commands::agent::share;
@@ -31,6 +32,8 @@ enum Command {
     Down(Down),
     #[command(hide = true)]
     Jobs(Jobs),
+    #[command(hide = true)]
+    FrontEnd(FrontEndFile),
 }
 
 /// Run an experiment file on an emulated network
@@ -76,6 +79,14 @@ struct Jobs {
     core_share: f64,
 }
 
+/// Forward requests by content; the testbed starts this on front ends
+#[derive(Debug, clap::Args)]
+struct FrontEndFile {
+    /// JSON file with address, forwarding and rules
+    #[arg(long, value_name = "FILE.json")]
+    config: PathBuf,
+}
+
 #[derive(Debug, clap::Args)]
 struct What {
     /// Experiment file
@@ -108,6 +119,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         Command::Up(args) => up(args),
         Command::Down(_) => down(),
         Command::Jobs(args) => jobs(args),
+        Command::FrontEnd(args) => front_end(args),
     }
 }
 
@@ -148,6 +160,16 @@ fn jobs(args: &Jobs) -> Result<(), CliError> {
     let Jobs { listen, name, cores, core_share } = args;
     let server = JobServer { at: *listen, name: name.clone(), cores: *cores, core: *core_share };
     server.serve().map_err(|cause| CliError::new(format!("cannot serve jobs at {listen}")).caused_by(cause))
+}
+
+fn front_end(args: &FrontEndFile) -> Result<(), CliError> {
+    let path = args.config.display();
+    let text = std::fs::read_to_string(&args.config)
+        .map_err(|cause| CliError::new(format!("cannot read {path}")).caused_by(cause))?;
+    let front: FrontEnd = serde_json::from_str(&text)
+        .map_err(|cause| CliError::new(format!("{path} is not a configuration of a front end")).caused_by(cause))?;
+    let listen = front.listen;
+    front.serve().map_err(|cause| CliError::new(format!("cannot forward requests at {listen}")).caused_by(cause))
 }
 
 pub fn testbed() -> Result<Testbed, CliError> {

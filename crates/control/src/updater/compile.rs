@@ -12,6 +12,7 @@
 //! | 480 | with wildcard rules, from the member of a client to it, at its switch | source: the virtual address; table 1 |
 //! | 470 | the same, from a client that is a member itself | to the controller only |
 //! | 460 | the same, from clients of a slot to the virtual address | destination: their member; as from a host; table 1 |
+//! | 455 | a service with a mux, at switches of clients other than the mux | as from a host; table 1 |
 //! | 450 | a virtual address | to the controller only ([`crate::vip`]) |
 //! | 320 | from an uplink to a host ([`crate::edge`]) | destination: the host; as from outside; table 1 |
 //! | 310 | from an uplink | as from outside; table 1 |
@@ -34,15 +35,17 @@
 //! | 50000–59999 | untagged, five-tuple of a pinned flow | its port |
 //! | 40000–49999 | untagged, addresses of a pinned pair of hosts | its port |
 //! | 10000–10032 | VLAN label and a block of destinations | the port of the label |
+//! | 6000 | translated by a mux, to a member behind the input port | another next hop, or back |
 //! | 5000–5032 | untagged, from a host, a block of destinations | group: label and first port of a path |
 //! | 1000–1032 | a block of destinations | the next hop, or a group of next hops |
+//! | 900 | a service with a mux | the next hop towards the mux |
 //! | 500–532 | not from outside, a prefix outside ([`crate::edge`]) | destination: the peer; its uplink |
 //!
 //! The last digits of the priority of a block are the length of its prefix. Other destinations are exact
 //! addresses of hosts. A block has addresses of hosts at one switch and no
 //! others ([`crate::updater::block`]). A labelled packet without a rule for its label uses
-//! the default routes, and in any case loses its label at the last switch. No rule of table 1 matches
-//! `in_port`: packets from an old path must match the rules of the new one.
+//! the default routes, and in any case loses its label at the last switch. Apart from priority 6000, no
+//! rule of table 1 matches `in_port`: packets from an old path must match the rules of the new one.
 
 use std::sync::Arc;
 

@@ -79,6 +79,9 @@ impl VipService {
         let place = (tuple.dst, tuple.protocol, tuple.dst_port);
         let service = self.by_place.get(&place).and_then(|id| self.services.get(id)).cloned();
         let Some(service) = service else { return self.refuse(on, at, data, Refusal::Reset) };
+        if on.observer.network.node_of(at.0).is_some_and(|node| self.is_on_the_way(on, &service, node, tuple.src)) {
+            return;
+        }
         let course = match self.connections.get(&tuple).copied() {
             Some(known) => self.action_for(on, at, &known, data),
             None => PacketAction::Anew,

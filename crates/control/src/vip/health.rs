@@ -50,8 +50,8 @@ struct Run {
 enum Step {
     Echo,
     Syn,
-    /// The request is sent; the first byte of the reply has this sequence number.
-    Request(u32),
+    /// The request was sent at this time; the first byte of the reply has this sequence number.
+    Request(u32, Time),
 }
 
 impl Watch {
@@ -225,7 +225,7 @@ impl VipService {
             (Step::Echo, protocol::ICMP) => {
                 echo(data).is_some_and(|echo| echo.is_reply && (echo.id, echo.seq) == run.echo())
             }
-            (Step::Syn | Step::Request(_), protocol::TCP) => headers.l4_dst == run.port(),
+            (Step::Syn | Step::Request(..), protocol::TCP) => headers.l4_dst == run.port(),
             _ => false,
         };
         self.pools.iter().find_map(|(pool, now)| {
@@ -253,7 +253,9 @@ impl VipService {
                     self.end_check(on, target.pool, target.member, monitor, None);
                 }
             },
-            (Step::Request(first), Check::Http { path, statuses }) if got.seq == first && !got.payload.is_empty() => {
+            (Step::Request(first, sent), Check::Http { path, statuses })
+                if got.seq == first && !got.payload.is_empty() =>
+            {
                 let seq = seq.wrapping_add(request_line(path, target.address).len() as u32);
                 self.say(on, target, run, &Segment { flags: flags::RST, seq, ack: 0, window: 0, payload: &[] });
                 let failure = match status(got.payload) {
@@ -261,6 +263,11 @@ impl VipService {
                     Some(status) => Some(Failure::Status(status)),
                     None => Some(Failure::NotHttp),
                 };
+                if failure.is_none()
+                    && let Some(pool) = self.pools.get_mut(&target.pool)
+                {
+                    pool.responded(target.member, on.cx.now.saturating_sub(sent));
+                }
                 self.end_check(on, target.pool, target.member, monitor, failure);
             }
             _ => {}
@@ -269,12 +276,13 @@ impl VipService {
 
     /// Acknowledges an established connection and sends the request.
     fn request(&mut self, on: &mut Parts<'_>, target: &Target, run: Run, got: &Segment<'_>, path: &str) {
+        let now = on.cx.now;
         let (seq, ack) = (run.isn().wrapping_add(1), got.seq.wrapping_add(1));
         let asked = request_line(path, target.address);
         let (flags, payload) = (flags::ACK | flags::PSH, asked.as_bytes());
         self.say(on, target, run, &Segment { flags, seq, ack, window: WINDOW, payload });
         if let Some(watch) = self.watch(target.pool, target.member) {
-            watch.run = Some(Run { step: Step::Request(ack), ..run });
+            watch.run = Some(Run { step: Step::Request(ack, now), ..run });
         }
     }
 

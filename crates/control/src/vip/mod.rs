@@ -28,6 +28,7 @@ mod first_packets;
 mod flows;
 mod health;
 mod members;
+mod mux;
 mod paths;
 mod pending_first_packets;
 mod pool_state;
@@ -52,6 +53,7 @@ pub use connection_table::Counts;
 use connection_table::{ConnectionState, Connections};
 use first_packets::HeldPacket;
 pub use health::Failure;
+use mux::Muxes;
 use pending_first_packets::PendingFirstPackets;
 use pool_state::{MemberEntry, PoolState};
 pub use reports::REPORT_PORT;
@@ -121,6 +123,7 @@ pub(crate) struct VipService {
     held: Vec<HeldPacket>,
     waiting: PendingFirstPackets,
     wildcards: Wildcards,
+    muxes: Muxes,
     /// Desired rules that lead to the controller: for virtual addresses, and for opening segments
     /// to a port.
     address_rules: RuleSet,

@@ -146,6 +146,13 @@ impl PoolState {
         !ids.is_empty()
     }
 
+    /// Passes the response time of an HTTP health check to the balancer.
+    pub(super) fn responded(&mut self, id: MemberId, response: Time) {
+        if let Some(member) = self.seen.get(id) {
+            self.balancer.on_response(member, response);
+        }
+    }
+
     /// Assigns client slots to members that may get connections and are up or may come up.
     pub(super) fn divide(&self, now: Time, buckets: usize) -> Vec<MemberId> {
         let may_get = |facts: &&MemberEntry| {

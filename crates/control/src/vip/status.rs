@@ -1,7 +1,7 @@
 //! The status of virtual services.
 
 use core::net::Ipv4Addr;
-use openflow::FlowStats;
+use openflow::{DatapathId, FlowStats};
 
 use super::VipService;
 use super::client_slots::SlotTable;
@@ -58,6 +58,8 @@ pub struct ServiceStatus {
     pub service: Service,
     /// Counts of its connections that have their own rules, those of former members included.
     pub counts: Counts,
+    /// Switch that its packets go to ([`super::Rules::Mux`]); `None`: the controller picks members.
+    pub mux: Option<DatapathId>,
     /// Number of migrating client slots ([`super::Rules::Wildcard`]).
     pub moving: usize,
     pub members: Vec<MemberStatus>,
@@ -68,6 +70,7 @@ impl VipService {
         let now = |(id, service): (&ServiceId, &Service)| ServiceStatus {
             service: service.clone(),
             counts: self.counts_of(*id),
+            mux: self.muxes.active(*id),
             moving: self.wildcards.of.get(id).map_or(0, SlotTable::moving),
             members: self.members_of(*id, service.pool),
         };

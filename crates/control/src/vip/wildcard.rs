@@ -1,7 +1,7 @@
 //! Services with proactive rules: the member of each client slot, the switches with slot rules, and
 //! the handling of packets that reach the controller nevertheless.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use balance::server::{MemberLocation, MemberRoute};
 use core::net::Ipv4Addr;
@@ -10,6 +10,7 @@ use openflow::FlowStats;
 
 use super::client_slots::{Fate, MemberProperties, SlotState, SlotTable};
 use super::first_packets::{MemberChoice, member_port, opens};
+use super::mux;
 use super::pool_state::{MemberEntry, PoolState};
 use super::rules::{Owner, Rewrite};
 use super::slot_rules::{ClientSlot, FoundRule};
@@ -19,7 +20,7 @@ use super::{Parts, VipService};
 use crate::SwitchPort;
 use crate::updater::RuleSet;
 use crate::updater::compile::{Compiler, Entry};
-use crate::updater::store::RuleKey;
+use crate::updater::store::{DesiredRule, RuleKey};
 
 /// Additional duration of a slot migration beyond the idle timeout: switches receive it one after
 /// the other.
@@ -45,6 +46,12 @@ impl Wildcards {
         let mut late = self.late.iter().filter(|((_, service), _)| *service == owner.service);
         self.of.get(&owner.service).is_some_and(|buckets| buckets.has(owner.member))
             || late.any(|(_, late)| late.values().any(|(member, _)| *member == owner.member))
+    }
+    /// Returns the slot rules of a service, with their switches.
+    pub(super) fn rules_of(&self, service: ServiceId) -> impl Iterator<Item = (NodeIx, &RuleKey)> {
+        let is_of = move |wanted: &DesiredRule| Owner::of(wanted.cookie).service == service;
+        let slot_rules = self.rules.iter().filter(|((_, key), _)| Compiler::is_slot_rule(key));
+        slot_rules.filter(move |(_, wanted)| is_of(wanted)).map(|((node, key), _)| (*node, key))
     }
     pub(super) fn forget(&mut self, service: ServiceId) {
         self.of.remove(&service);
@@ -77,16 +84,19 @@ impl VipService {
     /// time has passed.
     pub(super) fn update_client_slots(&mut self, on: &mut Parts<'_>) {
         let has_any = self.services.values().any(|service| service.buckets().is_some());
-        if !has_any && self.wildcards.of.is_empty() && self.wildcards.rules.is_empty() {
+        if !has_any && self.wildcards.of.is_empty() && self.wildcards.rules.is_empty() && self.muxes.is_empty() {
             // A time in the past would be due on every call: the driver would loop.
             self.wildcards.next = None;
             return;
         }
         self.migrate_slots(on);
+        let mux_step = self.step_muxes(on);
         let (wanted, has_refused) = self.all_slot_rules(on);
+        let before = on.updater.tickets();
         on.updater.replace(&mut self.wildcards.rules, wanted);
+        self.note_mux_tickets(&on.updater.tickets_since(&before));
         let again = has_refused.then(|| on.cx.now.saturating_add(RESEND_AFTER));
-        self.wildcards.next = self.next_move(on).into_iter().chain(again).min();
+        self.wildcards.next = self.next_move(on).into_iter().chain(again).chain(mux_step).min();
     }
 
     fn migrate_slots(&mut self, on: &mut Parts<'_>) {
@@ -133,17 +143,43 @@ impl VipService {
             for (id, buckets) in &self.wildcards.of {
                 let Some(service) = self.services.get(id) else { continue };
                 let here = clients.get(&node).map_or(&[][..], Vec::as_slice);
-                let (entries, are_all) = self.rules_at(on, &self.at(node, service, buckets), here);
+                let at = self.at(node, service, buckets);
+                let (entries, lacking) = self.return_rules(on, &at, here);
+                has_refused |= !lacking.is_empty();
                 rules.extend(entries.into_iter().map(|(key, rule)| ((node, key), rule)));
-                has_refused |= !are_all;
+                if service.rules.mux_traffic().is_none() {
+                    let entries = self.member_rules(on, &at, &lacking);
+                    rules.extend(entries.into_iter().map(|(key, rule)| ((node, key), rule)));
+                }
             }
         }
+        rules.extend(self.all_mux_rules(on));
         (rules, has_refused)
     }
 
-    /// Returns the rules of a service at a switch with these clients, and whether the switch has
-    /// all return rules.
-    fn rules_at(&self, on: &Parts<'_>, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, bool) {
+    /// Returns the rules of services with a mux at all switches, but for the return direction.
+    fn all_mux_rules(&self, on: &Parts<'_>) -> RuleSet {
+        let mut rules = RuleSet::new();
+        let edges: BTreeSet<NodeIx> =
+            on.planner.port_rules.edges().filter_map(|datapath| on.observer.network.node_of(datapath)).collect();
+        for (service, buckets) in
+            self.wildcards.of.iter().filter_map(|(id, slots)| Some((self.services.get(id)?, slots)))
+        {
+            for node in on.updater.switches.keys() {
+                let is_mux = self.muxes.switch_of(service.id) == Some(*node);
+                let members =
+                    if is_mux { self.member_rules(on, &self.at(*node, service, buckets), &[]) } else { Vec::new() };
+                let entries = self.mux_rules_at(on, service, *node, edges.contains(node));
+                let members = members.into_iter().map(mux::marked);
+                rules.extend(members.chain(entries).map(|(key, rule)| ((*node, key), rule)));
+            }
+        }
+        rules
+    }
+
+    /// Returns the rules of the return direction of a service at a switch with these clients, and the
+    /// slots whose clients lack one.
+    fn return_rules(&self, on: &Parts<'_>, at: &At<'_>, clients: &[Ipv4Addr]) -> (Vec<Entry>, Vec<ClientSlot>) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut lacking: Vec<ClientSlot> = Vec::new();
         for client in clients {
@@ -160,6 +196,13 @@ impl VipService {
             }
             entries.push(entry);
         }
+        (entries, lacking)
+    }
+
+    /// Returns the rules to the members of a service at a switch, but for slots that lack return
+    /// rules.
+    fn member_rules(&self, on: &Parts<'_>, at: &At<'_>, lacking: &[ClientSlot]) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::new();
         let mut reached: BTreeMap<MemberId, bool> = BTreeMap::new();
         for (bucket, slot) in at.buckets.slots() {
             let slot = at.slot(bucket.index, slot);
@@ -175,7 +218,7 @@ impl VipService {
                 None => {}
             }
         }
-        (entries, lacking.is_empty())
+        entries
     }
 
     fn at<'a>(&'a self, node: NodeIx, service: &'a Service, buckets: &'a SlotTable) -> At<'a> {
@@ -193,7 +236,7 @@ impl VipService {
         pool.is_some_and(|pool| pool.members.values().any(|facts| facts.spec.address == client))
     }
 
-    fn is_rejected(&self, on: &Parts<'_>, node: NodeIx, key: &RuleKey) -> bool {
+    pub(super) fn is_rejected(&self, on: &Parts<'_>, node: NodeIx, key: &RuleKey) -> bool {
         let switch = on.updater.switches.get(&node);
         switch.is_some_and(|switch| switch.refused.contains(key) || switch.foreign.contains(key))
     }

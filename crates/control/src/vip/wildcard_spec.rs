@@ -1,5 +1,7 @@
 //! The kind of rules of a service, and its constraints.
 
+use net::Bandwidth;
+
 use super::pool_state::picker;
 use super::spec::{Member, Protocol, Service, Services, ServicesError};
 
@@ -14,6 +16,23 @@ pub enum Rules {
     /// `buckets` is the number of client slots: a power of two in [`BUCKETS`]. A switch has a rule for
     /// each.
     Wildcard { buckets: u16 },
+    /// The same rules, only at one switch that the controller assigns ([`super::mux`]); other
+    /// switches lead packets there.
+    Mux {
+        buckets: u16,
+        /// Expected traffic to the members, above 0, which decides the assignment.
+        traffic: Bandwidth,
+    },
+}
+
+impl Rules {
+    /// Returns the expected traffic of a service that has a mux.
+    pub fn mux_traffic(self) -> Option<Bandwidth> {
+        match self {
+            Rules::Mux { traffic, .. } => Some(traffic),
+            _ => None,
+        }
+    }
 }
 
 /// Allowed numbers of client slots.
@@ -58,17 +77,22 @@ impl Service {
     pub fn buckets(&self) -> Option<usize> {
         match self.rules {
             Rules::Connection => None,
-            Rules::Wildcard { buckets } => Some(usize::from(buckets)),
+            Rules::Wildcard { buckets } | Rules::Mux { buckets, .. } => Some(usize::from(buckets)),
         }
     }
 
     pub(super) fn check_rules(&self) -> Result<(), ServicesError> {
         let fault = |what: &str| Err(ServicesError::of_rules(self.id, what));
         match self.rules {
-            Rules::Wildcard { .. } if self.protocol == Protocol::Icmp => {
+            Rules::Wildcard { .. } | Rules::Mux { .. } if self.protocol == Protocol::Icmp => {
                 fault("ICMP cannot have wildcard rules: echo replies to members themselves would match them, too")
             }
-            Rules::Wildcard { buckets } if !BUCKETS.contains(&buckets) || !buckets.is_power_of_two() => {
+            Rules::Mux { traffic, .. } if traffic.as_bps() == 0 => {
+                fault("the expected traffic of its mux must be above 0")
+            }
+            Rules::Wildcard { buckets } | Rules::Mux { buckets, .. }
+                if !BUCKETS.contains(&buckets) || !buckets.is_power_of_two() =>
+            {
                 let (least, most) = (BUCKETS.start(), BUCKETS.end());
                 fault(&format!(
                     "{buckets} client slots are not possible: the number must be a power of two from {least} to {most}"

@@ -21,6 +21,7 @@ mod vip;
 mod vip_changes;
 mod vip_foreign;
 mod vip_health;
+mod vip_mux;
 mod vip_paths;
 mod vip_pickers;
 mod vip_wildcard;

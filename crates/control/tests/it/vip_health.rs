@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::services::*;
-use anabranch_control::vip::{Check, Failure, MemberState};
+use anabranch_control::vip::{Check, Failure, MemberState, Monitor};
 use net::{HostIx, Time};
 use openflow::MacAddr;
 use openflow::frame::{self, flags, segment};
@@ -66,4 +66,32 @@ fn unchecked_members_count_as_healthy_again() {
     assert!(states(&network).iter().all(|state| *state != MemberState::Up));
     set(&mut network, by("server-lc", 4));
     assert_eq!(states(&network), [MemberState::Up; 4]);
+}
+
+/// The time from the request of a check to the first byte of the reply decides.
+#[test]
+fn http_checks_measure_response_times() {
+    let http = Check::Http { path: "/health".into(), statuses: (200, 299) };
+    let mut network = checked(http, SERVERS.into_iter().map(|host| (HostIx(host), 200)).collect());
+    let mut services = one(all_protocols());
+    let monitor = Monitor {
+        check: Check::Http { path: "/health".into(), statuses: (200, 299) },
+        port: None,
+        interval: Time::from_s(1),
+        timeout: Time::from_ms(300),
+        rise: 2,
+        fall: 1,
+    };
+    services.pools[0].monitor = Some(monitor);
+    services.pools[0].balancer = "server-least-response:factor=none,gain=1".into();
+    set(&mut network, services);
+    for (fast, slow) in [(13, 14), (14, 13)] {
+        network.page_time = SERVERS.into_iter().map(|host| (HostIx(host), Time::from_ms(100))).collect();
+        network.page_time.insert(HostIx(fast), Time::from_ms(20));
+        network.page_time.insert(HostIx(slow), Time::from_ms(200));
+        network.run(Time::from_s(3));
+        let ports = (0..6).map(|port| fast as u16 * 100 + port);
+        let got: Vec<u32> = ports.map(|port| request(&mut network, tcp(0, port)).expect("served")).collect();
+        assert_eq!(got, [fast; 6]);
+    }
 }

@@ -93,6 +93,7 @@ const KEYS: &[Key] = &[
     LIMIT_HTTP_CONNECTIONS,
     LIMIT_HTTP_REQUEST_TIMEOUT,
     key("limits", "flows", Kind::Count(1, 100_000_000), "32768", "maximum number of flows reported to the balancer; further flows use the default routes, and switches still count them"),
+    key("limits", "mux_rules", Kind::Count(1, 1_000_000), "512", "maximum number of slot rules that a switch has as the mux of services with `rules = \"mux\"`"),
     key("limits", "service_connections", Kind::Count(1, 100_000_000), "250000", "maximum number of connections to virtual services; further ones are refused"),
     key("limits", "hosts", Kind::Count(1, 1_000_000), "10000", "maximum number of learned hosts"),
     key("limits", "hosts_per_port", Kind::Count(1, 1_000_000), "256", "maximum number of learned hosts at one port"),

@@ -91,6 +91,7 @@ pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Settings, FileErro
     let limits = top.section("limits")?;
     read_limits(&limits, &mut settings.limits)?;
     set(&mut settings.control.flows_max, limits.count("flows")?);
+    set(&mut settings.control.mux_rules, limits.count("mux_rules")?);
     set(&mut settings.control.connections_max, limits.count("service_connections")?);
     set(&mut settings.control.hosts_max, limits.count("hosts")?);
     set(&mut settings.control.hosts_per_port, limits.count("hosts_per_port")?);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
+use crate::events::dpid;
 use crate::metrics::MemberLabels;
 use crate::server::{Handle, Stopping};
 use crate::services::{self, Desired, Floodlight, MonitorSpec, Name, OnUnavailable, Origin, PoolSpec, Protocol, Rules};
@@ -89,8 +90,13 @@ pub(crate) struct Service {
     pub(crate) idle_timeout_s: u16,
     /// Kind of the rules that forward packets to members.
     pub(crate) rules: Rules,
-    /// Number of client slots with wildcard rules.
+    /// Number of client slots with wildcard rules or a mux.
     pub(crate) client_slots: u16,
+    /// Expected traffic with a mux, in Mbit/s.
+    pub(crate) expected_mbps: u32,
+    /// Datapath id of the switch that all packets to members cross, with `rules` = `mux`; null: the
+    /// controller picks members.
+    pub(crate) mux: Option<String>,
     /// Number of client slots that are migrating to another member; the controller handles their
     /// new connections.
     pub(crate) client_slots_migrating: u16,
@@ -162,6 +168,8 @@ impl Overview {
             idle_timeout_s: spec.idle_timeout_s,
             rules: spec.rules,
             client_slots: spec.client_slots,
+            expected_mbps: spec.expected_mbps,
+            mux: now.and_then(|now| now.mux).map(dpid),
             client_slots_migrating: now.map_or(0, |now| now.moving as u16),
             stats: now.map(|now| now.counts.into()).unwrap_or_default(),
             members: members.collect(),

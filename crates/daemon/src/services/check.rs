@@ -86,6 +86,7 @@ impl Desired {
         let is_possible = vip::BUCKETS.contains(&spec.client_slots) && spec.client_slots.is_power_of_two();
         let (least, most) = (vip::BUCKETS.start(), vip::BUCKETS.end());
         require(is_possible, "client_slots", format_args!("must be a power of two from {least} to {most}"))?;
+        require(spec.expected_mbps > 0, "expected_mbps", "must be above 0")?;
         let is_station = |mac: Mac| !mac.0.is_multicast() && mac.0 != MacAddr::default();
         require(spec.mac.is_none_or(is_station), "mac", "is not the address of one host")?;
         if let Some(pool) = &spec.pool {

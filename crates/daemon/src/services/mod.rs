@@ -275,9 +275,11 @@ impl Desired {
         };
         let service = |service: &Service| {
             let ServiceSpec { address, protocol, port, mac, idle_timeout_s, rules, client_slots, .. } = service.spec;
+            let traffic = net::Bandwidth::from_mbps(service.spec.expected_mbps.into());
             let rules = match rules {
                 Rules::Connection => vip::Rules::Connection,
                 Rules::Wildcard => vip::Rules::Wildcard { buckets: client_slots },
+                Rules::Mux => vip::Rules::Mux { buckets: client_slots, traffic },
             };
             vip::Service {
                 id: ServiceId(service.id),

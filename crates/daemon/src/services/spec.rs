@@ -108,10 +108,19 @@ pub(crate) struct ServiceSpec {
     /// Which rules lead to members.
     #[serde(default)]
     pub(crate) rules: Rules,
-    /// Number of client slots with `rules` = `wildcard`: a power of two.
+    /// Number of client slots with `rules` = `wildcard` or `mux`: a power of two.
     #[serde(default = "client_slots")]
     #[schema(schema_with = client_slots_schema)]
     pub(crate) client_slots: u16,
+    /// Expected traffic with `rules` = `mux`, in Mbit/s, above 0: services with more traffic get
+    /// their switch first.
+    #[serde(default = "number::<1, _>", skip_serializing_if = "is_one")]
+    #[schema(minimum = 1, default = 1)]
+    pub(crate) expected_mbps: u32,
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Returns the default of a numeric field.
@@ -135,6 +144,9 @@ pub(crate) enum Rules {
     /// addresses, and connections need no controller. TCP and UDP only, with balancers that use
     /// weights alone: maglev, server-random.
     Wildcard,
+    /// Proactive at one switch, which the controller assigns by memory and link rates. The others
+    /// lead packets there. Without such a switch, the controller picks members as with `connection`.
+    Mux,
 }
 
 /// A member of a pool: a server.
@@ -260,7 +272,7 @@ fn client_slots_schema() -> Object {
         .schema_type(Type::Integer)
         .enum_values(Some(counts.take_while(|count| vip::BUCKETS.contains(count)).map(u64::from)))
         .default(Some(client_slots().into()))
-        .description(Some("Number of client slots with `rules` = `wildcard`: a power of two"))
+        .description(Some("Number of client slots with `rules` = `wildcard` or `mux`: a power of two"))
         .build()
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn control(section: &Section<'_>, topology: &Topology) -> Result<Cont
         hosts_resolve: hosts_resolve(section, addressing)?,
         refused: refused(section, addressing, topology.hosts().len())?,
         addressing,
+        mux_rules: section.count("mux_rules")?.unwrap_or(default.mux_rules),
         discovery: section.above_zero("discovery_interval")?,
         poll: section.above_zero("poll_interval")?,
         legacy: legacy(section, topology, addressing)?,

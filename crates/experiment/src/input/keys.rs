@@ -83,11 +83,26 @@ const KEYS: &[Key] = &[
     key("service", "member_port", Kind::Count(1, 65_535), "the service's", "port of the members"),
     key("service", "pool", TEXT, "the service's name", "services with the same pool have the same members and share the balancer's state"),
     key("service", "idle_timeout_s", Kind::Count(1, 65_000), "30", "idle time in seconds after which the rules of a connection are removed"),
-    key("service", "rules", Kind::Choice(&["connection", "wildcard"]), "connection", "connection: each connection gets its own rules; wildcard: proactive rules divide the clients among the members"),
-    key("service", "client_slots", Kind::Count(*BUCKETS.start() as u64, *BUCKETS.end() as u64), "64", "client slots of wildcard rules; a power of two"),
+    key("service", "rules", Kind::Choice(&["connection", "wildcard", "mux"]), "connection", "connection: each connection gets its own rules; wildcard: proactive rules divide the clients among the members; mux: the same at one switch, which all packets to members cross"),
+    key("service", "client_slots", Kind::Count(*BUCKETS.start() as u64, *BUCKETS.end() as u64), "64", "client slots of wildcard rules, or of a mux; a power of two"),
+    key("service", "expected_traffic", Kind::Bandwidth, "1Mbps", "with rules = \"mux\": expected traffic; services with more of it get their switch first"),
+
+    key("service", "forwarding", Kind::Choice(&super::content::FORWARDING), "rewrite", "rewrite: switches translate addresses to those of a member, blind to content; splice: a front end reads the request, connects to a member by [[content]] and relays the response; redirect: it answers with the member's address, to which the client connects"),
+    key("service", "front_ends", Kind::List(&Kind::Text("host")), "required by splice, redirect", "servers that read requests; they are no members by default, and with rewrite they are unused"),
+    key("service", "connection_time", Kind::Time, "160us for splice, 80us for redirect", "CPU time of a front end for a connection, at speed 1; the default is measured with `anabranch testbed front-end`"),
+    key("service", "relay_rate", Kind::Bandwidth, "20Gbps", "with splice: rate at which a core of a front end relays responses, at speed 1; the default is measured with splice(2)"),
+    key("service", "redirect_size", Kind::Size(1, 1_000_000), "200B", "with redirect: size of the answer of a front end"),
+
+    key("content", "service", TEXT, "required", "name of the service; the first of its [[content]] that matches a request gives the members, and without one all members may serve it; ignored with rewrite"),
+    key("content", "path", Kind::Text("path"), "all paths", "beginning of the path, such as `/images/`"),
+    key("content", "host", TEXT, "all hosts", "name in the `Host` field of requests"),
+    key("content", "members", Kind::List(&Kind::Text("host")), "required", "servers that serve matching requests"),
+    key("content", "balancer", Kind::Text("specification"), "the run's", "server balancer that picks among them, such as `server-least-response`"),
 
     key("requests", "service", TEXT, "required", "name of the requested service"),
     key("requests", "name", TEXT, "the service", "name of this request class, for claims and reports"),
+    key("requests", "path", Kind::Text("path"), "/", "path of the requests, which [[content]] matches"),
+    key("requests", "host", TEXT, "none", "name in the `Host` field of the requests, which [[content]] matches"),
     key("requests", "clients", Kind::List(&Kind::Text("host")), "all hosts that are not servers", "hosts that send the requests, in turn"),
     key("requests", "count", Kind::Count(1, 10_000_000), "required", "number of requests of all clients together"),
     key("requests", "request_size", SIZE, "500B", "size of what a client sends for each page"),
@@ -173,6 +188,7 @@ const KEYS: &[Key] = &[
     key("control", "packets_per_s", COUNT, "no limit", "maximum packets per second of a switch that forwards in software, data and acknowledgements alike"),
     key("control", "cpu_queue_packets", Kind::Count(0, 4_294_967_295), "1000", "with packets_per_s: maximum number of packets that wait for the CPU of a switch"),
     key("control", "discovery_interval", Kind::Time, "the controller's: 15s", "interval between two rounds of LLDP, which also measure the latency of links; a link times out after two rounds and 5 s without a probe, at least 35 s"),
+    key("control", "mux_rules", Kind::Count(1, 1_000_000), "512", "maximum number of slot rules that a switch has as the mux of services"),
     key("control", "routing", Kind::Text("a central balancer"), "sdn-ecmp", "with requests: balancer of all traffic whose path is not chosen together with its server"),
     key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "flat", "how hosts are addressed: one of `anabranch list addressing`"),
     key("control", "arp", Kind::Choice(&["known", "resolve"]), "known with flat addresses, else resolve", "known: hosts know the Ethernet addresses of all others; resolve: they send ARP requests before their first packet"),
@@ -264,7 +280,7 @@ const KEYS: &[Key] = &[
 /// The layout of experiment files.
 pub static LAYOUT: Layout = Layout {
     keys: KEYS,
-    repeated: &["link", "server", "service", "requests", "timetable", "failure", "expect"],
+    repeated: &["link", "server", "service", "content", "requests", "timetable", "failure", "expect"],
     flat: &["sweep", "matrix.variants"],
 };
 

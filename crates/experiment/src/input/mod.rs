@@ -23,6 +23,7 @@
 //! "transport.kind" = ["dctcp", "newreno"]
 //! ```
 
+mod content;
 mod control;
 mod describe;
 pub(crate) mod expect;

@@ -9,17 +9,18 @@ use config::document::{Data, Value};
 use config::section::Section;
 use core::net::Ipv4Addr;
 use net::did_you_mean::suggestion;
-use net::{Bytes, HostIx, Time, Topology};
+use net::{Bandwidth, Bytes, HostIx, Time, Topology};
 use sim::{AgentConfig, ReportsTo, RequestClass, ServerConfig, ServicesConfig, TransportConfig, VirtualService};
 use traffic::{Pacing, RequestSpec};
 
+use super::content;
 use super::traffic_plan::{ReadTraffic, TrafficPlan};
 
 /// Address to which agents report in band; no host has it.
 pub(crate) const CHECKER: Ipv4Addr = Ipv4Addr::new(10, 254, 254, 254);
 
 pub(crate) fn has_requests(top: &Section<'_>) -> bool {
-    ["server", "service", "requests", "agents"].into_iter().any(|section| top.has(section))
+    ["server", "service", "content", "requests", "agents"].into_iter().any(|section| top.has(section))
 }
 
 /// Reads the sections.
@@ -53,6 +54,9 @@ pub(crate) fn read(
     for section in required_list(top, "service")? {
         let service = service(&section, &hosts, &config, &mut pools)?;
         config.services.push(service);
+    }
+    for section in top.sections("content")? {
+        content::add_rule(&section, &hosts, &mut config)?;
     }
     config.agents = agents(&top.section("agents")?)?;
     let mut specs = Vec::new();
@@ -103,7 +107,11 @@ fn host_named(
         .ok_or_else(|| at(format!("unknown host `{name}`")).with_hint(suggestion(name, hosts.keys().copied())))
 }
 
-fn hosts_named(section: &Section<'_>, key: &str, hosts: &BTreeMap<&str, HostIx>) -> Result<Vec<HostIx>, FileError> {
+pub(super) fn hosts_named(
+    section: &Section<'_>,
+    key: &str,
+    hosts: &BTreeMap<&str, HostIx>,
+) -> Result<Vec<HostIx>, FileError> {
     section.list(key).into_iter().map(|value| host_named(section, key, value, hosts)).collect()
 }
 
@@ -136,23 +144,24 @@ fn service(
     if config.services.iter().any(|other| (other.address, other.port) == (address, port)) {
         return Err(section.error("port", format!("another service is at {address}, port {port}")));
     }
+    let front_ends = hosts_named(section, "front_ends", hosts)?;
     let members = match section.has("members") {
         true => hosts_named(section, "members", hosts)?,
-        false => config.servers.iter().map(|server| server.host).collect(),
+        false => config.servers.iter().map(|server| server.host).filter(|host| !front_ends.contains(host)).collect(),
     };
-    if let Some(unknown) = members.iter().find(|host| !config.servers.iter().any(|server| server.host == **host)) {
-        let name = hosts.iter().find(|(_, host)| *host == unknown).map_or("", |(name, _)| *name);
-        return Err(section.error("members", format!("`{name}` is not a [[server]]")));
-    }
+    check_are_servers(section, "members", &members, hosts, config)?;
+    check_are_servers(section, "front_ends", &front_ends, hosts, config)?;
     if members.is_empty() {
         return Err(section.error("members", "is an empty list: a service needs at least one member"));
     }
+    let (members, content) = content::read(section, members, front_ends)?;
     let pool_name = section.text("pool")?.unwrap_or(&name);
     let pool = pools.iter().position(|known| known == pool_name).unwrap_or_else(|| {
         pools.push(pool_name.to_owned());
         pools.len() - 1
     }) as u16;
     let member_port = section.count::<u16>("member_port")?;
+    let (buckets, mux_traffic) = client_slots(section)?;
     if let Some(other) = config.services.iter().find(|other| other.pool == pool)
         && (&other.members, other.member_port.is_some()) != (&members, member_port.is_some())
     {
@@ -167,25 +176,46 @@ fn service(
         address,
         port,
         members,
-        buckets: client_slots(section)?,
+        buckets,
+        mux_traffic,
         member_port,
         pool,
+        content,
     })
 }
 
-fn client_slots(section: &Section<'_>) -> Result<Option<u16>, FileError> {
+pub(super) fn check_are_servers(
+    section: &Section<'_>,
+    key: &str,
+    named: &[HostIx],
+    hosts: &BTreeMap<&str, HostIx>,
+    config: &ServicesConfig,
+) -> Result<(), FileError> {
+    let is_server = |host: &&HostIx| config.servers.iter().any(|server| server.host == **host);
+    let Some(unknown) = named.iter().find(|host| !is_server(host)) else { return Ok(()) };
+    let name = hosts.iter().find(|(_, host)| *host == unknown).map_or("", |(name, _)| *name);
+    Err(section.error(key, format!("`{name}` is not a [[server]]")))
+}
+
+fn client_slots(section: &Section<'_>) -> Result<(Option<u16>, Option<Bandwidth>), FileError> {
     let buckets: Option<u16> = section.count("client_slots")?;
-    if section.choice("rules")? != Some("wildcard") {
+    let traffic: Option<Bandwidth> = section.above_zero("expected_traffic")?;
+    let rules = section.choice("rules")?.unwrap_or("connection");
+    let is_mux = rules == "mux";
+    if traffic.is_some() && !is_mux {
+        return Err(section.error("expected_traffic", "goes with `rules = \"mux\"`"));
+    }
+    if rules == "connection" {
         return match buckets {
-            Some(_) => Err(section.error("client_slots", "goes with `rules = \"wildcard\"`")),
-            None => Ok(None),
+            Some(_) => Err(section.error("client_slots", "goes with `rules = \"wildcard\"` or `\"mux\"`")),
+            None => Ok((None, None)),
         };
     }
     let buckets = buckets.unwrap_or(64);
     if !buckets.is_power_of_two() {
         return Err(section.error("client_slots", format!("{buckets} is not a power of two")));
     }
-    Ok(Some(buckets))
+    Ok((Some(buckets), is_mux.then(|| traffic.unwrap_or(Bandwidth::from_mbps(1)))))
 }
 
 fn agents(section: &Section<'_>) -> Result<Option<AgentConfig>, FileError> {
@@ -228,8 +258,10 @@ fn class(
         page_bytes: size("response_size", 1)?,
         pages: section.count("pages")?.unwrap_or(1),
         cpu: section.quantity("cpu_time")?.unwrap_or(Time::ZERO),
+        path: content::path(section)?.unwrap_or_else(|| "/".to_owned()),
+        host: section.text("host")?.unwrap_or("").to_owned(),
     };
-    let servers = config.services[service].members.clone();
+    let servers = config.services[service].servers_of(&class).to_vec();
     let is_server = |host: &HostIx| config.servers.iter().any(|server| server.host == *host);
     let clients = match section.has("clients") {
         true => hosts_named(section, "clients", hosts)?,

@@ -174,6 +174,7 @@ fn settings(topology: &Topology, config: &ControlConfig, seed: u64) -> Config {
         capacities: switches.map(capacity).collect(),
         hosts: KnownHost::all_of(topology),
         legacy: config.legacy.iter().map(|node| datapath(*node)).collect(),
+        mux_rules: config.mux_rules,
         poll_interval: config.poll.unwrap_or(default.poll_interval),
         discovery_interval: discovery,
         addressing: config.addressing,

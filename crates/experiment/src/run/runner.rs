@@ -10,10 +10,10 @@ use crate::run::controller;
 use crate::summary::Testbed;
 
 pub use sim::{
-    Accounting, AgentConfig, ConnectionCounts, ControlConfig, ControlRecord, Drops, EngineRecord, Failure, FailureKind,
-    FlowEnd, FlowRecord, LinkRecord, Outcome, Progress as RunProgress, QueueLimit, RequestClass, ResequencingRecord,
-    Scenario, Series, ServerConfig, ServerRecord, ServicesConfig, ServicesRecord, SimConfig, SimError, TransportKind,
-    UdpRate, VirtualService, ideal_response_times, ideal_times,
+    Accounting, AgentConfig, ConnectionCounts, ContentConfig, ContentRule, ControlConfig, ControlRecord, Drops,
+    EngineRecord, Failure, FailureKind, FlowEnd, FlowRecord, Forwarding, LinkRecord, Outcome, Progress as RunProgress,
+    QueueLimit, RequestClass, ResequencingRecord, Scenario, Series, ServerConfig, ServerRecord, ServicesConfig,
+    ServicesRecord, SimConfig, SimError, TransportKind, UdpRate, VirtualService, ideal_response_times, ideal_times,
 };
 
 #[derive(Clone, Copy, Debug)]

@@ -90,7 +90,11 @@ fn virtual_services(config: &ServicesConfig, balancer: &Spec, weights: &[(HostIx
         port: service.port,
         pool: PoolId(service.pool),
         idle_timeout_s: service.idle_timeout_s,
-        rules: service.buckets.map_or(vip::Rules::Connection, |buckets| vip::Rules::Wildcard { buckets }),
+        rules: match (service.buckets, service.mux_traffic) {
+            (None, _) => vip::Rules::Connection,
+            (Some(buckets), None) => vip::Rules::Wildcard { buckets },
+            (Some(buckets), Some(traffic)) => vip::Rules::Mux { buckets, traffic },
+        },
     };
     let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
         id: MemberId(id),

@@ -2,6 +2,7 @@
 
 mod addressing;
 mod background;
+mod content;
 mod controlled;
 mod flows_out;
 mod folder;

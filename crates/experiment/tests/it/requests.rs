@@ -10,11 +10,11 @@ use sim::{
 };
 use traffic::{Flow, FlowList, Start};
 
-const MSS: u64 = 1460;
+pub(crate) const MSS: u64 = 1460;
 const HEADER: u64 = 40;
 
 /// Clients, then servers, at one switch; all links have the same rate and delay.
-fn star(clients: u32, servers: u32, mbps: u64, delay: Time) -> Topology {
+pub(crate) fn star(clients: u32, servers: u32, mbps: u64, delay: Time) -> Topology {
     let mut builder = TopologyBuilder::new("star");
     let switch = builder.switch("switch", 1, None);
     for ix in 0..clients + servers {
@@ -24,7 +24,7 @@ fn star(clients: u32, servers: u32, mbps: u64, delay: Time) -> Topology {
     builder.build().expect("a network")
 }
 
-fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesConfig {
+pub(crate) fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesConfig {
     let servers: Vec<ServerConfig> = servers
         .iter()
         .map(|(host, cores)| ServerConfig { host: HostIx(*host), cores: *cores, speed: 1.0, weight: 1 })
@@ -36,6 +36,8 @@ fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesCon
         page_bytes: *page_bytes,
         pages: *pages,
         cpu: *cpu,
+        path: "/".to_owned(),
+        host: String::new(),
     };
     let address = "10.100.0.1".parse().expect("an address");
     let service = VirtualService {
@@ -48,6 +50,8 @@ fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesCon
         pool: 0,
         idle_timeout_s: 30,
         buckets: None,
+        content: None,
+        mux_traffic: None,
     };
     ServicesConfig {
         services: vec![service],
@@ -58,7 +62,7 @@ fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> ServicesCon
     }
 }
 
-fn config(services: ServicesConfig) -> SimConfig {
+pub(crate) fn config(services: ServicesConfig) -> SimConfig {
     let transport = TransportConfig { handshake: true, min_rto: Time::from_ms(200), ..TransportConfig::new_reno() };
     SimConfig { transport, services: Some(services), ..SimConfig::default() }
 }
@@ -79,7 +83,12 @@ fn run_flows(topology: &Topology, balancer: &str, config: &SimConfig, flows: &Fl
     run(&scenario, 1, &mut |_| true).unwrap_or_else(|error| panic!("{error}")).0
 }
 
-fn served(topology: &Topology, balancer: &str, config: &SimConfig, requests: &[(u32, Time, u32)]) -> Outcome {
+pub(crate) fn served(
+    topology: &Topology,
+    balancer: &str,
+    config: &SimConfig,
+    requests: &[(u32, Time, u32)],
+) -> Outcome {
     let outcome =
         run_flows(topology, balancer, config, &request_list(requests, config.services.as_ref().expect("services")));
     let record = outcome.services.as_ref().expect("there are services");
@@ -89,17 +98,17 @@ fn served(topology: &Topology, balancer: &str, config: &SimConfig, requests: &[(
     outcome
 }
 
-fn on_wire(payload: u64, mbps: u64) -> Time {
+pub(crate) fn on_wire(payload: u64, mbps: u64) -> Time {
     Bandwidth::from_mbps(mbps).time_for(payload + HEADER)
 }
 
 /// One-way delay of a packet over two links, store-and-forward.
-fn one_way(payload: u64, mbps: u64, delay: Time) -> Time {
+pub(crate) fn one_way(payload: u64, mbps: u64, delay: Time) -> Time {
     let hop = on_wire(payload, mbps).saturating_add(delay);
     hop.saturating_add(hop)
 }
 
-fn sum(times: &[Time]) -> Time {
+pub(crate) fn sum(times: &[Time]) -> Time {
     times.iter().fold(Time::ZERO, |sum, time| sum.saturating_add(*time))
 }
 

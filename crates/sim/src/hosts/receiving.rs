@@ -130,6 +130,7 @@ impl Engine<'_> {
         }
         // Anything but plain in-order progress is acknowledged immediately (RFC 5681 §4.2).
         let is_plain = slot.receiver.next == before + 1 && !is_duplicate;
+        let has_advanced = slot.receiver.next > before;
         let is_complete = slot.receiver.next == slot.segments && slot.end == FlowEnd::Running;
         if is_complete {
             slot.end = FlowEnd::Completed;
@@ -155,6 +156,9 @@ impl Engine<'_> {
         } else {
             self.network.arena.remove(ix);
             self.delay_ack(flow, echo);
+        }
+        if has_advanced && self.requests.is_some() {
+            self.on_data_arrived(flow);
         }
         if completes_flow && self.requests.is_some() {
             return self.on_data_complete(flow);

@@ -58,6 +58,17 @@ impl Controlled<'_> {
         self.agents.flows.insert(tuple_of(&forth), slot);
     }
 
+    /// Opens a connection between two hosts in a slot.
+    pub(crate) fn plain_opened(&mut self, slot: u32, serial: u32, from: (HostIx, u16), to: (HostIx, u16)) {
+        let macs = [from.0, to.0].map(|host| MacAddr(address::host_mac(host)));
+        let addresses = [from.0, to.0].map(address::host_ipv4);
+        let forth = Headers::ipv4(macs, addresses, protocol::TCP, [from.1, to.1]);
+        self.settle_flow(slot);
+        let state = self.flows.open_virtual(slot, serial, tuple_of(&forth));
+        let both = [forth, reversed(&forth)];
+        state.headers = DirectionHeaders { sent: both, expected: both };
+    }
+
     /// Returns whether a packet is for this host, which then serves the virtual address.
     pub(crate) fn reach_server(&mut self, packet: &Packet, host: HostIx) -> bool {
         let Some(state) = self.flows.get_mut(packet.flow).filter(|state| state.is_virtual) else { return false };

@@ -16,12 +16,21 @@
 //! (`no_route`). The response time ends with the last byte of the response. A request of several
 //! pages fetches them one after another over new connections. The end of a connection (FIN) is not
 //! sent: rules expire when idle. A request fails when it is reset.
+//!
+//! # Content-aware services
+//! The members of a service with [`ContentConfig`] are front ends. A front end accepts the
+//! connection and reads the request. Its processor then works for `connection_time`, and the first
+//! rule that matches gives the pool; a server balancer of the front end picks the member. With
+//! [`Forwarding::Splice`] the front end opens a connection to the member, from its own address, and
+//! relays the response as it arrives. Each in-order piece takes processor time by `relay_rate`. With
+//! [`Forwarding::Redirect`] it answers with a redirect, and the client opens a connection to the
+//! member's own address. The member picked is at the end of a path by the default routes.
 
 pub(crate) mod requests;
 
 use core::net::Ipv4Addr;
 
-use net::{HostIx, Time};
+use net::{Bandwidth, HostIx, Time};
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ServicesConfig {
@@ -53,6 +62,59 @@ pub struct VirtualService {
     /// Number of client slots for proactive rules; `None`: every connection has reactive rules.
     /// Ignored by the simulator: it is for the caller, which creates the controller.
     pub buckets: Option<u16>,
+    /// Expected traffic if the slot rules are at one switch, the mux. Ignored by the simulator, too.
+    pub mux_traffic: Option<Bandwidth>,
+    /// Forwarding by content: the members are front ends; `None`: they serve requests themselves.
+    pub content: Option<ContentConfig>,
+}
+
+/// How front ends of a service forward requests by their content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContentConfig {
+    pub forwarding: Forwarding,
+    /// Rules in order; the last one must match every request.
+    pub rules: Vec<ContentRule>,
+    /// Processor time of the front end for a connection, at speed 1.
+    pub connection_time: Time,
+    /// Rate at which a core of speed 1 relays responses; `None`: without processor time.
+    pub relay_rate: Option<Bandwidth>,
+    /// Bytes of a redirect; at least 1.
+    pub redirect_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarding {
+    /// The front end connects to the member and relays the response.
+    Splice,
+    /// The client connects to the member.
+    Redirect,
+}
+
+/// A rule that assigns requests to members by content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ContentRule {
+    /// Beginning of the paths that match; empty for all.
+    pub path: String,
+    /// Host name that matches; `None` for all.
+    pub host: Option<String>,
+    pub members: Vec<HostIx>,
+    /// Server balancer that picks a member; `None`: the balancer of the run.
+    pub balancer: Option<String>,
+}
+
+impl ContentRule {
+    /// Returns whether a request of this class matches.
+    pub fn matches(&self, class: &RequestClass) -> bool {
+        class.path.starts_with(&self.path) && self.host.as_ref().is_none_or(|host| *host == class.host)
+    }
+}
+
+impl VirtualService {
+    /// Returns the hosts that serve a class: of the first rule that matches, or the members.
+    pub fn servers_of(&self, class: &RequestClass) -> &[HostIx] {
+        let rule = self.content.as_ref().and_then(|content| content.rules.iter().find(|rule| rule.matches(class)));
+        rule.map_or(&self.members, |rule| &rule.members)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,6 +141,9 @@ pub struct RequestClass {
     pub pages: u32,
     /// Time one core takes to serve a page.
     pub cpu: Time,
+    /// Path and host name of the requests, which rules of content match.
+    pub path: String,
+    pub host: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

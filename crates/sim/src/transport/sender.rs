@@ -122,6 +122,11 @@ impl SendState {
         SendState { cwnd, ssthresh, total, is_open_ended, ..SendState::default() }
     }
 
+    /// Limits the data to the first `segments`; more follow unless these are all.
+    pub(crate) fn offer(&mut self, segments: u32, is_all: bool) {
+        (self.total, self.is_open_ended) = (segments, !is_all);
+    }
+
     /// Returns the window in force, segments: in recovery, when it is inflated, the threshold.
     pub(crate) fn window(&self, params: &TransportParams) -> f64 {
         if self.in_recovery { self.ssthresh } else { self.cwnd }.clamp(1.0, f64::from(params.max_window))

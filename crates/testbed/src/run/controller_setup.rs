@@ -26,7 +26,11 @@ impl ControllerSetup {
             None => Ok(ControllerSetup { balancer: openflow_equivalent(spec)?, tables: String::new() }),
             Some(plan) => Ok(ControllerSetup {
                 balancer: plan.services.base.clone(),
-                tables: serving::config::tables(&plan, spec),
+                tables: format!(
+                    "{}\n[limits]\nmux_rules = {}\n",
+                    serving::config::tables(&plan, spec),
+                    variant.config.control.mux_rules
+                ),
             }),
         }
     }

@@ -74,7 +74,8 @@ impl Testbed {
                 live.request("controller", json!({"target": "tcp:127.0.0.1:6653"}))?;
                 if let Some(plan) = plan_of(variant) {
                     // The servers stay up with the network.
-                    Programs::start(&mut live, &plan, &self.program)?;
+                    let of_run = (&experiment.balancers[0], experiment.seeds[0]);
+                    Programs::start(&mut live, &plan, &self.program, of_run)?;
                 }
                 Some(path)
             }
@@ -138,7 +139,8 @@ impl JobRun<'_> {
         let serving = plan_of(job.variant);
         let programs = match (&serving, &mut controller) {
             (Some(plan), Some(controller)) => {
-                let mut programs = Programs::start(self.live, plan, program)?;
+                let mut programs =
+                    Programs::start(self.live, plan, program, (job.scenario.balancer, job.scenario.seed))?;
                 Programs::wait_for_members(plan, controller)?;
                 programs.start_agents(self.live, plan, controller, program)?;
                 Some(programs)

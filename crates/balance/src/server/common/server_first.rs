@@ -1,5 +1,7 @@
 //! Balancers that pick the server first and then a path to it: all except the joint ones.
 
+use net::Time;
+
 use super::connections::Connections;
 use super::path::PathPicker;
 use crate::central::{NetworkView, Path};
@@ -27,6 +29,9 @@ pub trait Picker: Send {
     /// Handles a new report of a member, or the expiry of its last one; `connections` is the number
     /// of its connections from then on.
     fn reported(&mut self, _member: &Member, _connections: u32) {}
+
+    /// Handles a response time that the controller, or a proxy, measured itself.
+    fn responded(&mut self, _member: &Member, _response: Time) {}
 
     fn counted(&mut self, _member: &Member) {}
 
@@ -117,6 +122,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
     fn on_report(&mut self, member: &Member) {
         self.connections.reported(member);
         self.picker.reported(member, self.connections.of(member.id));
+    }
+
+    fn on_response(&mut self, member: &Member, response: Time) {
+        self.picker.responded(member, response);
     }
 
     fn on_counters(&mut self, member: &Member) {

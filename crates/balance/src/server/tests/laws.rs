@@ -151,6 +151,7 @@ fn specs() -> Vec<String> {
     }
     specs.push("malob:services=80=server-cpu:path=htp;21=server-lc;default=maglev:size=101".to_owned());
     specs.extend(["rate", "inflight"].map(|load| format!("division-load:load={load}")));
+    specs.extend(["next", "none"].map(|factor| format!("server-least-response:factor={factor}")));
     specs.push("lobus:choose=disjoint".to_owned());
     specs.push("mesf:deadline=50ms,slots=1".to_owned());
     specs

@@ -29,6 +29,7 @@ enum TestEvent {
     ToController(ToController),
     ToSwitch(NodeIx, ConnectionId, openflow::Envelope),
     Frame { node: NodeIx, port: PortNo, bytes: Vec<u8>, packet: Option<u32> },
+    Reply(HostIx, Vec<u8>),
 }
 
 pub struct TestNetwork {
@@ -50,6 +51,8 @@ pub struct TestNetwork {
     /// Hosts with an HTTP server at every port, which also reply to echoes: its status; 0: no
     /// process listens.
     pub pages: BTreeMap<HostIx, u16>,
+    /// Time that such a host takes for a reply.
+    pub page_time: BTreeMap<HostIx, Time>,
     /// Sequence number of opening TCP segments; `None`: sent segments belong to established
     /// connections.
     pub opening: Option<u32>,
@@ -115,6 +118,7 @@ impl TestNetwork {
             stall: BTreeMap::new(),
             answering: BTreeSet::new(),
             pages: BTreeMap::new(),
+            page_time: BTreeMap::new(),
             queue: BTreeMap::new(),
             next: 0,
             next_connection: 1,
@@ -398,6 +402,7 @@ impl TestNetwork {
                 self.drain_switch(node, None);
             }
             TestEvent::Frame { node, port, bytes, packet } => self.arrive(node, port, bytes, packet),
+            TestEvent::Reply(host, bytes) => self.transmit(host, bytes, None),
         }
     }
 
@@ -422,7 +427,8 @@ impl TestNetwork {
                     let answer = self.pages.get(&host).and_then(|status| serve(&bytes, *status));
                     self.to_hosts.push((host, bytes));
                     if let Some(answer) = answer {
-                        self.transmit(host, answer, None);
+                        let pause = self.page_time.get(&host).copied().unwrap_or(Time::ZERO);
+                        self.put(self.now + pause, TestEvent::Reply(host, answer));
                     }
                 }
             }

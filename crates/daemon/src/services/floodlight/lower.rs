@@ -47,6 +47,7 @@ impl Floodlight {
                     idle_timeout_s: IDLE_TIMEOUT_S,
                     rules: Rules::Connection,
                     client_slots: client_slots(),
+                    expected_mbps: 1,
                 };
                 let one = name("vip", id)?;
                 let it = match (is_whole(vip), protocol) {

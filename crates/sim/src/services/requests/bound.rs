@@ -27,11 +27,17 @@ pub(super) fn response(
     client: HostIx,
     sizes: &Sizes,
 ) -> u64 {
-    let members = config.services[class.service as usize].members.iter().filter(|member| **member != client);
-    let page = members.filter_map(|member| page(topology, class, (client, *member), sizes)).min();
+    let members = config.services[class.service as usize].servers_of(class).iter().filter(|member| **member != client);
+    let speed = |member: HostIx| config.servers.iter().find(|server| server.host == member).map_or(1.0, |s| s.speed);
+    let page = members.filter_map(|member| {
+        let cpu = super::server::work_at(class.cpu.as_ps(), speed(*member));
+        Some(page(topology, class, (client, *member), sizes)? + cpu)
+    });
+    let page = page.min();
     page.unwrap_or(0).saturating_mul(u64::from(class.pages))
 }
 
+/// Returns the picoseconds that a page takes at least without the work of its server.
 fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes: &Sizes) -> Option<u64> {
     let nodes: (NodeIx, NodeIx) = (topology.host(ends.0), topology.host(ends.1));
     let delay = |from, to| {
@@ -47,7 +53,7 @@ fn page(topology: &Topology, class: &RequestClass, ends: (HostIx, HostIx), sizes
     let opening = if sizes.handshake { round_trip } else { 0 };
     let up = sending(nodes.0, nodes.1, class.request_bytes)?;
     let down = sending(nodes.1, nodes.0, class.page_bytes)?;
-    Some(opening + round_trip + up + class.cpu.as_ps() + down)
+    Some(opening + round_trip + up + down)
 }
 
 /// Returns the minimum response times of a list of requests: the reference of slowdowns.

@@ -4,12 +4,14 @@ use net::HostIx;
 
 use super::agents::Report;
 use super::bound::{self, Sizes};
-use super::{Progress, RequestConnection};
+use super::content::{Done, PIECE};
+use super::server::work_at;
+use super::{Progress, RequestConnection, Role};
 use crate::engine::{Engine, SERVICES};
 use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
 use crate::packet::PRIORITY_SHIFT;
-use crate::queue::{NIL, put_free};
+use crate::queue::NIL;
 use crate::timers::NEVER;
 
 impl Engine<'_> {
@@ -35,23 +37,13 @@ impl Engine<'_> {
     fn open_connection(&mut self, request: u32, client: HostIx, class: u32) {
         let Some(requests) = &mut self.requests else { return };
         let client_port = requests.next_port(client.0);
-        let connection = RequestConnection {
-            request,
-            class,
-            up: NIL,
-            down: NIL,
-            server: NIL,
-            job: None,
-            job_started: 0,
-            headers: None,
-            is_over: false,
-            slots: 0,
-        };
-        requests.counts.opened += 1;
-        let connection = put_free(&mut requests.connections, &mut requests.free, connection);
-        let serial = requests.next_serial();
         let config = requests.config;
         let kind = &config.classes[class as usize];
+        let is_front = config.services[kind.service as usize].content.is_some();
+        let role = if is_front { Role::Front } else { Role::Plain };
+        let opened_at = self.network.now;
+        let connection = requests.add(RequestConnection::new(role, (request, class), client_port, opened_at));
+        let serial = requests.next_serial();
         let slot = self.open_direction(request, client.0, NIL, kind.request_bytes);
         let Some(requests) = &mut self.requests else { return };
         requests.assign(slot, connection);
@@ -62,7 +54,7 @@ impl Engine<'_> {
         self.begin(slot, self.params.handshake);
     }
 
-    fn open_direction(&mut self, request: u32, src: u32, dst: u32, bytes: u64) -> u32 {
+    pub(super) fn open_direction(&mut self, request: u32, src: u32, dst: u32, bytes: u64) -> u32 {
         let (segments, last_bytes) = self.segments_for(bytes);
         let (started, priority) = (self.network.now, self.params.priority_of(bytes) << PRIORITY_SHIFT);
         // OpenFlow switches route nothing by class or hash.
@@ -96,23 +88,26 @@ impl Engine<'_> {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
         let Some(connection) = requests.connection_of(slot) else { return };
-        let RequestConnection { up, server, class, is_over, .. } = requests.connections[connection as usize];
+        let RequestConnection { up, server, is_over, role, .. } = requests.connections[connection as usize];
         if is_over {
             return;
         }
         if slot != up {
-            return self.on_page_arrived(connection);
+            return match role {
+                Role::Back => self.on_back_complete(connection),
+                _ => self.on_page_arrived(connection),
+            };
         }
         // The client's slot may be free before the response is ready.
         requests.connections[connection as usize].headers =
             self.controlled.as_ref().and_then(|controlled| controlled.headers_of(up));
-        let core_time = requests.config.classes[class as usize].cpu.as_ps();
+        let core_time = requests.core_time(connection);
         let speed = requests.config.servers[server as usize].speed;
-        let work = if speed == 1.0 { core_time } else { (core_time as f64 / speed).round() as u64 };
+        let work = work_at(core_time, speed);
         let server = &mut requests.servers[server as usize];
         if work == 0 {
             server.agent.note_job(0);
-            return self.answer(connection);
+            return self.on_job_done(connection);
         }
         let key = server.processor.add(now, connection, work);
         server.record.jobs_max = server.record.jobs_max.max(server.processor.jobs.len() as u32);
@@ -121,13 +116,21 @@ impl Engine<'_> {
         self.await_services();
     }
 
-    fn answer(&mut self, connection: u32) {
+    fn on_job_done(&mut self, connection: u32) {
+        let Some(requests) = &self.requests else { return };
+        match requests.connections[connection as usize].role {
+            Role::Front => self.forward_request(connection),
+            _ => self.answer(connection),
+        }
+    }
+
+    pub(super) fn answer(&mut self, connection: u32) {
         let Some(requests) = &mut self.requests else { return };
         let (serial, headers) = (requests.next_serial(), requests.connections[connection as usize].headers);
-        let RequestConnection { request, class, server, .. } = requests.connections[connection as usize];
-        let bytes = requests.config.classes[class as usize].page_bytes;
+        let RequestConnection { request, server, .. } = requests.connections[connection as usize];
+        let bytes = requests.response_bytes(connection);
         let host = requests.servers[server as usize].host;
-        let client = self.list.flows[request as usize].src.0;
+        let client = requests.client_of(connection).unwrap_or(self.list.flows[request as usize].src.0);
         let slot = self.open_direction(request, host, client, bytes);
         let Some(requests) = &mut self.requests else { return };
         requests.assign(slot, connection);
@@ -135,14 +138,21 @@ impl Engine<'_> {
         if let (Some(controlled), Some(headers)) = (&mut self.controlled, headers) {
             controlled.answer_opened(slot, serial, headers);
         }
+        if self.requests.as_ref().is_some_and(|requests| requests.is_spliced(connection)) {
+            return self.offer_relayed(connection);
+        }
         self.pump(slot);
     }
 
     fn on_page_arrived(&mut self, connection: u32) {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
-        let RequestConnection { request, class, server, .. } = requests.connections[connection as usize];
+        let RequestConnection { request, class, server, member, role, .. } = requests.connections[connection as usize];
         requests.finish(now, connection, true);
+        if role == Role::Front && !requests.is_spliced(connection) {
+            return self.follow_redirect(request, class, member);
+        }
+        let server = if role == Role::Front { member } else { server };
         requests.servers[server as usize].record.pages[class as usize] += 1;
         let progress = &mut requests.progress[request as usize];
         (progress.pages_left, progress.served_by) = (progress.pages_left - 1, Some(server));
@@ -165,15 +175,31 @@ impl Engine<'_> {
 
     /// Fails the request of a connection that one end aborted or the controller reset.
     pub(crate) fn on_connection_failed(&mut self, slot: u32) {
+        let Some(requests) = &self.requests else { return };
+        if let Some(connection) = requests.connection_of(slot) {
+            self.fail_connection(connection);
+        }
+    }
+
+    pub(super) fn fail_connection(&mut self, connection: u32) {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
-        let Some(connection) = requests.connection_of(slot) else { return };
         if !requests.finish(now, connection, false) {
             return;
         }
-        let RequestConnection { request, up, down, .. } = requests.connections[connection as usize];
+        let RequestConnection { request, up, down, peer, role, .. } = requests.connections[connection as usize];
+        if requests.finish_peer(now, connection) {
+            let front = if role == Role::Front { connection } else { peer };
+            requests.report_end(now, front, self.list.flows[request as usize].src, 0);
+            let RequestConnection { up, down, .. } = requests.connections[peer as usize];
+            self.stop_directions(peer, [up, down]);
+        }
         self.end_request(request, FlowEnd::Failed);
-        for slot_ix in [up, down].into_iter().filter(|slot_ix| *slot_ix != NIL) {
+        self.stop_directions(connection, [up, down]);
+    }
+
+    fn stop_directions(&mut self, connection: u32, slots: [u32; 2]) {
+        for slot_ix in slots.into_iter().filter(|slot_ix| *slot_ix != NIL) {
             if self.requests.as_ref().and_then(|requests| requests.connection_of(slot_ix)) != Some(connection) {
                 continue; // The slot already serves another connection.
             }
@@ -191,11 +217,12 @@ impl Engine<'_> {
         let Some(requests) = &self.requests else { return };
         let Some(connection) = requests.connection_of(slot_ix) else { return };
         let RequestConnection { class, up, .. } = requests.connections[connection as usize];
+        let is_page = requests.carries_page(connection);
         let slot = self.slots.get_mut(slot_ix);
         let record = &mut self.records[slot.id as usize];
         slot.tally.add_sent_to(record);
         slot.tally.add_received_to(record);
-        if slot_ix != up {
+        if slot_ix != up && is_page {
             let page = requests.config.classes[class as usize].page_bytes;
             record.delivered_bytes += (u64::from(slot.receiver.next) * mss).min(page);
         }
@@ -231,11 +258,17 @@ impl Engine<'_> {
         let now = self.network.now;
         let Some(requests) = &mut self.requests else { return };
         requests.awaited.is_valid(now);
-        while let Some(connection) = self.requests.as_mut().and_then(|requests| requests.take_finished_job(now)) {
-            self.answer(connection);
+        while let Some(done) = self.requests.as_mut().and_then(|requests| requests.take_finished_job(now)) {
+            match done {
+                Done::Job(connection) => self.on_job_done(connection),
+                Done::Piece(front, segments) => self.on_piece_relayed(front, segments),
+            }
         }
         while let Some(report) = self.requests.as_mut().and_then(|requests| requests.take_report(now)) {
-            let Some(controlled) = &mut self.controlled else { return };
+            let (Some(controlled), Some(requests)) = (&mut self.controlled, &mut self.requests) else { return };
+            if let Report::Direct(host, stats) = &report {
+                requests.front_ends.report(now, *host, *stats);
+            }
             match report {
                 Report::Direct(host, stats) => controlled.member_reports(now, host, stats),
                 Report::InBand(host, bytes) => {
@@ -257,13 +290,19 @@ impl Engine<'_> {
 }
 
 impl super::Requests<'_> {
-    fn take_finished_job(&mut self, now: u64) -> Option<u32> {
+    fn take_finished_job(&mut self, now: u64) -> Option<Done> {
         for server in &mut self.servers {
-            if let Some(connection) = server.processor.take_done(now) {
+            if let Some(job) = server.processor.take_done(now) {
+                if job & PIECE != 0 {
+                    self.free_pieces.push(job & !PIECE);
+                    let (front, segments) = self.pieces[(job & !PIECE) as usize];
+                    return Some(Done::Piece(front, segments));
+                }
+                let connection = job;
                 let t = &mut self.connections[connection as usize];
                 t.job = None;
                 server.agent.note_job(now - t.job_started);
-                return Some(connection);
+                return Some(Done::Job(connection));
             }
         }
         None

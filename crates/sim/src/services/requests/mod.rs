@@ -6,20 +6,23 @@
 mod agents;
 mod bound;
 mod connections;
+mod content;
+mod front_ends;
 mod server;
 
 use std::collections::BTreeMap;
 
-use net::Topology;
-
 use crate::openflow::DirectionHeaders;
 use crate::queue::NIL;
+use crate::scenario::Scenario;
 use crate::services::{ConnectionCounts, ServerRecord, ServicesConfig, ServicesRecord};
 use crate::timers::WakeTimer;
 use agents::Agent;
+use front_ends::FrontEnds;
 use server::Processor;
 
 pub use bound::ideal_response_times;
+pub(crate) use front_ends::balancer_of;
 
 /// First of the ports that clients use one after another, and their number, as in Linux.
 const FIRST_PORT: u32 = 32_768;
@@ -40,6 +43,31 @@ struct RequestConnection {
     headers: Option<DirectionHeaders>,
     is_over: bool,
     slots: u8,
+    role: Role,
+    /// Client's port, which a front end's balancer may hash.
+    client_port: u16,
+    /// The other connection of a spliced request, or [`NIL`].
+    peer: u32,
+    /// Position of the member that a front end picked, or [`NIL`].
+    member: u32,
+    /// Spliced requests: segments of the response that the front end has (back) or offers (front).
+    relayed: u32,
+    /// Pieces of the response that wait for the front end's processor.
+    relaying: u32,
+    opened_at: u64,
+}
+
+/// Ends of a connection, and what its server does with the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    /// From a client to the virtual address; a member serves it.
+    Plain,
+    /// From a client to the virtual address; a front end forwards it by content.
+    Front,
+    /// From a front end to a member.
+    Back,
+    /// From a client to the member that a front end named.
+    Redirected,
 }
 
 struct Server {
@@ -75,10 +103,15 @@ pub(crate) struct Requests<'a> {
     counts: ConnectionCounts,
     pub(crate) misaddressed: u64,
     bounds: BTreeMap<(u32, u32), u64>,
+    front_ends: FrontEnds<'a>,
+    /// Pieces of responses at processors of front ends: connection and segments.
+    pieces: Vec<(u32, u32)>,
+    free_pieces: Vec<u32>,
 }
 
 impl<'a> Requests<'a> {
-    pub(crate) fn new(config: &'a ServicesConfig, topology: &Topology, requests: usize) -> Requests<'a> {
+    pub(crate) fn new(config: &'a ServicesConfig, scenario: &Scenario<'a>) -> Requests<'a> {
+        let (topology, requests) = (scenario.topology, scenario.flows.flows.len());
         let mut server_of_host = vec![NIL; topology.hosts().len()];
         let mut servers = Vec::new();
         for (ix, server) in (0u32..).zip(&config.servers) {
@@ -106,6 +139,9 @@ impl<'a> Requests<'a> {
             counts: ConnectionCounts::default(),
             misaddressed: 0,
             bounds: BTreeMap::new(),
+            front_ends: FrontEnds::new(config, scenario),
+            pieces: Vec::new(),
+            free_pieces: Vec::new(),
         }
     }
 
@@ -129,7 +165,12 @@ impl<'a> Requests<'a> {
         for direction in [&mut t.up, &mut t.down] {
             *direction = if *direction == slot { NIL } else { *direction };
         }
-        if t.is_over && t.slots == 0 {
+        self.free_if_unused(connection);
+    }
+
+    fn free_if_unused(&mut self, connection: u32) {
+        let t = &self.connections[connection as usize];
+        if t.is_over && t.slots == 0 && t.relaying == 0 {
             self.free.push(connection);
         }
     }

@@ -5,6 +5,11 @@ use std::collections::BTreeSet;
 /// Fractional bits of picoseconds in which attained service is counted.
 const FRACTION_BITS: u32 = 16;
 
+/// Returns the picoseconds that a core of a speed takes for work of a core of speed 1.
+pub(super) fn work_at(core_time: u64, speed: f64) -> u64 {
+    if speed == 1.0 { core_time } else { (core_time as f64 / speed).round() as u64 }
+}
+
 /// Processor of a server. Every job has attained the same service since it arrived, so the order of
 /// completion never changes. One number gives the progress of all.
 #[derive(Debug)]

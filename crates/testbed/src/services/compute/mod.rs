@@ -1,11 +1,11 @@
 //! A server whose requests keep a processor busy: it models F1's bioinformatics application.
 //!
-//! A job is `POST /job?cpu_us=N&bytes=M` with a body. It computes for `N` microseconds of a core
-//! and returns `M` bytes. A server has some cores, each a share of a processor of this machine.
-//! Jobs share the cores evenly, and no job uses more than one core: processor sharing, as in the
-//! simulator. The processor time of a job's thread measures its progress, so that a job ends when
-//! its work is done and not when time has passed. The header `X-Late-Us` reveals a machine that is
-//! too busy to provide the configured cores.
+//! A job is `POST /job?cpu_us=N&bytes=M` with a body; `/job` may follow another path. It computes
+//! for `N` microseconds of a core and returns `M` bytes. A server has some cores, each a share of a
+//! processor of this machine. Jobs share the cores evenly, and no job uses more than one core:
+//! processor sharing, as in the simulator. The processor time of a job's thread measures its
+//! progress, so that a job ends when its work is done and not when time has passed. The header
+//! `X-Late-Us` reveals a machine that is too busy to provide the configured cores.
 
 mod sharing;
 
@@ -150,7 +150,7 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<Option<(Job, u64)>> {
 fn parse(line: &str) -> Option<Job> {
     let mut words = line.split(' ');
     let ("POST", path) = (words.next()?, words.next()?) else { return None };
-    let query = path.strip_prefix("/job?")?;
+    let (_, query) = path.split_once("/job?")?;
     let (mut cpu, mut bytes) = (None, None);
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         match name {
@@ -190,7 +190,7 @@ mod tests {
 
     fn request(to: SocketAddrV4, path: &str, bytes: u64) -> Result<Response, Failure> {
         let limits = StreamLimits { silence: Duration::from_secs(20), stop: &ON };
-        get(&HttpRequest { to, path, bytes, is_post: true }, limits, &mut [0; 4096])
+        get(&HttpRequest { to, path, host: "", bytes, is_post: true }, limits, &mut [0; 4096])
     }
 
     #[test]

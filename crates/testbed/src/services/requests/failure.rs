@@ -17,6 +17,9 @@ pub enum Failure {
     /// The server returned a status other than success.
     #[error("status {0}")]
     Status(u16),
+    /// The server named another address. A second redirect is not followed.
+    #[error("redirected again")]
+    Redirected(std::net::SocketAddrV4),
     #[error("cut short")]
     Short,
     /// The run stopped the request.

@@ -36,6 +36,8 @@ pub struct Response {
 pub struct HttpRequest<'a> {
     pub to: SocketAddrV4,
     pub path: &'a str,
+    /// Value of the `Host` field; empty for the address.
+    pub host: &'a str,
     /// Bytes of the request: a GET is padded with a header, a POST has a body of this length.
     pub bytes: u64,
     /// Whether the request submits a job (POST) instead of fetching a page (GET).
@@ -45,6 +47,7 @@ pub struct HttpRequest<'a> {
 impl HttpRequest<'_> {
     fn head(&self) -> String {
         let HttpRequest { to, path, bytes, .. } = self;
+        let to = if self.host.is_empty() { to.to_string() } else { self.host.to_owned() };
         let end = "Connection: close\r\n\r\n";
         if self.is_post {
             return format!("POST {path} HTTP/1.0\r\nHost: {to}\r\nContent-Length: {bytes}\r\n{end}");
@@ -59,9 +62,22 @@ impl HttpRequest<'_> {
     }
 }
 
-/// Requests a page and reads it to its end.
+/// Requests a page and reads it to its end. A redirect is followed once, over another connection.
 pub fn get(request: &HttpRequest<'_>, limits: StreamLimits<'_>, buffer: &mut [u8]) -> Result<Response, Failure> {
     let start_ns = now_ns();
+    match get_from(request, start_ns, limits, buffer) {
+        Err(Failure::Redirected(to)) => get_from(&HttpRequest { to, ..*request }, start_ns, limits, buffer),
+        done => done,
+    }
+}
+
+/// Requests a page from one server; times are from `start_ns`.
+fn get_from(
+    request: &HttpRequest<'_>,
+    start_ns: u64,
+    limits: StreamLimits<'_>,
+    buffer: &mut [u8],
+) -> Result<Response, Failure> {
     let mut stream = TimedStream::connect(request.to, limits)?;
     let connect_ns = now_ns() - start_ns;
     let (first_ns, page) = exchange(&mut stream, request, buffer).map_err(|cause| Failure::classify(&cause, true))?;
@@ -94,7 +110,10 @@ fn exchange(
             return Err(Failure::Short.into());
         }
     };
-    let Head { status, length, server, late_us } = Head::read(&String::from_utf8_lossy(&head[..end]));
+    let Head { status, length, server, late_us, location } = Head::read(&String::from_utf8_lossy(&head[..end]));
+    if let (302 | 307, Some(to)) = (status, location) {
+        return Err(Failure::Redirected(to).into());
+    }
     if status != 200 {
         return Err(Failure::Status(status).into());
     }
@@ -118,6 +137,8 @@ pub(super) struct Head {
     length: Option<u64>,
     pub(super) server: Option<String>,
     late_us: u64,
+    /// Address in the `Location` of a redirect; `None` without one.
+    location: Option<SocketAddrV4>,
 }
 
 impl Head {
@@ -129,12 +150,18 @@ impl Head {
             match name.trim().to_ascii_lowercase().as_str() {
                 "content-length" => fields.length = value.trim().parse().ok(),
                 SERVER_HEADER => fields.server = Some(value.trim().to_owned()),
+                "location" => fields.location = address_in(value.trim()),
                 LATE_HEADER => fields.late_us = value.trim().parse().unwrap_or(0),
                 _ => {}
             }
         }
         fields
     }
+}
+
+/// Returns the address in a URL such as `http://10.0.0.1:80/page`.
+fn address_in(url: &str) -> Option<SocketAddrV4> {
+    url.strip_prefix("http://")?.split('/').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -150,7 +177,7 @@ mod tests {
     const PATIENCE: StreamLimits<'static> = StreamLimits { silence: Duration::from_secs(5), stop: &ON };
 
     fn request(port: u16, bytes: u64) -> HttpRequest<'static> {
-        HttpRequest { to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), path: "/page", bytes, is_post: false }
+        HttpRequest { to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port), path: "/page", host: "", bytes, is_post: false }
     }
 
     /// Returns the result of a request to a server that sends `response` and closes.

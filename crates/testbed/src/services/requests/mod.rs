@@ -110,7 +110,7 @@ impl Shared {
             let begins_ns = self.start_ns + number * spec.gap_ns;
             thread::sleep(Duration::from_nanos(begins_ns.saturating_sub(now_ns())));
             let start_ns = now_ns();
-            let request = HttpRequest { to: spec.to, path: &spec.path, bytes: 0, is_post: false };
+            let request = HttpRequest { to: spec.to, path: &spec.path, host: "", bytes: 0, is_post: false };
             // Requests that have begun are never stopped.
             let limits = StreamLimits { silence: spec.patience, stop: &NEVER };
             let result = get(&request, limits, &mut buffer);

@@ -14,6 +14,7 @@ use crate::error::{Result, TestbedError, failed, file_error, make_folder, write_
 use crate::network::driver::{Program, words};
 use crate::network::running_network::RunningNetwork;
 use crate::processes::{cpu_s, is_listening, processes_with};
+use crate::services::front_end::FrontEnd;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -79,6 +80,14 @@ impl Server {
         Ok(Server { argv: [vec![program.display().to_string()], words(&options)].concat(), ..server })
     }
 
+    /// A front end, which is `program` itself.
+    pub fn front_end(live: &RunningNetwork, host: &str, program: &Path, front: &FrontEnd) -> Result<Server> {
+        let server = Server::new(live, "front-end", host, front.listen)?;
+        let config = serde_json::to_string_pretty(front).map_err(|cause| failed("front-end", cause.to_string()))?;
+        let program = program.display().to_string();
+        server.with_command(&[&program, "testbed", "front-end", "--config", CONFIG], &config)
+    }
+
     pub fn output(&self) -> String {
         fs::read_to_string(self.folder.join("output.log")).unwrap_or_default().trim().to_owned()
     }
@@ -134,6 +143,9 @@ fn write_pages(root: &Path, pages: &[Page<'_>]) -> Result<()> {
     make_folder(root)?;
     for (name, bytes) in pages {
         let path = root.join(name);
+        if let Some(folder) = path.parent() {
+            make_folder(folder)?;
+        }
         // Holes read as zeros and need no disk space.
         let made = fs::File::create(&path).and_then(|file| file.set_len(*bytes));
         made.map_err(file_error("write", &path))?;

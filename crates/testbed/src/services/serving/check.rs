@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use experiment::input::{RequestClient, RuleSource, Variant};
+use experiment::input::{RequestClient, RuleSource, TestbedConfig, Variant};
 use experiment::runner::{RequestClass, ServerConfig, ServicesConfig, TransportKind};
 use net::Time;
 
@@ -46,6 +46,7 @@ pub fn check(variant: &Variant) -> Result<()> {
     for class in &services.classes {
         check_class(&plan, class)?;
     }
+    check_content(&plan, &variant.testbed)?;
     check_cores(&plan)
 }
 
@@ -78,6 +79,17 @@ fn check_instances(plan: &Plan<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn check_content(plan: &Plan<'_>, testbed: &TestbedConfig) -> Result<()> {
+    let mut by_content = plan.services.services.iter().filter(|service| service.content.is_some());
+    let Some(first) = by_content.clone().next() else { return Ok(()) };
+    let is_wget = testbed.request_client == RequestClient::Wget;
+    let reason = format!("front ends of `{}` need the built-in client", first.name);
+    refuse_if(is_wget, "testbed.request_client", reason)?;
+    let ftp = by_content.find(|service| plan.kind(service) == ServerKind::Ftp);
+    let name = ftp.map_or("", |service| service.name.as_str());
+    refuse_if(ftp.is_some(), "service.forwarding", format!("`{name}` is FTP, which front ends cannot read"))
 }
 
 fn check_class(plan: &Plan<'_>, class: &RequestClass) -> Result<()> {

@@ -93,9 +93,12 @@ fn targets(plan: &Plan<'_>) -> Vec<Target> {
         let service = &plan.services.services[class.service as usize];
         let kind = plan.kind(service);
         let path = match kind {
-            ServerKind::Http => format!("/{}", page_name(number)),
-            ServerKind::Ftp => page_name(number),
-            ServerKind::Compute => compute::path(Duration::from_nanos(class.cpu.as_ps() / 1000), class.page_bytes),
+            ServerKind::Http => format!("/{}", page_name(number, class)),
+            ServerKind::Ftp => page_name(number, class),
+            ServerKind::Compute | ServerKind::FrontEnd => {
+                let job = compute::path(Duration::from_nanos(class.cpu.as_ps() / 1000), class.page_bytes);
+                format!("{}{job}", class.path.trim_end_matches('/'))
+            }
         };
         let to = SocketAddrV4::new(service.address, service.port);
         Target { kind, to, path, class: class.clone() }
@@ -188,9 +191,10 @@ impl Shared {
             (ServerKind::Http, Client::Wget) => wget::fetch("http", target.to, &target.path, &log(), limits),
             (ServerKind::Ftp, Client::Wget) => wget::fetch("ftp", target.to, &target.path, &log(), limits),
             (ServerKind::Ftp, Client::Builtin) => ftp::fetch(target.to, &target.path, limits, buffer),
-            (kind @ (ServerKind::Http | ServerKind::Compute), _) => {
+            (kind, _) => {
                 let (bytes, is_post) = (target.class.request_bytes, kind == ServerKind::Compute);
-                get(&HttpRequest { to: target.to, path: &target.path, bytes, is_post }, limits, buffer)
+                let (path, host) = (&target.path, &target.class.host);
+                get(&HttpRequest { to: target.to, path, host, bytes, is_post }, limits, buffer)
             }
         };
         match answer {

@@ -72,6 +72,14 @@ fn service_table(text: &mut String, name: &str, service: &VirtualService, port: 
         service.address,
         service.idle_timeout_s
     );
+    let Some(slots) = service.buckets else { return };
+    let _ = match service.mux_traffic {
+        None => writeln!(text, "rules = \"wildcard\"\nclient_slots = {slots}"),
+        Some(traffic) => {
+            let mbps = traffic.as_bps().div_ceil(1_000_000);
+            writeln!(text, "rules = \"mux\"\nclient_slots = {slots}\nexpected_mbps = {mbps}")
+        }
+    };
 }
 
 fn pool_table(text: &mut String, name: &str, picker: &str, members: &str) {

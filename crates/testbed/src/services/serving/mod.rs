@@ -6,6 +6,7 @@
 //! | pages | nginx | an HTTP page over a separate connection |
 //! | files | vsftpd | a file by passive FTP: a control connection and a data connection |
 //! | compute | `anabranch testbed jobs` | a job that is submitted, computed and answered |
+//! | any, by content | `anabranch testbed front-end` before the members | a page or a job, relayed or redirected |
 //!
 //! The data connection of FTP goes to another port, which the server names, and must reach the
 //! server of the control connection. Each member therefore has separate data ports, and each of
@@ -14,6 +15,7 @@
 pub mod check;
 mod clients;
 pub mod config;
+mod content;
 pub mod programs;
 mod record;
 
@@ -41,6 +43,7 @@ pub enum ServerKind {
     Http,
     Ftp,
     Compute,
+    FrontEnd,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,9 +87,12 @@ impl Plan<'_> {
         let mut instances: BTreeMap<(usize, u16), ServerInstance> = BTreeMap::new();
         for (number, service) in self.services.services.iter().enumerate() {
             let port = service.member_port.unwrap_or(service.port);
-            for (server, config) in self.members(service) {
+            let serving = self.serving(service).map(|(server, config)| (server, config, self.kind(service)));
+            let fronts = self.members(service).filter(|_| service.content.is_some());
+            let fronts = fronts.map(|(server, config)| (server, config, ServerKind::FrontEnd));
+            for (server, config, kind) in serving.chain(fronts) {
                 let at = SocketAddrV4::new(address::host_ipv4(config.host), port);
-                let new = || ServerInstance { kind: self.kind(service), server, at, services: Vec::new() };
+                let new = || ServerInstance { kind, server, at, services: Vec::new() };
                 instances.entry((server, port)).or_insert_with(new).services.push(number);
             }
         }
@@ -96,6 +102,19 @@ impl Plan<'_> {
     /// Returns the members of a service with their positions among the servers.
     pub fn members<'b>(&'b self, service: &'b VirtualService) -> impl Iterator<Item = (usize, &'b ServerConfig)> {
         self.services.servers.iter().enumerate().filter(move |(_, server)| service.members.contains(&server.host))
+    }
+
+    /// Returns the servers of the pages of a service: its members, or those behind its front ends.
+    pub fn serving<'b>(&'b self, service: &'b VirtualService) -> impl Iterator<Item = (usize, &'b ServerConfig)> {
+        let is_behind = |host| {
+            let rules = service.content.iter().flat_map(|content| &content.rules);
+            rules.flat_map(|rule| &rule.members).any(|member| *member == host)
+        };
+        let all = self.services.servers.iter().enumerate();
+        all.filter(move |(_, server)| match service.content {
+            None => service.members.contains(&server.host),
+            Some(_) => is_behind(server.host),
+        })
     }
 
     pub fn server_named(&self, name: &str) -> Option<usize> {
@@ -115,8 +134,10 @@ pub fn data_ports(server: usize) -> std::ops::Range<u32> {
     first..first + DATA_PORTS
 }
 
-pub fn page_name(class: usize) -> String {
-    format!("class{class}")
+/// Returns the path of the pages of a class, without the first slash.
+pub fn page_name(number: usize, class: &RequestClass) -> String {
+    let folder = class.path.trim_matches('/');
+    if folder.is_empty() { format!("class{number}") } else { format!("{folder}/class{number}") }
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use balance::Spec;
 use experiment::runner::{AgentConfig, ServicesConfig};
 use net::{Time, address};
 use serde_json::json;
 
-use super::{Plan, ServerInstance, ServerKind, config, data_ports, page_name};
+use super::{Plan, ServerInstance, ServerKind, config, content, data_ports, page_name};
 use crate::error::{Result, TestbedError, failed};
 use crate::network::driver::{Program, words};
 use crate::network::plan::host_name;
@@ -27,11 +28,11 @@ pub struct Programs {
 
 impl Programs {
     /// Starts all servers and waits until they listen. `program` is the `anabranch` of compute
-    /// servers.
-    pub fn start(live: &mut RunningNetwork, plan: &Plan<'_>, program: &Path) -> Result<Programs> {
+    /// servers and front ends; the latter have the balancer and the seed of the run.
+    pub fn start(live: &mut RunningNetwork, plan: &Plan<'_>, program: &Path, of_run: (&Spec, u64)) -> Result<Programs> {
         let mut programs = Programs::default();
         for instance in plan.instances() {
-            let server = server(live, plan, &instance, program)?;
+            let server = server(live, plan, &instance, program, of_run)?;
             let pid = server.start(live)?;
             programs.servers.push((instance, server, pid));
         }
@@ -139,12 +140,18 @@ impl Programs {
     }
 }
 
-fn server(live: &RunningNetwork, plan: &Plan<'_>, instance: &ServerInstance, program: &Path) -> Result<Server> {
+fn server(
+    live: &RunningNetwork,
+    plan: &Plan<'_>,
+    instance: &ServerInstance,
+    program: &Path,
+    of_run: (&Spec, u64),
+) -> Result<Server> {
     let config = &plan.services.servers[instance.server];
     let host = host_name(config.host);
     let classes = plan.services.classes.iter().enumerate();
     let own = classes.filter(|(_, class)| instance.services.contains(&(class.service as usize)));
-    let pages: Vec<(String, u64)> = own.map(|(number, class)| (page_name(number), class.page_bytes)).collect();
+    let pages: Vec<(String, u64)> = own.map(|(number, class)| (page_name(number, class), class.page_bytes)).collect();
     let pages: Vec<(&str, u64)> = pages.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
     match instance.kind {
         ServerKind::Http => Server::nginx(live, &host, instance.at, &pages),
@@ -155,6 +162,10 @@ fn server(live: &RunningNetwork, plan: &Plan<'_>, instance: &ServerInstance, pro
         ServerKind::Compute => {
             let core = plan.core_of(instance.server, instance.kind);
             Server::compute(live, &host, instance.at, program, (config.cores, core))
+        }
+        ServerKind::FrontEnd => {
+            let front = content::front_end(plan, instance, of_run)?;
+            Server::front_end(live, &host, program, &front)
         }
     }
 }
