@@ -103,8 +103,15 @@ impl<'a> FrontEnds<'a> {
     pub(super) fn pick(&mut self, now: u64, topology: &Topology, at: At, request: &Request) -> Option<u32> {
         let (alive, flows) = (std::mem::take(&mut self.alive), std::mem::take(&mut self.flows));
         let routes = self.routes.take()?;
-        let view =
-            NetworkView { now: Time::from_ps(now), topology, alive: &alive, routes: &routes, load: &[], flows: &flows };
+        let view = NetworkView {
+            now: Time::from_ps(now),
+            topology,
+            alive: &alive,
+            routes: &routes,
+            load: &[],
+            flows: &flows,
+            legacy: &[],
+        };
         let choice = self.of(at).and_then(|Picker { balancer, pool, rng }| {
             balancer.pick(&mut ServerCx { rng }, request, pool, &view).map(|choice| choice.member.0 - 1)
         });

@@ -102,7 +102,7 @@ impl Rule {
         let request = Request { tuple, edge: self.edge, size: None, at: self.now() };
         let flows = FlowTable::default();
         let Rule { topology, routes, alive, .. } = self;
-        let view = NetworkView { now: request.at, topology, alive, routes, load: &[], flows: &flows };
+        let view = NetworkView { now: request.at, topology, alive, routes, load: &[], flows: &flows, legacy: &[] };
         let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
         let Picker { balancer, pool, rng } = &mut *picker;
         let member = balancer.pick(&mut ServerCx { rng }, &request, pool, &view)?.member;
