@@ -112,7 +112,7 @@ pub struct Config {
     pub read_back_bytes_max: usize,
     /// How switches distribute flows over equal-cost next hops.
     pub ecmp_hashing: EcmpHashing,
-    /// How hosts are addressed.
+    /// How hosts are addressed, and how switches find them.
     pub addressing: Addressing,
     /// Pairs of addresses, source first, of which the directory of VL2 does not tell the first the
     /// location of the second.

@@ -18,13 +18,13 @@ pub enum Addressing {
 /// An addressing mode, for lists and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressingInfo {
-    /// The mode.
+    /// The mode that this row describes.
     pub mode: Addressing,
     /// Name in experiment files and configuration files.
     pub name: &'static str,
-    /// Name for readers.
+    /// Name in reports and documents.
     pub title: &'static str,
-    /// What it does, and what it needs.
+    /// Description for users: function and requirements.
     pub summary: &'static str,
     /// Sections and papers that define it.
     pub source: &'static str,
@@ -32,7 +32,7 @@ pub struct AddressingInfo {
     pub balancers: &'static [&'static str],
 }
 
-/// All addressing modes.
+/// All addressing modes, in the order of the enum.
 pub const ADDRESSING_MODES: [AddressingInfo; 4] = [
     AddressingInfo {
         mode: Addressing::Flat,
@@ -78,7 +78,7 @@ impl Addressing {
         self.info().name
     }
 
-    /// Returns the description.
+    /// Returns the description for lists and documents.
     pub fn info(self) -> &'static AddressingInfo {
         &ADDRESSING_MODES[self as usize]
     }

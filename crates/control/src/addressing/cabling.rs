@@ -7,7 +7,7 @@ use openflow::{DatapathId, PortNo};
 
 use crate::SwitchPort;
 
-/// What the ports of a switch say about it.
+/// Properties of a switch that follow from its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SwitchSeen {
     /// Whether a host is known at a port.

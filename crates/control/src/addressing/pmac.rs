@@ -14,7 +14,7 @@ pub const POSITIONS_MAX: usize = 256;
 /// Highest port of an edge switch that can have a host.
 pub const PORT_MAX: u32 = 255;
 
-/// A pseudo-MAC address.
+/// A pseudo-MAC address, by its parts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pmac {
     /// Number of the pod, from 0.

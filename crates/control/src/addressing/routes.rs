@@ -18,10 +18,10 @@ use super::cabling::Cabling;
 use super::location::Location;
 use super::pmac::Prefix;
 
-/// Destinations of a route.
+/// Destinations of a route: those with a prefix, or all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Destinations {
-    /// All others.
+    /// All for which no prefix is listed.
     All,
     These(Prefix),
 }
@@ -33,7 +33,7 @@ pub(crate) type SwitchRoutes = BTreeMap<Destinations, Vec<PortNo>>;
 /// An edge switch, by pod and position.
 type Edge = (u8, u8);
 
-/// Ports by destination.
+/// Ports of a switch by destination, uncompressed.
 type Hops = BTreeMap<Edge, Vec<PortNo>>;
 
 /// Returns the routes of all located switches.

@@ -219,7 +219,7 @@ fn read_addressing(section: &Section<'_>, config: &mut control::Config) -> Resul
         Some(Data::List(pairs)) => pairs.as_slice(),
         Some(_) => return Err(section.error("refuse", "must be a list of pairs")),
     };
-    if config.addressing != Addressing::Vl2 {
+    if !pairs.is_empty() && config.addressing != Addressing::Vl2 {
         let error = section.error("refuse", "needs a directory of addresses");
         return Err(error.with_hint("only addressing = \"vl2\" has one"));
     }

@@ -56,7 +56,7 @@ fn hosts_resolve(section: &Section<'_>, addressing: Addressing) -> Result<bool, 
 
 /// Reads the pairs of hosts whose addresses the directory refuses.
 fn refused(section: &Section<'_>, addressing: Addressing, hosts: usize) -> Result<Vec<(HostIx, HostIx)>, FileError> {
-    if section.has("refuse") && addressing != Addressing::Vl2 {
+    if !section.list("refuse").is_empty() && addressing != Addressing::Vl2 {
         let error = section.error("refuse", "needs a directory of addresses");
         return Err(error.with_hint("only addressing = \"vl2\" has one"));
     }

@@ -21,7 +21,7 @@ const REQUEST: u16 = 1;
 
 #[derive(Debug, Default)]
 pub(super) struct HostArp {
-    /// Uplink of each host.
+    /// Link from each host to its switch.
     uplinks: Vec<u32>,
     /// Address by host and target.
     entries: BTreeMap<(u32, u32), MacAddr>,

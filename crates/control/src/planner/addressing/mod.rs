@@ -28,7 +28,7 @@ use portland::PortLand;
 use seattle::Seattle;
 use vl2::Vl2;
 
-/// What an addressing mode does. It writes all rules above those that every switch has.
+/// The logic of an addressing mode. It writes all rules in addition to those that every switch has.
 pub(crate) trait AddressingPlan: fmt::Debug + Send {
     /// Returns whether the mode uses the paths of the balancer.
     fn uses_balancer(&self) -> bool {

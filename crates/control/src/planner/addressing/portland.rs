@@ -63,7 +63,7 @@ impl AddressingPlan for PortLand {
         for host in without.iter().filter(|host| !self.without_address.contains(host)) {
             let port = host.port.0;
             let reason = format!(
-                "host {} at port {port} of switch {:016x} gets no pseudo-MAC address, which has room for ports 1 to 255 \
+                "host {} at port {port} of switch {:016x} gets no pseudo-MAC address: these are for ports 1 to 255 \
                  and 65535 hosts at each",
                 host.ipv4, host.datapath.0
             );

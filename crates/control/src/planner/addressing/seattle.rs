@@ -37,7 +37,7 @@ const NUMBER_MAX: u16 = 4094;
 
 #[derive(Debug, Default)]
 pub(super) struct Seattle {
-    /// Number of each switch.
+    /// Number of each switch, its VLAN label.
     numbers: BTreeMap<DatapathId, u16>,
     ring: HashRing,
     paths: ShortestPaths,

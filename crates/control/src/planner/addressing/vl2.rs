@@ -35,7 +35,7 @@ pub(super) struct Vl2 {
     directory: BTreeMap<Ipv4Addr, KnownHost>,
     rules: RuleSet,
     stale_senders: StaleSenders,
-    /// Labels of intermediate switches.
+    /// VLAN labels of intermediate switches, from 1.
     labels: BTreeMap<DatapathId, u16>,
     /// Pairs of switches with the same location address that were reported.
     reported: BTreeSet<(DatapathId, DatapathId)>,

@@ -257,7 +257,7 @@ pub struct ControlPlane {
 /// Cost of addressing and locating hosts, the time before the run included.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct AddressingCost {
-    /// The addressing mode.
+    /// Addressing mode: a name of `anabranch list addressing`.
     pub mode: String,
     /// Entries of switches at the end of the run, by tier, the switches of hosts first.
     pub entries: Vec<TierEntries>,
@@ -288,7 +288,7 @@ pub struct AddressingCost {
 pub struct TierEntries {
     /// Tier, 1 for the switches of hosts.
     pub tier: u8,
-    /// Number of switches.
+    /// Number of switches of this tier.
     pub switches: u32,
     /// Maximum number of entries of a switch.
     pub max: u32,
