@@ -102,7 +102,8 @@ fn malformed_messages_close_the_session_and_change_nothing() {
     wait("three routes", || routes(http) == 3);
     let mut broken = SESSION.to_vec();
     let end = messages(2).len();
-    broken[end - 4] = 0xff;
+    // The last prefix, with 255 bits instead of 32.
+    broken[end - 5] = 0xff;
     for (number, bytes) in
         [b"GET / HTTP/1.0\r\n\r\n".as_slice(), &[3, 255, 255, 255, 255, 0], &broken].iter().enumerate()
     {
