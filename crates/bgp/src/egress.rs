@@ -2,10 +2,10 @@
 //!
 //! An uplink may carry a prefix if it is up and the peer behind it has a usable route
 //! ([`Rib::usable`]). Each prefix has one uplink, so its packets stay in order, and keeps it while
-//! the uplink may carry it and the load is even ([`assign`]).
+//! the uplink may carry it and the load is even (`assign.rs`).
 //!
 //! While the prefixes fit into the rules of the switch, each one has its own rule. With more of them
-//! the rules lead to blocks of addresses, which are divided where the traffic is ([`blocks`]).
+//! the rules lead to blocks of addresses, which are divided where the traffic is (`blocks.rs`).
 
 mod assign;
 mod blocks;

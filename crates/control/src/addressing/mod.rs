@@ -1,9 +1,9 @@
 //! Addressing modes: the address that hosts send to, and what it says about the place of the
 //! receiver (F0 sections 2.4.1 to 2.4.3; mechanisms.md A01 to A03).
 //!
-//! This module is pure. PortLand: numbers of switches ([`location`]), addresses ([`pmac`]) of hosts
-//! ([`fabric_manager`]) and next hops by prefix ([`routes`]). SEATTLE: the assignment of hosts to
-//! switches ([`hash_ring`]). SEATTLE and VL2: shortest paths ([`shortest`]). The planner makes rules of
+//! This module is pure. PortLand: numbers of switches (`location`), addresses (`pmac`) of hosts
+//! (`fabric_manager`) and next hops by prefix (`routes`). SEATTLE: the assignment of hosts to
+//! switches (`hash_ring`). SEATTLE and VL2: shortest paths (`shortest`). The planner makes rules of
 //! them.
 
 pub(crate) mod cabling;

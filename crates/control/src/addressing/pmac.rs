@@ -7,7 +7,7 @@ use openflow::{MacAddr, Masked};
 /// administered, so it never equals the address of an interface card.
 const POD_BASE: u16 = 0x0a00;
 
-/// Number of pods: those with the upper byte of [`POD_BASE`].
+/// Number of pods: those with the upper byte of `POD_BASE`.
 pub const PODS_MAX: usize = 256;
 /// Number of edge switches in a pod.
 pub const POSITIONS_MAX: usize = 256;

@@ -16,7 +16,7 @@ pub enum Rules {
     /// `buckets` is the number of client slots: a power of two in [`BUCKETS`]. A switch has a rule for
     /// each.
     Wildcard { buckets: u16 },
-    /// The same rules, only at one switch that the controller assigns ([`super::mux`]); other
+    /// The same rules, only at one switch that the controller assigns (`mux.rs`); other
     /// switches lead packets there.
     Mux {
         buckets: u16,
