@@ -298,4 +298,6 @@ impl Egress {
 }
 
 #[cfg(test)]
+mod measurement;
+#[cfg(test)]
 mod tests;
