@@ -298,6 +298,4 @@ impl Egress {
 }
 
 #[cfg(test)]
-mod measurement;
-#[cfg(test)]
 mod tests;

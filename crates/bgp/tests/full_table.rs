@@ -4,9 +4,10 @@
 use core::net::Ipv4Addr;
 use std::time::Instant;
 
-use super::*;
-use crate::Route;
-use crate::damping::Damping;
+use anabranch_bgp::damping::Damping;
+use anabranch_bgp::egress::{Config, Egress};
+use anabranch_bgp::{Prefix, Route, RouteEvent, RouterId, rib};
+use net::{Bandwidth, Time};
 
 /// About the number of IPv4 prefixes in the Internet.
 const PREFIXES: u32 = 1_000_000;
