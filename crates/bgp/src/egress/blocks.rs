@@ -51,7 +51,8 @@ struct Costs {
     lacking: Vec<usize>,
     /// Uplinks of the longest prefix that contains the whole block; all uplinks without such a prefix.
     of_block: Peers,
-    has_routes: bool,
+    /// Number of prefixes that any uplink may carry.
+    routed: usize,
 }
 
 impl Egress {
@@ -60,13 +61,10 @@ impl Egress {
         let of_block = block.covering().map(|prefix| self.usable(prefix)).find(|usable| *usable != 0);
         let within = self.rib.within(block).filter(|(prefix, _)| *prefix != block);
         let within = within.map(|(_, peers)| peers & self.up).filter(|peers| *peers != 0);
-        let mut costs = Costs {
-            lacking: vec![0; self.config.rates.len()],
-            of_block: of_block.unwrap_or(self.up),
-            has_routes: of_block.is_some(),
-        };
+        let mut costs =
+            Costs { lacking: vec![0; self.config.rates.len()], of_block: of_block.unwrap_or(self.up), routed: 0 };
         for usable in of_block.into_iter().chain(within) {
-            costs.has_routes = true;
+            costs.routed += 1;
             for (uplink, lacking) in costs.lacking.iter_mut().enumerate() {
                 *lacking += usize::from(usable & 1 << uplink == 0);
             }
@@ -74,7 +72,8 @@ impl Egress {
         costs
     }
 
-    /// Chooses the uplink of every block and the exceptions, after an uplink went up or down.
+    /// Chooses the uplink of every block and the exceptions, after an uplink went up or down, or
+    /// many routes have changed.
     pub(super) fn update_blocks(&mut self) {
         let Some(blocks) = &mut self.blocks else { return };
         if blocks.leaves.is_empty() {
@@ -93,9 +92,18 @@ impl Egress {
         let costs = self.costs(block);
         let before = self.pieces.get(&block).map(|piece| piece.uplink);
         let numbers = |peers: Peers| (0..costs.lacking.len() as u8).filter(move |uplink| peers >> uplink & 1 == 1);
-        let kept = before.filter(|uplink| costs.of_block >> uplink & 1 == 1);
-        let least = numbers(costs.of_block).min_by_key(|uplink| costs.lacking[usize::from(*uplink)]);
-        let Some(uplink) = kept.or(least).filter(|_| costs.has_routes) else {
+        let lacking = |uplink: u8| costs.lacking[usize::from(uplink)];
+        let least = numbers(costs.of_block).min_by_key(|uplink| lacking(*uplink));
+        // A quarter of the rules may be exceptions that another uplink would not need. An uplink whose
+        // peer has lost all its routes is never kept.
+        let leaves = self.blocks.as_ref().map_or(1, |blocks| blocks.leaves.len().max(1));
+        let slack = self.config.rules_max / 4 / leaves;
+        let is_close = |uplink: u8| {
+            let is_useless = lacking(uplink) == costs.routed;
+            least.is_none_or(|least| !is_useless && lacking(uplink) <= lacking(least) + slack.max(1))
+        };
+        let kept = before.filter(|uplink| costs.of_block >> uplink & 1 == 1 && is_close(*uplink));
+        let Some(uplink) = kept.or(least).filter(|_| costs.routed > 0) else {
             self.remove(block);
             return before.is_some();
         };
@@ -119,6 +127,11 @@ impl Egress {
     /// Updates the rules after changes of the routes to these prefixes.
     pub(super) fn update_exceptions(&mut self, prefixes: &BTreeSet<Prefix>) {
         let mut moved = BTreeSet::new();
+        // With more changes than rules, their blocks may need another uplink: a peer was lost.
+        if prefixes.len() > self.config.rules_max {
+            self.update_blocks();
+            return;
+        }
         for prefix in prefixes {
             let Some(blocks) = &mut self.blocks else { return };
             let Some(block) = blocks.of(*prefix) else { continue };

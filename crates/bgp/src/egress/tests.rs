@@ -160,6 +160,14 @@ fn many_prefixes_share_blocks_and_heavy_ones_get_their_own() {
     assert!((utilisations[0] - utilisations[1]).abs() < 0.05, "{utilisations:?}");
     assert_eq!(changes[35..], [0; 5], "{changes:?}");
     assert_eq!(bench.egress.uncovered(), 0);
+    // A peer loses all its routes, while its port stays up: no prefix is left to it.
+    bench.event(RouteEvent::PeerDown(peer(0)));
+    bench.apply();
+    assert_eq!((bench.egress.uncovered(), bench.egress.uplinks()[0].rules), (0, 0));
+    bench.event(RouteEvent::PeerUp(peer(0)));
+    (0..5000).for_each(|number| bench.announce(0, small(number)));
+    (5000..5040).step_by(2).for_each(|number| bench.announce(0, small(number)));
+    bench.apply();
     // Back to one rule for each prefix.
     for number in 0..4900 {
         for of in 0..2 {
