@@ -312,7 +312,27 @@ mod tests {
         "control = { packets_per_s = 1000 }",
         "failure = [{ kind = \"link-down\", link = \"any\" }]",
         SERVICES,
+        MUX,
+        FRONT_END,
     ];
+
+    const MUX: &str = r#"
+balancers = ["maglev"]
+topology = { spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2" }
+server = [{ host = "h0" }]
+service = [{ name = "web", address = "10.100.0.1", port = 80, rules = "mux" }]
+requests = [{ service = "web", count = 3, duration = "1s" }]
+agents = {}
+"#;
+
+    const FRONT_END: &str = r#"
+balancers = ["server-rr"]
+topology = { spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=2" }
+server = [{ host = "h0" }, { host = "h1" }]
+service = [{ name = "web", address = "10.100.0.1", port = 80, forwarding = "splice", front_ends = ["h1"] }]
+requests = [{ service = "web", count = 3, duration = "1s" }]
+agents = {}
+"#;
 
     const SERVICES: &str = r#"
 balancers = ["server-rr"]
@@ -332,8 +352,11 @@ duration = "1s"
 "#;
 
     fn read(context: &str, key: Option<(&Key, serde_json::Value)>) -> Option<String> {
-        let file =
-            if context == SERVICES { context.to_owned() } else { format!("{context}\n{}", crate::testing::SMALL) };
+        let file = if [SERVICES, MUX, FRONT_END].contains(&context) {
+            context.to_owned()
+        } else {
+            format!("{context}\n{}", crate::testing::SMALL)
+        };
         let set = key.map(|(key, value)| {
             let place =
                 if LAYOUT.repeated.contains(&key.section) { format!("{}.0", key.section) } else { key.section.into() };
@@ -385,7 +408,6 @@ duration = "1s"
         "traffic.placement",
         "traffic.order",
         "traffic.rate_scale",
-        "service.rules",
         "calendar.zone",
         "timetable.from",
         "timetable.to",
