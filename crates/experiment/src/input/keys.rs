@@ -365,7 +365,6 @@ duration = "1s"
         "traffic.order",
         "traffic.rate_scale",
         "service.rules",
-        "calendar.zone",
         "timetable.from",
         "timetable.to",
         "probes.capture_packets",
