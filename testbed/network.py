@@ -186,7 +186,8 @@ class Network:
             lines += self.take_turns(name, rate, (SENDERS, queue(share, delay_us)), BY_SENDER)
         else:
             lines.append(f"qdisc add dev {name} parent 5:1 handle 10: {leaf}")
-        return lines if is_host else lines + self.reserve(name, bucket, leaf)
+        reserves = not is_host and self.plan.get("reserves_control_queue", True)
+        return lines + self.reserve(name, bucket, leaf) if reserves else lines
 
     def take_turns(self, name, rate, parts, program):
         """Returns lines for tc: a queue in parts that are served in turn and use the rate others leave.

@@ -218,10 +218,11 @@ fn connections_leave_the_link_with_the_long_queue() {
     let text = fs::read(out.join("summary.json")).expect("a summary");
     let summary: Value = serde_json::from_slice(&text).expect("JSON");
     for run in runs(&summary) {
-        let class = &run["requests"]["classes"][0];
-        println!("{}: {class}", run["balancer"]);
-        assert_eq!((&class["completed"], &class["failed"]), (&300.into(), &0.into()), "{class}");
+        println!("{}: {}", run["balancer"], run["requests"]["classes"][0]);
     }
+    // Round robin leaves connections on the slow link, which may not end in time.
+    let class = &runs(&summary)[0]["requests"]["classes"][0];
+    assert_eq!((&class["completed"], &class["failed"]), (&300.into(), &0.into()), "{class}");
     let pages = runs(&summary)[0]["requests"]["classes"][0]["pages"].as_array().expect("pages of each server").clone();
     assert!(number(&pages[1]) >= 225, "the server with the short queue answered {pages:?} of 300");
 }

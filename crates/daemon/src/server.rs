@@ -69,6 +69,8 @@ pub struct Daemon {
     pub bmp: Option<SocketAddr>,
     /// Address of the HTTP interface; `None` if it is off.
     pub http: Option<SocketAddr>,
+    /// Specification of the balancer at the start.
+    pub balancer: String,
     parts: Vec<Part>,
     pub(crate) handle: Handle,
     pub(crate) hub: Arc<Hub>,
@@ -138,7 +140,7 @@ impl Daemon {
             control.persisted_hosts = hosts.load()?;
         }
         control.discovery_key = Some(discovery_key()?);
-        let balancer = wanted.balancer;
+        let (label, balancer) = (wanted.balancer.label(), wanted.balancer);
         let recorder = settings.log.record.as_ref().map(|file| Recorder::create(file, settings.log.record_bytes));
         let controller = RecordedController::new(control, &balancer, recorder.transpose()?);
         let mut engine = Engine::new(controller, balancer, hub.clone(), metrics.clone());
@@ -191,7 +193,8 @@ impl Daemon {
         }
         let show = |address: Option<SocketAddr>| address.map(tracing::field::display);
         tracing::info!(%openflow, http = show(http), bmp = show(bmp_at), "listening");
-        Ok(Daemon { openflow, bmp: bmp_at, http, parts, handle, hub, http_tls, started: settings.clone(), scheduler })
+        let started = settings.clone();
+        Ok(Daemon { openflow, bmp: bmp_at, http, balancer: label, parts, handle, hub, http_tls, started, scheduler })
     }
 
     /// Stops the daemon: closes the connections and leaves the rules in the switches.

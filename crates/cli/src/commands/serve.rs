@@ -179,7 +179,7 @@ fn announce(daemon: &Daemon, settings: &Settings) -> Result<(), CliError> {
     if let Some(http) = daemon.http {
         writeln!(out, "http: {}://{http}/", if settings.http_tls.is_some() { "https" } else { "http" })?;
     }
-    writeln!(out, "balancer: {}", settings.balancer.label())?;
+    writeln!(out, "balancer: {}", daemon.balancer)?;
     Ok(out.flush()?)
 }
 

@@ -77,10 +77,8 @@ impl Timetable {
     pub fn read<'a>(top: &Section<'a>) -> Result<(Timetable, Vec<Section<'a>>), FileError> {
         let calendar = top.section("calendar")?;
         let sections = top.sections("timetable")?;
-        if sections.is_empty()
-            && let Some(key) = [ZONE.name, START.name].into_iter().find(|key| calendar.has(key))
-        {
-            return Err(calendar.error(key, "has no effect without [[timetable]]"));
+        if sections.is_empty() && calendar.has(START.name) {
+            return Err(calendar.error(START.name, "has no effect without [[timetable]]"));
         }
         let zone = calendar.text(ZONE.name)?.unwrap_or("UTC");
         let zone = TimeZone::get(zone).map_err(|_| {

@@ -237,7 +237,10 @@ fn errors_name_line_and_key() {
             "[calendar]\nzone = \"Lisbon\"\n[[timetable]]\n".to_owned(),
             "a.toml:2: calendar.zone: `Lisbon` is not a time zone",
         ),
-        ("[calendar]\nzone = \"UTC\"\n".to_owned(), "a.toml:2: calendar.zone: has no effect without [[timetable]]"),
+        (
+            "[calendar]\nstart = \"2026-01-01T00:00:00\"\n".to_owned(),
+            "a.toml:2: calendar.start: has no effect without [[timetable]]",
+        ),
         (format!("{entry}from = \"8:00\"\n"), "a.toml:2: timetable.0.from: `8:00` is not a time of day"),
         (format!("{entry}to = \"24:01\"\n"), "a.toml:2: timetable.0.to: `24:01` is not a time of day"),
         (format!("{entry}from = \"08:00\"\nto = \"08:00\"\n"), "a.toml:3: timetable.0.to: the entry covers no time"),

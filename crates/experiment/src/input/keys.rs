@@ -408,7 +408,6 @@ duration = "1s"
         "traffic.placement",
         "traffic.order",
         "traffic.rate_scale",
-        "calendar.zone",
         "timetable.from",
         "timetable.to",
         "probes.capture_packets",

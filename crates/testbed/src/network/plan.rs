@@ -21,6 +21,8 @@ pub struct NetworkPlan {
     pub datapath: &'static str,
     /// `fifo`, `per-sender` or `per-flow`: how a full queue is shared.
     pub turns: &'static str,
+    /// Whether frames of the controller have a separate queue at switches.
+    pub reserves_control_queue: bool,
     /// Congestion control of the hosts' TCP; `None` if no flow uses TCP. Without it the default of
     /// this machine would apply.
     pub congestion: Option<&'static str>,
@@ -91,6 +93,7 @@ impl NetworkPlan {
             host_queue: Limit::Packets(config.host.queue_packets),
             datapath: testbed.datapath.name(),
             turns: testbed.queue_scheduling.name(),
+            reserves_control_queue: config.control.reserves_control_queue,
             congestion: config.transport.properties().linux,
             resolves: config.control.hosts_resolve,
         }
