@@ -166,6 +166,8 @@ damping = false
     }
 }
 
+const TIMETABLE: &str = "[[timetable]]\nbalancer = \"hedera\"\n";
+
 /// Every printed default equals the built-in one: a file that sets it changes nothing.
 #[test]
 fn printed_defaults_are_the_defaults() {
@@ -176,6 +178,7 @@ fn printed_defaults_are_the_defaults() {
         let (base, section) = match key.section {
             "" => ("", String::new()),
             "edge" => (EDGE, String::new()),
+            "timetable" => (TIMETABLE, String::new()),
             section => ("", format!("[{section}]\n")),
         };
         let default = shown(read(base).unwrap());
@@ -211,8 +214,8 @@ fn errors_name_line_key_and_remedy() {
         ),
         (
             "[control]\naddressing = \"vl2\"\n[pools.p]\nbalancer = \"server-rr\"",
-            "a.toml:2: control.addressing: \"vl2\" cannot go with [services] and [pools]",
-            "virtual addresses need",
+            "a.toml:2: control.addressing: \"vl2\" cannot go with `pools`",
+            "virtual addresses, uplinks and timetables need",
         ),
         (
             "[control]\nrefuse = [\"10.0.0.1 > 10.0.0.2\"]",

@@ -306,6 +306,7 @@ mod tests {
         "transport = { kind = \"cubic\" }",
         "transport = { kind = \"spray\" }",
         "transport = { kind = \"rdma\" }",
+        "transport = { kind = \"annulus\" }",
         "host = { resequencing = \"on\" }",
         "switch = { pfc = true }",
         "control = { boot = \"cold\" }",
