@@ -112,7 +112,12 @@ fn transport_keys_of_other_kinds_are_rejected() {
     for (kind, key, value, message) in [
         ("dctcp", "recovery", "selective", "transport.recovery: belongs to kind = \"rdma\" only"),
         ("spray", "gain", "0.5", "transport.gain: belongs to kind = \"dctcp\" or \"rdma\" or \"annulus\" only"),
-        ("rdma", "min_rto", "1ms", "transport.min_rto: belongs to kind = \"dctcp\" or \"newreno\" or \"cubic\" or \"annulus\" only"),
+        (
+            "rdma",
+            "min_rto",
+            "1ms",
+            "transport.min_rto: belongs to kind = \"dctcp\" or \"newreno\" or \"cubic\" or \"annulus\" only",
+        ),
         ("udp", "sack", "true", "transport.sack: belongs to"),
     ] {
         assert_rejected(with(&[("transport.kind", kind), (&format!("transport.{key}"), value)]), key, message, "");
