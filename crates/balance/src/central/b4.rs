@@ -32,10 +32,9 @@ use std::sync::Arc;
 use net::paths::{self, Metric};
 use net::{LinkIx, Time};
 
-use super::common::{ByteCounts, Ends, default_routes, rate_of};
+use super::common::{Ends, PairBytes, default_routes, quantise, rate_of};
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Placements,
-    WeightedPath,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowSource, NetworkView, Path, Placements, WeightedPath,
 };
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
@@ -65,8 +64,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("b4", "B4")
             headroom: params.number("headroom"),
             metric: if params.text("metric") == "hops" { Metric::Hops } else { Metric::Delay },
             source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counts: ByteCounts::default(),
-            bytes: BTreeMap::new(),
+            bytes: PairBytes::default(),
             tunnels_of: BTreeMap::new(),
         })
     });
@@ -78,9 +76,8 @@ struct B4 {
     headroom: f64,
     metric: Metric,
     source: FlowSource,
-    counts: ByteCounts,
-    /// Bytes of this period so far; a pair without any has the default routes.
-    bytes: BTreeMap<Ends, u64>,
+    /// A pair without bytes in a period has the default routes.
+    bytes: PairBytes,
     /// Tunnels of a pair, shortest first; empty again when the network changes.
     tunnels_of: BTreeMap<Ends, Vec<Path>>,
 }
@@ -154,33 +151,7 @@ fn allocate(capacity: &[f64], groups: &[Group]) -> Vec<Vec<f64>> {
     }
 }
 
-/// Rounds a split to multiples of `1 / quanta`: down, and the remaining quanta to the tunnels that
-/// lost most. Returns quanta by tunnel; none if the group has no rate.
-pub(super) fn quantise(rates: &[f64], quanta: u32) -> Vec<u32> {
-    let total: f64 = rates.iter().sum();
-    if total <= 0.0 {
-        return vec![0; rates.len()];
-    }
-    let ideal: Vec<f64> = rates.iter().map(|rate| rate / total * f64::from(quanta)).collect();
-    let mut parts: Vec<u32> = ideal.iter().map(|share| (share + EPSILON).floor() as u32).collect();
-    let remaining = quanta.saturating_sub(parts.iter().sum());
-    for _ in 0..remaining {
-        let lost = |nth: &usize| ideal[*nth] - f64::from(parts[*nth]);
-        // The preferred one of several.
-        let most = (0..parts.len()).rev().max_by(|a, b| lost(a).total_cmp(&lost(b)));
-        most.into_iter().for_each(|nth| parts[nth] += 1);
-    }
-    parts
-}
-
 impl B4 {
-    /// Adds the bytes of a flow since its last reading.
-    fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        if let Some((ends, bytes)) = self.counts.read(view, flow) {
-            *self.bytes.entry(ends).or_default() += bytes;
-        }
-    }
-
     fn tunnels_of(&mut self, view: &NetworkView<'_>, ends: Ends) -> &[Path] {
         let (most, metric) = (self.tunnels, self.metric);
         self.tunnels_of.entry(ends).or_insert_with(|| {
@@ -192,9 +163,7 @@ impl B4 {
     }
 
     fn end_period(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
-        view.flows.iter().for_each(|(flow, _)| self.count(view, flow));
-        let seconds = self.counts.end_period(view, self.period);
-        let counted: Vec<(Ends, u64)> = std::mem::take(&mut self.bytes).into_iter().collect();
+        let (counted, seconds) = self.bytes.end_period(view, self.period);
         let mut groups = Vec::new();
         let mut pairs = Vec::new();
         for (ends, bytes) in counted {
@@ -202,8 +171,8 @@ impl B4 {
                 placements.split(ends.from, view.routes.class_node(ends.to), [].into());
                 continue;
             }
-            // It is silent in the next period until counted again.
-            self.bytes.insert(ends, 0);
+            // If it is silent in the next period, its split goes.
+            self.bytes.expect(ends);
             let demand = bytes as f64 * 8.0 / seconds * self.headroom;
             let tunnels = self.tunnels_of(view, ends);
             let tunnels = tunnels.iter().map(|path| path.iter().map(|link| link.ix()).collect()).collect();
@@ -236,12 +205,12 @@ impl CentralBalancer for B4 {
                 // Tunnels may be dead, and destinations may have new numbers.
                 placements.clear_splits();
                 self.tunnels_of.clear();
-                self.bytes.clear();
+                self.bytes.forget_pairs();
             }
             DecisionTrigger::PeriodElapsed => self.end_period(view, placements),
-            DecisionTrigger::FlowStarted(flow) => self.counts.flow_started(flow),
+            DecisionTrigger::FlowStarted(flow) => self.bytes.flow_started(flow),
             DecisionTrigger::FlowEnded(flow) => {
-                self.count(view, flow);
+                self.bytes.count(view, flow);
                 placements.release(flow);
             }
         }

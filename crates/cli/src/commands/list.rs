@@ -249,12 +249,12 @@ fn workloads() -> Vec<Item> {
 }
 
 fn transports() -> Vec<Item> {
-    let keys = |names: &[&str]| {
-        let known = experiment::input::LAYOUT.of("transport").filter(|key| names.contains(&key.name));
+    let keys = |about: &sim::About| {
+        let known = experiment::input::LAYOUT.of("transport").filter(|key| about.reads(key.name));
         known.map(|key| parameter(key.name, key.default, "", key.doc)).collect()
     };
     let of = |about: &sim::About| {
-        item(about.name, &format!("{}: {}", about.title, about.summary), about.source, keys(about.keys))
+        item(about.name, &format!("{}: {}", about.title, about.summary), about.source, keys(about))
     };
     sim::TransportKind::ALL.iter().map(of).collect()
 }

@@ -189,9 +189,9 @@ impl DefaultRoutes {
         network: &Network,
         updater: &Updater,
     ) -> bool {
-        // Waiting does not help with a rejected rule.
         let last_hop = last_hop_key(address);
-        let has_last_hop = |switch: &Installer| !switch.may_lack(&last_hop) || switch.refused.contains(&last_hop);
+        let has_last_hop = |switch: &Installer| switch.has_decided(&last_hop);
+        // Waiting does not help with a rejected rule.
         let has_route = |switch: &Installer| !switch.may_lack_route(address) || switch.is_route_refused(address);
         let (mut seen, mut open) = (BTreeSet::from([from]), vec![from]);
         while let Some(node) = open.pop() {

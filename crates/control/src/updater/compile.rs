@@ -204,6 +204,12 @@ impl Compiler {
         }
     }
 
+    /// Returns a rule that sends to one of some ports alike; `None` without ports.
+    pub(crate) fn spread_alike(self, purpose: Purpose, ports: &[PortNo]) -> Option<DesiredRule> {
+        let hops: Vec<(PortNo, u16)> = ports.iter().map(|port| (*port, 1)).collect();
+        self.spread(purpose, &hops)
+    }
+
     pub(crate) fn labelled(self, port: PortNo) -> DesiredRule {
         self.rule(Purpose::Divide, vec![Action::output(port)])
     }

@@ -310,7 +310,7 @@ impl VipService {
             let at = self.at(node, service, buckets);
             let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
             let (key, _) = on.updater.compiler.slot_return(&facts.lead(service), owner, client);
-            self.is_member(service, client) || switch.refused.contains(&key) || !switch.may_lack(&key)
+            self.is_member(service, client) || switch.has_decided(&key)
         })
     }
 

@@ -67,7 +67,7 @@ fn dctcp(section: &Section<'_>) -> Result<Dctcp, FileError> {
 /// Checks that the section has no key that only other transports read.
 fn check_keys(section: &Section<'_>, kind: &str) -> Result<(), FileError> {
     for key in crate::input::LAYOUT.of("transport").filter(|key| section.has(key.name)) {
-        let readers = || TransportKind::ALL.iter().filter(|about| about.keys.contains(&key.name));
+        let readers = || TransportKind::ALL.iter().filter(|about| about.reads(key.name));
         if readers().next().is_none() || readers().any(|about| about.name == kind) {
             continue;
         }

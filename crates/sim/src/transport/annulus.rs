@@ -12,13 +12,13 @@ use net::Time;
 use crate::SimError;
 use crate::checks::{MAX_SELECTIVE_WINDOW, check_selective_window, reject_if};
 use crate::scenario::{FeedbackRule, SimConfig, TransportConfig};
-use crate::timers::NEVER;
 use crate::transport::dcqcn::Rate;
 use crate::transport::dctcp::{Dctcp, Marks};
+use crate::transport::pacing::Pacing;
 use crate::transport::params::{NetworkScale, TransportParams};
 use crate::transport::rdma::Dcqcn;
 use crate::transport::sender::{AckInfo, Reply, SendState, Sent, TimerEffect};
-use crate::transport::tcp::Tcp;
+use crate::transport::tcp::{self, Tcp};
 use crate::transport::{About, Acks, Kind, Properties, QueueLaw, SenderEnv, Sending};
 
 /// Configuration beyond that of DCTCP.
@@ -48,19 +48,7 @@ impl Kind for Annulus {
         title: "Annulus",
         summary: "DCTCP, and for traffic to other sites a rate that follows feedback of switches in the own site",
         source: "SIGCOMM 2020; IEEE 802.1Qau",
-        keys: &[
-            "gain",
-            "local_delay",
-            "equilibrium",
-            "initial_window",
-            "min_rto",
-            "sack",
-            "dup_ack_threshold",
-            "limited_transmit",
-            "ack_every",
-            "ack_timeout",
-            "handshake",
-        ],
+        keys: &[&["gain", "local_delay", "equilibrium"], tcp::KEYS],
     };
 
     type Sender = Box<TwoLoops>;
@@ -102,9 +90,7 @@ impl Kind for Annulus {
             tcp: self.dctcp.sender(&SenderEnv { config: &with_sack, ..*env }),
             recovery,
             rate: Rate::new(1),
-            next_send: 0,
-            is_waiting: false,
-            rto_at: NEVER,
+            pacing: Pacing::NEW,
         })
     }
 }
@@ -115,21 +101,18 @@ pub(crate) struct TwoLoops {
     tcp: Tcp<Marks>,
     recovery: Dcqcn,
     rate: Rate,
-    next_send: u64,
-    /// Whether the rate delays the flow longer than the interface does.
-    is_waiting: bool,
-    rto_at: u64,
+    pacing: Pacing,
 }
 
 impl Sending for TwoLoops {
     fn begin(&mut self, line_bps: u64) {
         self.tcp.begin(line_bps);
         self.rate = Rate::new(line_bps);
-        (self.next_send, self.is_waiting, self.rto_at) = (0, false, NEVER);
+        self.pacing = Pacing::NEW;
     }
 
     fn can_send(&self, state: &SendState, params: &TransportParams) -> bool {
-        !self.is_waiting && self.tcp.can_send(state, params)
+        !self.pacing.is_waiting && self.tcp.can_send(state, params)
     }
 
     fn take(&mut self, state: &mut SendState) -> (u32, bool) {
@@ -137,14 +120,11 @@ impl Sending for TwoLoops {
     }
 
     fn on_sent(&mut self, _state: &mut SendState, sent: &Sent) {
-        self.next_send = sent.now + self.rate.gap(&self.recovery, sent.bytes, sent.now).max(1);
-        self.is_waiting = self.next_send > sent.free_at;
+        self.pacing.on_sent(sent, self.rate.gap(&self.recovery, sent.bytes, sent.now));
     }
 
     fn on_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> (Reply, u32) {
-        if arrived.ack > state.una {
-            self.rto_at = NEVER;
-        }
+        self.pacing.on_ack(state, arrived.ack);
         self.tcp.on_ack(state, params, arrived)
     }
 
@@ -157,20 +137,12 @@ impl Sending for TwoLoops {
     }
 
     fn on_timer(&mut self, state: &mut SendState, params: &TransportParams, now: u64) -> TimerEffect {
-        self.is_waiting &= self.next_send > now;
-        if self.rto_at > now {
-            return TimerEffect::Resume { again: None };
-        }
-        self.rto_at = NEVER;
-        if state.in_flight() == 0 {
-            return TimerEffect::Nothing;
-        }
-        TimerEffect::TimedOut { is_over: !self.on_timeout(state, params), again: None }
+        let effect = self.pacing.on_timer(state, now);
+        effect.unwrap_or_else(|| TimerEffect::TimedOut { is_over: !self.on_timeout(state, params), again: None })
     }
 
     fn deadline(&mut self, state: &SendState, params: &TransportParams, _current: u64, now: u64) -> u64 {
-        self.rto_at = state.retransmission_deadline(params, self.rto_at, now);
-        if self.is_waiting { self.rto_at.min(self.next_send) } else { self.rto_at }
+        self.pacing.deadline(state, params, now)
     }
 
     fn stop(&mut self) {
@@ -181,6 +153,7 @@ impl Sending for TwoLoops {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timers::NEVER;
     use crate::transport::sender::tests::{sack, start};
 
     #[test]

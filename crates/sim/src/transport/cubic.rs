@@ -33,7 +33,7 @@ impl Kind for Cubic {
         title: "TCP CUBIC",
         summary: "what Linux hosts run, with SACK; ignores ECN",
         source: "RFC 9438, RFC 9406, RFC 6675",
-        keys: &tcp::keys_with("hystart"),
+        keys: &[&["hystart"], tcp::KEYS],
     };
 
     type Sender = Tcp<Curve>;

@@ -26,7 +26,7 @@ impl Kind for Dctcp {
         title: "DCTCP",
         summary: "reduces in proportion to the share of ECN-marked bytes",
         source: "RFC 8257",
-        keys: &tcp::keys_with("gain"),
+        keys: &[&["gain"], tcp::KEYS],
     };
 
     type Sender = Tcp<Marks>;

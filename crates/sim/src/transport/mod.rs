@@ -13,6 +13,7 @@ pub mod dctcp;
 mod hystart;
 pub mod new_reno;
 mod nscc;
+mod pacing;
 pub(crate) mod params;
 pub mod rdma;
 mod scoreboard;
@@ -96,8 +97,16 @@ pub struct About {
     /// The behaviour, in one line.
     pub summary: &'static str,
     pub source: &'static str,
-    /// The keys of `[transport]` that it reads, beyond those of all transports.
-    pub keys: &'static [&'static str],
+    /// The keys of `[transport]` that it reads, beyond those of all transports: in groups, of which
+    /// several transports may share one.
+    pub keys: &'static [&'static [&'static str]],
+}
+
+impl About {
+    /// Returns whether the transport reads a key of `[transport]` that not all of them do.
+    pub fn reads(&self, key: &str) -> bool {
+        self.keys.iter().any(|group| group.contains(&key))
+    }
 }
 
 /// The configuration of a transport.

@@ -14,7 +14,7 @@ impl Kind for NewReno {
         title: "TCP NewReno",
         summary: "halves the window at a loss",
         source: "RFC 5681, RFC 6582",
-        keys: tcp::KEYS,
+        keys: &[tcp::KEYS],
     };
 
     type Sender = Tcp<Reno>;

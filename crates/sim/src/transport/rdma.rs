@@ -6,8 +6,8 @@ use crate::SimError;
 use crate::checks::{MAX_SELECTIVE_WINDOW, check_selective_window, reject_if};
 use crate::packet::stamp;
 use crate::scenario::{SimConfig, TransportConfig};
-use crate::timers::NEVER;
 use crate::transport::dcqcn::Rate;
+use crate::transport::pacing::Pacing;
 use crate::transport::params::{NetworkScale, TransportParams};
 use crate::transport::scoreboard::Scoreboard;
 use crate::transport::sender::{AckInfo, Reply, SendState, Sent, TimerEffect};
@@ -72,7 +72,7 @@ impl Kind for Rdma {
         title: "RDMA over Ethernet",
         summary: "DCQCN's rate, with RoCE's go-back-n or IRN's selective retransmission",
         source: "SIGCOMM 2015 (DCQCN), SIGCOMM 2018 (IRN)",
-        keys: &[
+        keys: &[&[
             "recovery",
             "packet_timeout",
             "gain",
@@ -83,7 +83,7 @@ impl Kind for Rdma {
             "additive_increase",
             "hyper_increase",
             "handshake",
-        ],
+        ]],
     };
 
     type Sender = Box<Paced>;
@@ -154,9 +154,7 @@ impl Kind for Rdma {
             is_selective,
             config: self.dcqcn,
             rate: Rate::new(1),
-            next_send: 0,
-            is_waiting: false,
-            rto_at: NEVER,
+            pacing: Pacing::NEW,
         })
     }
 }
@@ -168,10 +166,7 @@ pub(crate) struct Paced {
     is_selective: bool,
     config: Dcqcn,
     rate: Rate,
-    next_send: u64,
-    /// Whether the rate delays the flow longer than the interface does.
-    is_waiting: bool,
-    rto_at: u64,
+    pacing: Pacing,
 }
 
 impl Paced {
@@ -201,11 +196,11 @@ impl Sending for Paced {
     fn begin(&mut self, line_bps: u64) {
         self.board.reset();
         self.rate = Rate::new(line_bps);
-        (self.next_send, self.is_waiting, self.rto_at) = (0, false, NEVER);
+        self.pacing = Pacing::NEW;
     }
 
     fn can_send(&self, state: &SendState, params: &TransportParams) -> bool {
-        !self.is_waiting && state.has_space(&self.board, params)
+        !self.pacing.is_waiting && state.has_space(&self.board, params)
     }
 
     fn take(&mut self, state: &mut SendState) -> (u32, bool) {
@@ -214,17 +209,14 @@ impl Sending for Paced {
 
     fn on_sent(&mut self, _state: &mut SendState, sent: &Sent) {
         self.board.note_sent(sent.segment, stamp(sent.now));
-        self.next_send = sent.now + self.rate.gap(&self.config, sent.bytes, sent.now).max(1);
-        self.is_waiting = self.next_send > sent.free_at;
+        self.pacing.on_sent(sent, self.rate.gap(&self.config, sent.bytes, sent.now));
     }
 
     fn on_ack(&mut self, state: &mut SendState, params: &TransportParams, arrived: &AckInfo) -> (Reply, u32) {
         if arrived.is_notification {
             self.rate.on_notification(&self.config, arrived.now);
         }
-        if arrived.ack > state.una {
-            self.rto_at = NEVER;
-        }
+        self.pacing.on_ack(state, arrived.ack);
         // Go-back-N has nothing on the scoreboard.
         let acked = state.note_arrivals(&mut self.board, arrived);
         if state.is_finished() {
@@ -249,20 +241,12 @@ impl Sending for Paced {
     }
 
     fn on_timer(&mut self, state: &mut SendState, params: &TransportParams, now: u64) -> TimerEffect {
-        self.is_waiting &= self.next_send > now;
-        if self.rto_at > now {
-            return TimerEffect::Resume { again: None };
-        }
-        self.rto_at = NEVER;
-        if state.in_flight() == 0 {
-            return TimerEffect::Nothing;
-        }
-        TimerEffect::TimedOut { is_over: !self.on_timeout(state, params), again: None }
+        let effect = self.pacing.on_timer(state, now);
+        effect.unwrap_or_else(|| TimerEffect::TimedOut { is_over: !self.on_timeout(state, params), again: None })
     }
 
     fn deadline(&mut self, state: &SendState, params: &TransportParams, _current: u64, now: u64) -> u64 {
-        self.rto_at = state.retransmission_deadline(params, self.rto_at, now);
-        if self.is_waiting { self.rto_at.min(self.next_send) } else { self.rto_at }
+        self.pacing.deadline(state, params, now)
     }
 
     fn stop(&mut self) {
@@ -273,6 +257,7 @@ impl Sending for Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timers::NEVER;
     use crate::transport::sender::tests::{sack, start};
 
     #[test]

@@ -43,7 +43,7 @@ impl Kind for Spray {
         title: "Per-packet transport for spraying",
         summary: "no order, single packets acknowledged, window by ECN and delay",
         source: "Ultra Ethernet 1.0 (NSCC), arXiv 2404.01630; simpler than either",
-        keys: &["target_delay", "reorder_packets", "packet_timeout", "handshake"],
+        keys: &[&["target_delay", "reorder_packets", "packet_timeout", "handshake"]],
     };
 
     type Sender = Box<Sprayed>;

@@ -23,17 +23,6 @@ pub(crate) const KEYS: &[&str] = &[
     "handshake",
 ];
 
-/// Returns the keys of a TCP variant that reads one more.
-pub(crate) const fn keys_with(own: &'static str) -> [&'static str; KEYS.len() + 1] {
-    let mut keys = [own; KEYS.len() + 1];
-    let mut at = 0;
-    while at < KEYS.len() {
-        keys[at + 1] = KEYS[at];
-        at += 1;
-    }
-    keys
-}
-
 /// How a TCP variant sets its window. The methods have NewReno's behaviour unless it says otherwise.
 pub(crate) trait CongestionControl {
     /// Whether an acknowledgement that echoes a mark lets the window grow.

@@ -33,7 +33,7 @@ impl Kind for UdpRate {
         title: "UDP",
         summary: "a rate, and no reaction to anything",
         source: "",
-        keys: &["rate", "min_packets", "max_packets"],
+        keys: &[&["rate", "min_packets", "max_packets"]],
     };
 
     type Sender = Pacer;

@@ -11,8 +11,9 @@ pub(crate) mod flows_by_host;
 pub mod hosts;
 pub mod on_change;
 pub mod pairs;
+pub(crate) mod quanta;
 
-pub(crate) use byte_counts::ByteCounts;
+pub(crate) use byte_counts::{ByteCounts, PairBytes};
 pub(crate) use dag::{Dag, Search};
 pub(crate) use edges::{Ends, edge_of, edges, ends, host_rate, is_switch, levels, measured, pairs, rate_of};
 pub(crate) use first_fit::FirstFit;
@@ -20,3 +21,4 @@ pub(crate) use flows_by_host::FlowsByHost;
 pub(crate) use hosts::Hosts;
 pub(crate) use on_change::on_network_change;
 pub(crate) use pairs::{Pair, divide_all, evenly, some_paths, spread_ranks};
+pub(crate) use quanta::quantise;

@@ -35,10 +35,9 @@ use net::{LinkIx, NodeIx, Time};
 
 pub use split::{Commodity, Links, Load, Split, split};
 
-use super::b4::quantise;
-use super::common::{ByteCounts, Ends, default_routes, edges, is_switch, rate_of};
+use super::common::{PairBytes, default_routes, edges, is_switch, quantise, rate_of};
 use super::{
-    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowId, FlowSource, HopColumn, HopTable,
+    CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowSource, HopColumn, HopTable,
     NetworkView, NextHop, Placements,
 };
 use crate::entry::{Entry, Granularity};
@@ -67,8 +66,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("partial-te", "TE in a partial S
             quanta: params.count("quanta") as u32,
             gain: params.number("gain"),
             source: if params.text("detect") == "pairs" { FlowSource::Pairs } else { FlowSource::FirstPackets },
-            counts: ByteCounts::default(),
-            bytes: BTreeMap::new(),
+            bytes: PairBytes::default(),
         })
     });
 
@@ -78,24 +76,14 @@ struct PartialTe {
     quanta: u32,
     gain: f64,
     source: FlowSource,
-    counts: ByteCounts,
-    /// Bytes of this period so far.
-    bytes: BTreeMap<Ends, u64>,
+    bytes: PairBytes,
 }
 
 impl PartialTe {
-    /// Adds the bytes of a flow since its last reading.
-    fn count(&mut self, view: &NetworkView<'_>, flow: FlowId) {
-        if let Some((ends, bytes)) = self.counts.read(view, flow) {
-            *self.bytes.entry(ends).or_default() += bytes;
-        }
-    }
-
     fn end_period(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
-        view.flows.iter().for_each(|(flow, _)| self.count(view, flow));
-        let seconds = self.counts.end_period(view, self.period);
+        let (counted, seconds) = self.bytes.end_period(view, self.period);
         let mut demands: BTreeMap<NodeIx, Vec<(NodeIx, f64)>> = BTreeMap::new();
-        for (ends, bytes) in std::mem::take(&mut self.bytes) {
+        for (ends, bytes) in counted {
             if bytes > 0 && view.routes.path_count(ends.from, ends.to) > 0 {
                 let rate = bytes as f64 * 8.0 / seconds;
                 demands.entry(view.routes.class_node(ends.to)).or_default().push((ends.from, rate));
@@ -222,12 +210,12 @@ impl CentralBalancer for PartialTe {
             DecisionTrigger::NetworkChanged => {
                 default_routes::first_port(view, placements);
                 // Destinations may have new numbers.
-                self.bytes.clear();
+                self.bytes.forget_pairs();
             }
             DecisionTrigger::PeriodElapsed => self.end_period(view, placements),
-            DecisionTrigger::FlowStarted(flow) => self.counts.flow_started(flow),
+            DecisionTrigger::FlowStarted(flow) => self.bytes.flow_started(flow),
             DecisionTrigger::FlowEnded(flow) => {
-                self.count(view, flow);
+                self.bytes.count(view, flow);
                 placements.release(flow);
             }
         }

@@ -8,6 +8,7 @@ mod seattle_rules;
 mod stale_senders;
 mod vl2;
 mod vl2_rules;
+mod wanted;
 
 use std::fmt;
 

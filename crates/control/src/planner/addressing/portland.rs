@@ -98,9 +98,7 @@ impl AddressingPlan for PortLand {
             let switch = node.and_then(|node| updater.switches.get(&node));
             let keys = [to_host_key(*pmac), from_host(updater.compiler, host, *pmac).0, route_key(Destinations::All)];
             let has = |key: &RuleKey| self.rules.contains_key(&(node.expect("a switch with rules is known"), *key));
-            switch.is_some_and(|switch| {
-                keys.iter().filter(|key| has(key)).all(|key| !switch.may_lack(key) || switch.refused.contains(key))
-            })
+            switch.is_some_and(|switch| keys.iter().filter(|key| has(key)).all(|key| switch.has_decided(key)))
         };
         let Some(near) = self.manager.hosts.get(&asker).filter(|(host, _)| host.end() == at) else { return false };
         self.manager.hosts.get(&target).is_some_and(|far| is_reached(near) && is_reached(far))

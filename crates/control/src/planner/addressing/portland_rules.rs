@@ -68,8 +68,7 @@ pub(super) fn host_left(compiler: Compiler, pod: u8, position: u8) -> Entry {
 
 /// Returns the rule of a route; without ports it drops.
 pub(super) fn route(compiler: Compiler, destinations: Destinations, ports: &[PortNo]) -> Entry {
-    let hops: Vec<(PortNo, u16)> = ports.iter().map(|port| (*port, 1)).collect();
-    let rule = compiler.spread(Purpose::Address, &hops);
+    let rule = compiler.spread_alike(Purpose::Address, ports);
     (route_key(destinations), rule.unwrap_or_else(|| compiler.rule(Purpose::Address, Vec::new())))
 }
 

@@ -21,6 +21,7 @@ use openflow::headers::ether;
 use openflow::{Action, BufferId, DatapathId, FlowRemoved, FlowStats, Headers, MacAddr, PacketIn, PacketOut, PortNo};
 use openflow::{SetField, frame};
 
+use super::wanted::Wanted;
 use super::{AddressingPlan, observed, seattle_rules as rules};
 use crate::addressing::hash_ring::HashRing;
 use crate::addressing::shortest::ShortestPaths;
@@ -58,20 +59,18 @@ impl AddressingPlan for Seattle {
         self.ring = HashRing::new(online);
         self.paths = ShortestPaths::to(&cabling, cabling.switches.keys().copied());
         self.publish(cx, observer);
-        let mut wanted = Wanted { network: &observer.network, rules: RuleSet::new() };
+        let mut wanted = Wanted::new(&observer.network);
         let with_hosts: BTreeSet<DatapathId> = self.directory.values().map(|(host, _)| host.datapath).collect();
         for (datapath, number) in &self.numbers {
-            wanted.add(*datapath, Some(rules::host_left(updater.compiler, *number)));
+            wanted.add(*datapath, [rules::host_left(updater.compiler, *number)]);
             for (from, ports) in self.paths.towards(*datapath) {
                 wanted.add(from, rules::to_switch(updater.compiler, *number, ports));
             }
         }
-        with_hosts.iter().for_each(|datapath| wanted.add(*datapath, Some(rules::unknown(updater.compiler))));
+        with_hosts.iter().for_each(|datapath| wanted.add(*datapath, [rules::unknown(updater.compiler)]));
         for (host, _) in self.directory.values() {
             let Some(number) = self.numbers.get(&host.datapath) else { continue };
-            rules::to_host(updater.compiler, host, *number)
-                .into_iter()
-                .for_each(|entry| wanted.add(host.datapath, Some(entry)));
+            wanted.add(host.datapath, rules::to_host(updater.compiler, host, *number));
         }
         for ((at, host), location) in &self.caches {
             wanted.add(*at, self.cache_rule(updater, *at, *host, *location));
@@ -120,7 +119,7 @@ impl AddressingPlan for Seattle {
         };
         let has = |at: DatapathId, key: RuleKey| {
             let switch = network.node_of(at).and_then(|node| updater.switches.get(&node));
-            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.refused.contains(&key))
+            switch.is_some_and(|switch| switch.has_decided(&key))
         };
         let is_near = near.datapath == far.datapath;
         [near, far].iter().all(|host| has(host.datapath, rules::to_host_key(host)))
@@ -137,12 +136,8 @@ impl AddressingPlan for Seattle {
 
     fn removed(&mut self, observer: &Observer, updater: &mut Updater, datapath: DatapathId, removed: &FlowRemoved) {
         let key = RuleKey::from(removed);
-        let Some(host) = rules::host_of_cache(&key) else { return };
-        if self.caches.remove(&(datapath, host)).is_some()
-            && let Some(node) = observer.network.node_of(datapath)
-        {
-            self.rules.remove(&(node, key));
-            updater.set((node, key, None));
+        if let Some(host) = rules::host_of_cache(&key) {
+            self.forget(observer, updater, datapath, host);
         }
     }
 }
@@ -270,18 +265,4 @@ fn port_of_flow(headers: &Headers, ports: &[PortNo]) -> PortNo {
     let addresses = u64::from(headers.ipv4_src.to_bits()) << 32 | u64::from(headers.ipv4_dst.to_bits());
     let rest = u64::from(headers.l4_src) << 16 | u64::from(headers.l4_dst);
     ports[hash::reduce(hash::combine(hash::mix(addresses), rest), ports.len())]
-}
-
-/// Rules that are being collected.
-struct Wanted<'a> {
-    network: &'a Network,
-    rules: RuleSet,
-}
-
-impl Wanted<'_> {
-    fn add(&mut self, datapath: DatapathId, entry: Option<Entry>) {
-        if let (Some(node), Some((key, rule))) = (self.network.node_of(datapath), entry) {
-            self.rules.insert((node, key), rule);
-        }
-    }
 }

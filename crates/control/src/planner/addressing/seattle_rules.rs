@@ -82,9 +82,8 @@ pub(super) fn host_of_cache(key: &RuleKey) -> Option<MacAddr> {
 }
 
 pub(super) fn to_switch(compiler: Compiler, number: u16, ports: &[PortNo]) -> Option<Entry> {
-    let hops: Vec<(PortNo, u16)> = ports.iter().map(|port| (*port, 1)).collect();
     let key = RuleKey::new(FORWARD, TO_SWITCH, to(None, VlanMatch::Id(number)));
-    Some((key, compiler.spread(Purpose::Address, &hops)?))
+    Some((key, compiler.spread_alike(Purpose::Address, ports)?))
 }
 
 pub(super) fn unknown(compiler: Compiler) -> Entry {

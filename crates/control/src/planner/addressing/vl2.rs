@@ -17,12 +17,13 @@ use net::NodeIx;
 use openflow::{DatapathId, FlowStats, PacketIn, PortNo, frame};
 
 use super::stale_senders::StaleSenders;
+use super::wanted::Wanted;
 use super::{AddressingPlan, observed, vl2_rules as rules};
 use crate::addressing::shortest::ShortestPaths;
 use crate::observer::arp::PendingArpReply;
 use crate::observer::network::Network;
 use crate::observer::{Cx, Observer};
-use crate::updater::compile::{Compiler, Entry};
+use crate::updater::compile::Compiler;
 use crate::updater::store::RuleKey;
 use crate::updater::{RuleSet, Updater};
 use crate::{Event, KnownHost, SwitchPort};
@@ -52,16 +53,15 @@ impl AddressingPlan for Vl2 {
         let racks: Vec<DatapathId> = self.directory.values().map(|host| host.datapath).collect();
         let paths = ShortestPaths::to(&cabling, racks.into_iter());
         let (network, compiler) = (&observer.network, updater.compiler);
-        let mut wanted = Wanted { network, rules: RuleSet::new() };
+        let mut wanted = Wanted::new(network);
         for datapath in cabling.switches.keys() {
-            wanted.add(*datapath, rules::others(compiler));
+            wanted.add(*datapath, [rules::others(compiler)]);
         }
         for host in self.directory.values() {
-            wanted.add(host.datapath, rules::to_host(compiler, host));
-            wanted.add(host.datapath, rules::host_left(compiler, host.datapath));
-            compiler.host_port(host.port, false).into_iter().for_each(|entry| wanted.add(host.datapath, entry));
+            wanted.add(host.datapath, [rules::to_host(compiler, host), rules::host_left(compiler, host.datapath)]);
+            wanted.add(host.datapath, compiler.host_port(host.port, false));
             for (from, ports) in paths.towards(host.datapath) {
-                rules::to_switch(compiler, host.datapath, ports).into_iter().for_each(|entry| wanted.add(from, entry));
+                wanted.add(from, rules::to_switch(compiler, host.datapath, ports));
             }
         }
         for ((from, to), split) in placements.splits() {
@@ -100,7 +100,7 @@ impl AddressingPlan for Vl2 {
         let Some(far) = self.directory.get(&target) else { return false };
         let has = |at: &KnownHost, key: RuleKey| {
             let switch = network.node_of(at.datapath).and_then(|node| updater.switches.get(&node));
-            switch.is_some_and(|switch| !switch.may_lack(&key) || switch.refused.contains(&key))
+            switch.is_some_and(|switch| switch.has_decided(&key))
         };
         let has_route = |from: &KnownHost, to: &KnownHost| {
             from.datapath == to.datapath || has(from, rules::to_switch_key(to.datapath))
@@ -177,25 +177,7 @@ impl Vl2 {
         }
         if !buckets.is_empty() {
             let buckets: Vec<_> = buckets.into_iter().map(|((port, label), weight)| (port, weight, label)).collect();
-            wanted.add(from, rules::spread(compiler, to, &buckets));
+            wanted.add(from, [rules::spread(compiler, to, &buckets)]);
         }
-    }
-}
-
-/// Rules that are being collected.
-struct Wanted<'a> {
-    network: &'a Network,
-    rules: RuleSet,
-}
-
-impl Wanted<'_> {
-    fn add(&mut self, datapath: DatapathId, entry: Entry) {
-        if let Some(node) = self.network.node_of(datapath) {
-            self.add_at(node, entry);
-        }
-    }
-    /// Adds a rule; the first one of a place stays.
-    fn add_at(&mut self, node: NodeIx, (key, rule): Entry) {
-        self.rules.entry((node, key)).or_insert(rule);
     }
 }

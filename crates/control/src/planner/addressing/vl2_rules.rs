@@ -95,8 +95,7 @@ pub(super) fn to_switch_key(datapath: DatapathId) -> RuleKey {
 }
 
 pub(super) fn to_switch(compiler: Compiler, datapath: DatapathId, ports: &[PortNo]) -> Option<Entry> {
-    let hops: Vec<(PortNo, u16)> = ports.iter().map(|port| (*port, 1)).collect();
-    Some((to_switch_key(datapath), compiler.spread(Purpose::Address, &hops)?))
+    Some((to_switch_key(datapath), compiler.spread_alike(Purpose::Address, ports)?))
 }
 
 #[cfg(test)]

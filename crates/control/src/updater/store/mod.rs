@@ -328,6 +328,11 @@ impl Installer {
             || self.sent.values().any(is_new)
             || self.uncertain.iter().any(|(other, before)| other == key && before.is_none())
     }
+    /// Returns whether it is known that the switch has a rule, or that it has rejected it: waiting for
+    /// the rule does not help.
+    pub(crate) fn has_decided(&self, key: &RuleKey) -> bool {
+        !self.may_lack(key) || self.refused.contains(key)
+    }
     /// Returns whether the switch may have no default route for an address.
     pub(crate) fn may_lack_route(&self, address: Ipv4Addr) -> bool {
         self.installed.default_routes_to(address).all(|key| self.may_lack(&key))

@@ -7,7 +7,7 @@ mod vl2;
 use std::collections::BTreeMap;
 
 use core::net::Ipv4Addr;
-use net::{FiveTuple, HostIx, Time};
+use net::{FiveTuple, HostIx, LinkIx, Time};
 use openflow::headers::ether;
 use openflow::{Headers, MacAddr, frame};
 
@@ -51,6 +51,19 @@ impl ArpCaches {
 
     pub fn entry(&self, host: u32, of: u32) -> Option<MacAddr> {
         self.0.get(&(HostIx(host), ip(of))).copied()
+    }
+
+    /// Cuts cables, one at a time; every pair must still be reached.
+    pub fn check_cuts(&self, network: &mut TestNetwork, cables: impl IntoIterator<Item = LinkIx>) {
+        for cable in cables {
+            network.set_cable(cable, false);
+            network.settle();
+            network.assert_exact();
+            assert_eq!(self.unreached(network), [], "{cable:?}");
+            network.set_cable(cable, true);
+            network.settle();
+            network.assert_exact();
+        }
     }
 
     /// Makes every host know every other one.
