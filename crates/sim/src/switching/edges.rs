@@ -233,7 +233,10 @@ impl Fabric {
     }
 
     pub(crate) fn enter(&mut self, network: &mut Network, node: u32, ix: u32) {
-        if self.edges.duties.detours && !network.arena.get(ix).is(DETOUR) {
+        // The flow's state belongs to its own edges: at the intermediate edge, path numbers are of another
+        // pair, and another thread may simulate the flow's hosts.
+        let is_second_half = network.arena.get(ix).is(DETOUR);
+        if self.edges.duties.detours && !is_second_half {
             self.pick_detour(network, node, ix);
         }
         let Edges { list, all_paths, current, commands, issuer, duties, are_links_sensed, .. } = &mut self.edges;
@@ -248,8 +251,12 @@ impl Fabric {
         let is_data = packet.is(DATA);
         // The first packet of a handshake begins the path of its data.
         let is_forward = !packet.is(ACK);
-        let flow = &mut current[packet.flow as usize];
-        let now_on = if is_forward { flow.data } else { flow.ack };
+        let now_on = if is_second_half {
+            NO_PATH
+        } else {
+            let flow = &current[packet.flow as usize];
+            if is_forward { flow.data } else { flow.ack }
+        };
         let is_intact = edge.live[class].is_none();
         let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
         let weights = edge.weights.get(class).map_or(&[][..], |weights| weights);
@@ -263,10 +270,13 @@ impl Fabric {
             tag = edge.balancer.encapsulate(&mut cx, &seen, path);
             tag &= if *are_links_sensed { TAG_WITHOUT_UTILISATION } else { u32::MAX };
         }
-        if is_forward {
-            flow.take(path);
-        } else {
-            flow.ack = path;
+        if !is_second_half {
+            let flow = &mut current[packet.flow as usize];
+            if is_forward {
+                flow.take(path);
+            } else {
+                flow.ack = path;
+            }
         }
         let now = network.now;
         let packet = network.arena.get_mut(ix);

@@ -235,3 +235,18 @@ fn flows_held_before_their_first_delivery_are_the_same_on_three_threads() {
         assert!(alone.flows == together.flows, "seed {seed}");
     }
 }
+
+/// A detour's intermediate edge is often in another part than the flow's hosts, whose slots it lacks.
+#[test]
+fn detours_are_the_same_on_three_threads() {
+    let t = topology("bcube:n=4,k=1");
+    for seed in 0..20 {
+        let flows = some_flows(16, 60, seed, Time::from_us(80), 60_000);
+        for balancer in ["bsr:interval=1ms", "vlb"] {
+            let config = SimConfig::default();
+            let alone = simulate(&t, &flows, balancer, seed, &config);
+            let together = simulate_on(3, &t, &flows, balancer, seed, &config);
+            assert!(alone.flows == together.flows, "{balancer}, seed {seed}");
+        }
+    }
+}
