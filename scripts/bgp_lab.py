@@ -1,6 +1,5 @@
 """The network of check-bgp: namespaces, Open vSwitch, FRR routers, the daemon, load and a BGP speaker."""
 
-import os
 import pathlib
 import shutil
 import signal
@@ -11,8 +10,12 @@ import sys
 import time
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "testbed"))
+
+from journal import Journal  # noqa: E402
+from openvswitch import OpenVSwitch  # noqa: E402
+
 FRR = "/usr/lib/frr"
-SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 PREFIX = "abgp-"
 NAMESPACES = ["c", "r", "p1", "p2", "net"]
 HTTP = "127.0.0.1:18080"
@@ -105,6 +108,8 @@ def sh(command):
 class Lab:
     def __init__(self, program, folder, prefixes):
         self.program, self.folder, self.count = program, folder, prefixes
+        self.journal = Journal(str(folder / "journal"))
+        self.switch = OpenVSwitch(self.journal)
         self.processes = []
         self.daemon = None
         self.bgpd = {}
@@ -125,6 +130,9 @@ class Lab:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+        self.switch.stop()
+        if self.journal.file is not None:
+            self.journal.undo()
         # The kernel deletes the links of a namespace later: the next run would find them.
         for name in ["m", *PORTS]:
             subprocess.run(["ip", "link", "del", PREFIX + name], capture_output=True, check=False)
@@ -175,16 +183,8 @@ class Lab:
             self.start_frr(name, text)
 
     def start_switch(self):
-        ovs = self.folder / "ovs"
-        ovs.mkdir()
-        for name in ("OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"):
-            os.environ[name] = str(ovs)
-        sh(f"ovsdb-tool create {ovs}/conf.db {SCHEMA}")
-        self.spawn(["ovsdb-server", f"{ovs}/conf.db", f"--remote=punix:{ovs}/db.sock", f"--pidfile={ovs}/ovsdb-server.pid"],
-                   "ovsdb.log")
-        self.wait_for(self.processes[-1], ovs / "db.sock", "ovsdb.log")
-        sh("ovs-vsctl --timeout=20 --no-wait init")
-        self.spawn(["ovs-vswitchd", f"unix:{ovs}/db.sock", f"--pidfile={ovs}/ovs-vswitchd.pid"], "ovs.log")
+        self.journal.open()
+        self.switch.start()
         sh(f"ovs-vsctl --timeout=20 add-br {PREFIX}br -- set bridge {PREFIX}br datapath_type=netdev fail_mode=secure "
            f"protocols=OpenFlow13 other-config:datapath-id=00000000000000e1 -- set-controller {PREFIX}br tcp:{OPENFLOW} "
            f"-- set controller {PREFIX}br max_backoff=1000")

@@ -11,6 +11,7 @@
 
 pub(crate) mod common;
 pub(crate) mod network;
+mod picker;
 mod pool;
 mod server_stats;
 mod services;
@@ -40,6 +41,7 @@ pub mod server_wrr;
 pub mod sl_ps;
 
 pub use network::{MemberRoute, available};
+pub use picker::Picker;
 pub use pool::{Member, MemberId, MemberLocation, Pool};
 pub use server_stats::ServerStats;
 pub use services::{Services, ServicesError};

@@ -128,11 +128,11 @@ impl Controlled<'_> {
     /// Handles an ARP message at a host: replies, and requests for the host, tell the address of their
     /// sender; a request for the sender's own address changes a known one.
     pub(super) fn note_arp(&mut self, host: u32, bytes: &[u8]) {
-        let Some(headers) = frame::parse(bytes).ok().filter(|headers| headers.eth_type == ether::ARP) else { return };
-        let hosts = self.host_count as usize;
-        let Some(sender) = address::host_of_ipv4(headers.ipv4_src, hosts).filter(|_| self.config.hosts_resolve) else {
+        if !self.config.hosts_resolve {
             return;
-        };
+        }
+        let Some(headers) = frame::parse(bytes).ok().filter(|headers| headers.eth_type == ether::ARP) else { return };
+        let Some(sender) = address::host_of_ipv4(headers.ipv4_src, self.host_count as usize) else { return };
         let is_for_it = headers.ipv4_dst == address::host_ipv4(HostIx(host));
         let is_own = headers.ipv4_src == headers.ipv4_dst && self.arp.entries.contains_key(&(host, sender.0));
         if sender.0 != host && (is_for_it || is_own) && (headers.arp_op == REQUEST || is_for_it) {

@@ -3,20 +3,12 @@
 use std::collections::BTreeMap;
 
 use balance::central::{FlowTable, NetworkView};
-use balance::server::{
-    Ended, Member, MemberId, MemberLocation, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerStats,
-};
+use balance::server::{Ended, Member, MemberId, MemberLocation, Picker, Request, ServerStats};
 use balance::{Build, Spec};
-use net::{HostIx, NodeIx, RandomStream, Routes, Time, Topology};
+use net::{HostIx, NodeIx, Routes, Time, Topology};
 
 use crate::scenario::Scenario;
 use crate::services::{ContentRule, ServicesConfig};
-
-struct Picker {
-    balancer: Box<dyn ServerBalancer>,
-    pool: Pool,
-    rng: RandomStream,
-}
 
 /// Front ends know the intact network: they see no failures.
 pub(super) struct FrontEnds<'a> {
@@ -72,7 +64,6 @@ impl<'a> FrontEnds<'a> {
 
     fn picker(&self, rule: &ContentRule, scenario: &Scenario<'_>, (front, service): (u32, u32)) -> Option<Picker> {
         let spec = balancer_of(rule, scenario.balancer).ok()?;
-        let Build::Server(build) = spec.entry.build else { return None };
         let servers = (1u32..).zip(&self.config.servers).filter(|(_, server)| rule.members.contains(&server.host));
         let member = |(id, server): (u32, &crate::ServerConfig)| Member {
             id: MemberId(id),
@@ -81,67 +72,53 @@ impl<'a> FrontEnds<'a> {
             is_accepting: true,
             stats: ServerStats::default(),
         };
-        let pool = Pool::new(servers.map(member));
-        let mut balancer = build(&ServerEnv { seed: scenario.seed }, &spec.params);
-        balancer.on_pool_changed(&pool);
-        let rng = RandomStream::new(scenario.seed, &format!("front end {front}, service {service}, {}", rule.path));
-        Some(Picker { balancer, pool, rng })
+        let stream = format!("front end {front}, service {service}, {}", rule.path);
+        Picker::new(&spec, (scenario.seed, &stream), servers.map(member)).ok()
     }
 
     pub(super) fn edge_of(&self, host: u32) -> NodeIx {
         self.edges[host as usize]
     }
 
-    fn of(&mut self, (front, class): At) -> Option<&mut Picker> {
+    fn place_of(&self, (front, class): At) -> Option<(u32, u32, usize)> {
         let class = &self.config.classes[class as usize];
         let content = self.config.services[class.service as usize].content.as_ref()?;
         let rule = content.rules.iter().position(|rule| rule.matches(class))?;
-        self.pickers.get_mut(&(front, class.service, rule))
+        Some((front, class.service, rule))
+    }
+
+    fn of(&mut self, at: At) -> Option<&mut Picker> {
+        let place = self.place_of(at)?;
+        self.pickers.get_mut(&place)
     }
 
     /// Returns the position of the member for a request among the servers.
     pub(super) fn pick(&mut self, now: u64, topology: &Topology, at: At, request: &Request) -> Option<u32> {
-        let (alive, flows) = (std::mem::take(&mut self.alive), std::mem::take(&mut self.flows));
-        let routes = self.routes.take()?;
-        let view = NetworkView {
-            now: Time::from_ps(now),
-            topology,
-            alive: &alive,
-            routes: &routes,
-            load: &[],
-            flows: &flows,
-            legacy: &[],
-        };
-        let choice = self.of(at).and_then(|Picker { balancer, pool, rng }| {
-            balancer.pick(&mut ServerCx { rng }, request, pool, &view).map(|choice| choice.member.0 - 1)
-        });
-        (self.alive, self.flows, self.routes) = (alive, flows, Some(routes));
-        choice
+        let place = self.place_of(at)?;
+        let (alive, routes, flows) = (&self.alive, self.routes.as_ref()?, &self.flows);
+        let now = Time::from_ps(now);
+        let view = NetworkView { now, topology, alive, routes, load: &[], flows, legacy: &[] };
+        Some(self.pickers.get_mut(&place)?.pick(request, &view)?.0 - 1)
     }
 
     pub(super) fn ended(&mut self, now: u64, at: At, request: &Request, (member, bytes): (u32, u64)) {
         let ended = Ended { member: MemberId(member + 1), bytes, at: Time::from_ps(now) };
         if let Some(picker) = self.of(at) {
-            picker.balancer.on_ended(request, &ended);
+            picker.on_ended(request, &ended);
         }
     }
 
     /// Records the time from opening a connection to a member to the first byte of its response.
     pub(super) fn responded(&mut self, at: At, member: u32, took: u64) {
-        let Some(Picker { balancer, pool, .. }) = self.of(at) else { return };
-        if let Some(member) = pool.get(MemberId(member + 1)) {
-            balancer.on_response(member, Time::from_ps(took));
+        if let Some(picker) = self.of(at) {
+            picker.on_response(MemberId(member + 1), Time::from_ps(took));
         }
     }
 
     /// Passes the report of an agent to the pools of its server.
     pub(super) fn report(&mut self, now: u64, host: HostIx, stats: ServerStats) {
         let Some(server) = self.config.servers.iter().position(|server| server.host == host) else { return };
-        for Picker { balancer, pool, .. } in self.pickers.values_mut() {
-            if let Some(member) = pool.get_mut(MemberId(server as u32 + 1)) {
-                member.stats = ServerStats { at: Some(Time::from_ps(now)), ..stats };
-                balancer.on_report(member);
-            }
-        }
+        let stats = ServerStats { at: Some(Time::from_ps(now)), ..stats };
+        self.pickers.values_mut().for_each(|picker| picker.on_report(MemberId(server as u32 + 1), stats));
     }
 }

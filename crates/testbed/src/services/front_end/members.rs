@@ -2,15 +2,13 @@
 
 use std::io;
 use std::net::SocketAddrV4;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use balance::Spec;
 use balance::central::{FlowTable, NetworkView};
-use balance::server::{
-    Ended, Member, MemberId, MemberLocation, Pool, Request, ServerBalancer, ServerCx, ServerEnv, ServerStats,
-};
-use balance::{Build, Spec};
-use net::{Bandwidth, FiveTuple, HostIx, NodeIx, RandomStream, Routes, Time, Topology, TopologyBuilder};
+use balance::server::{Ended, Member, MemberId, MemberLocation, Picker, Request, ServerStats};
+use net::{Bandwidth, FiveTuple, HostIx, NodeIx, Routes, Time, Topology, TopologyBuilder};
 
 /// A rule of the configuration: the requests that match, and their members.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -49,12 +47,6 @@ pub(super) struct Rule {
     picker: Mutex<Picker>,
 }
 
-struct Picker {
-    balancer: Box<dyn ServerBalancer>,
-    pool: Pool,
-    rng: RandomStream,
-}
-
 fn invalid(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
@@ -62,9 +54,6 @@ fn invalid(reason: String) -> io::Error {
 impl Rule {
     pub(super) fn new(config: &FrontRule, seed: u64) -> io::Result<Rule> {
         let spec = Spec::parse(&config.balancer).map_err(|cause| invalid(cause.to_string()))?;
-        let Build::Server(build) = spec.entry.build else {
-            return Err(invalid(format!("`{}` does not pick servers", spec.entry.name)));
-        };
         let mut builder = TopologyBuilder::new("front end");
         let edge = builder.switch("switch", 1, None);
         for number in 0..config.members.len() {
@@ -79,17 +68,18 @@ impl Rule {
             is_accepting: true,
             stats: ServerStats::default(),
         };
-        let pool = Pool::new((0u32..).zip(&config.members).map(member));
-        let mut balancer = build(&ServerEnv { seed }, &spec.params);
-        balancer.on_pool_changed(&pool);
-        let rng = RandomStream::new(seed, &format!("front end {}", config.path));
+        let (stream, members) = (format!("front end {}", config.path), (0u32..).zip(&config.members).map(member));
+        let picker = Mutex::new(Picker::new(&spec, (seed, &stream), members).map_err(invalid)?);
         let (routes, alive) = (Routes::intact(&topology), vec![true; topology.links().len()]);
-        let picker = Mutex::new(Picker { balancer, pool, rng });
         Ok(Rule { config: config.clone(), began: Instant::now(), topology, edge, routes, alive, picker })
     }
 
     pub(super) fn matches(&self, path: &str, host: &str) -> bool {
         path.starts_with(&self.config.path) && self.config.host.as_ref().is_none_or(|name| name == host)
+    }
+
+    fn picker(&self) -> MutexGuard<'_, Picker> {
+        self.picker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Time {
@@ -103,23 +93,16 @@ impl Rule {
         let flows = FlowTable::default();
         let Rule { topology, routes, alive, .. } = self;
         let view = NetworkView { now: request.at, topology, alive, routes, load: &[], flows: &flows, legacy: &[] };
-        let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
-        let Picker { balancer, pool, rng } = &mut *picker;
-        let member = balancer.pick(&mut ServerCx { rng }, &request, pool, &view)?.member;
+        let member = self.picker().pick(&request, &view)?;
         Some(Placed { at: self.config.members.get(member.0 as usize - 1)?.at, member, request })
     }
 
     pub(super) fn responded(&self, placed: &Placed, took: Duration) {
-        let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
-        let Picker { balancer, pool, .. } = &mut *picker;
-        if let Some(member) = pool.get(placed.member) {
-            balancer.on_response(member, Time::from_ns(took.as_nanos() as u64));
-        }
+        self.picker().on_response(placed.member, Time::from_ns(took.as_nanos() as u64));
     }
 
     pub(super) fn ended(&self, placed: &Placed, bytes: u64) {
         let ended = Ended { member: placed.member, bytes, at: self.now() };
-        let mut picker = self.picker.lock().unwrap_or_else(PoisonError::into_inner);
-        picker.balancer.on_ended(&placed.request, &ended);
+        self.picker().on_ended(&placed.request, &ended);
     }
 }
