@@ -282,14 +282,14 @@ pub struct ControllerStats {
     pub hosts_refused: u64,
     /// ARP requests that the controller has answered from its knowledge of hosts.
     pub arp_requests_answered: u64,
-    /// ARP requests for unknown hosts that were relayed to all edge ports.
+    /// ARP requests that were relayed to all edge ports: those for unknown hosts, and all with TRILL.
     pub arp_requests_relayed: u64,
     /// Frames of the relayed requests.
     pub arp_request_copies: u64,
     /// Locations that the directory of an addressing mode has told a switch or a host: SEATTLE's
     /// resolver switches, VL2's directory.
     pub lookups: u64,
-    /// Packets of hosts to locations that their switch did not have in its cache (SEATTLE).
+    /// Packets of hosts to locations that their switch did not have in its cache (SEATTLE, TRILL).
     pub cache_misses: u64,
     /// Locations that the directory of VL2 has refused to tell.
     pub lookups_refused: u64,

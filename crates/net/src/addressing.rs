@@ -13,6 +13,8 @@ pub enum Addressing {
     Seattle,
     /// VL2: hosts send to the location address of the receiver's switch, which a directory tells them.
     Vl2,
+    /// TRILL: switches route frames to the receiver's switch, and learn locations from frames that arrive.
+    Trill,
 }
 
 /// An addressing mode, for lists and documentation.
@@ -33,7 +35,7 @@ pub struct AddressingInfo {
 }
 
 /// All addressing modes, in the order of the enum.
-pub const ADDRESSING_MODES: [AddressingInfo; 4] = [
+pub const ADDRESSING_MODES: [AddressingInfo; 5] = [
     AddressingInfo {
         mode: Addressing::Flat,
         name: "flat",
@@ -69,6 +71,16 @@ pub const ADDRESSING_MODES: [AddressingInfo; 4] = [
                   switches forward by location address, over random intermediate switches",
         source: "A03; F0 section 2.4.3; SIGCOMM 2009 (VL2)",
         balancers: &["sdn-ecmp", "sdn-vlb"],
+    },
+    AddressingInfo {
+        mode: Addressing::Trill,
+        name: "trill",
+        title: "TRILL",
+        summary: "ARP requests and frames to unknown locations go to all edge ports, from which every switch of hosts \
+                  learns the location of the sender; switches forward along shortest paths with the receiver's \
+                  switch as VLAN label",
+        source: "F0 section 2.2; GLOBECOM 2009 (TRILL); RFC 6325",
+        balancers: &["sdn-ecmp"],
     },
 ];
 

@@ -3,7 +3,7 @@
 //!
 //! This module is pure. PortLand: numbers of switches (`location`), addresses (`pmac`) of hosts
 //! (`fabric_manager`) and next hops by prefix (`routes`). SEATTLE: the assignment of hosts to
-//! switches (`hash_ring`). SEATTLE and VL2: shortest paths (`shortest`). The planner makes rules of
+//! switches (`hash_ring`). SEATTLE, TRILL and VL2: shortest paths (`shortest`). The planner makes rules of
 //! them.
 
 pub(crate) mod cabling;
@@ -24,7 +24,7 @@ pub use location::Location;
 /// A sentence that says what the mode needs.
 pub fn check_topology(mode: Addressing, topology: &Topology) -> Result<(), String> {
     match mode {
-        Addressing::Flat | Addressing::Vl2 | Addressing::Seattle => Ok(()),
+        Addressing::Flat | Addressing::Seattle | Addressing::Vl2 | Addressing::Trill => Ok(()),
         Addressing::PortLand => {
             let cabling = cabling::Cabling::of(topology);
             location::Locator::default().locate(&cabling).map_err(|error| error.to_string())

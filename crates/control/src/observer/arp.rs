@@ -161,6 +161,19 @@ impl Arp {
         }
     }
 
+    /// Relays a request to all edge ports, whether its target is known or not, as switches do that flood.
+    pub(super) fn broadcast(&mut self, now: Time, at: SwitchPort, headers: &Headers) -> ArpAction {
+        let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        if !is_unicast(target) {
+            return ArpAction::Nothing;
+        }
+        if !self.rate_limiters.entry(at).or_default().take(now, ARP_INTERVAL, ARP_BURST) {
+            self.requests_suppressed += 1;
+            return ArpAction::Nothing;
+        }
+        ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target))
+    }
+
     /// Returns whether to relay a request from a port. Counts it if not.
     fn may_relay(&mut self, now: Time, at: SwitchPort, target: Ipv4Addr) -> bool {
         let limiter = self.rate_limiters.entry(at).or_default();

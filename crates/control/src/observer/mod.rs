@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use balance::central::{CentralNeeds, LinkLoad};
 use balance::server::ServerNeeds;
 use core::net::Ipv4Addr;
-use net::Time;
+use net::{Addressing, Time};
 use openflow::{DatapathId, MacAddr, PortDesc, PortNo};
 
 use crate::changes::{Change, ChangeQueue};
@@ -82,6 +82,8 @@ pub(crate) struct Observer {
     pub(crate) virtual_macs: BTreeMap<Ipv4Addr, MacAddr>,
     /// The Ethernet addresses that hosts send to, where these are not those of the receivers.
     pub(crate) announced: Option<AnnouncedMacs>,
+    /// Whether every ARP request goes to all edge ports, and none is answered from the knowledge of hosts.
+    broadcasts_arp: bool,
     host_candidates: HostCandidates,
     host_limits: HostLimits,
     host_ageing: HostAgeing,
@@ -128,6 +130,7 @@ impl Observer {
             arp: Arp::default(),
             virtual_macs: BTreeMap::new(),
             announced: None,
+            broadcasts_arp: config.addressing == Addressing::Trill,
             host_candidates: HostCandidates::default(),
             host_limits: HostLimits::default(),
             host_ageing: HostAgeing::default(),

@@ -2,7 +2,7 @@
 
 use net::HostIx;
 use openflow::headers::{ether, protocol};
-use openflow::{ConnectionId, DatapathId, Headers, PacketIn, frame};
+use openflow::{ConnectionId, DatapathId, Headers, MacAddr, PacketIn, frame};
 
 use super::arp::{self, ArpAction, OtherMacs, PendingArpReply};
 use super::discovery::is_physical;
@@ -19,6 +19,8 @@ pub(crate) enum Packet {
     Handled,
     /// Its sender gets this reply when rules are installed.
     Arp(PendingArpReply),
+    /// It is an ARP request that went to all edge ports.
+    Broadcast(MacAddr),
     /// It is for a virtual address.
     Virtual(SwitchPort, Headers),
 }
@@ -63,7 +65,9 @@ impl Observer {
                 ArpAction::Send(held) => return Packet::Arp(held),
                 ArpAction::RelayToEdges(data) => {
                     cx.channels.tally.arp_requests_relayed += 1;
-                    self.send_to_edge_ports(cx, Some(at), &data);
+                    let copies = self.send_to_edge_ports(cx, Some(at), &data);
+                    cx.channels.tally.arp_request_copies += copies;
+                    return Packet::Broadcast(headers.eth_src);
                 }
             },
             ether::IPV4 => {
@@ -82,6 +86,9 @@ impl Observer {
 
     fn arp_action(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> ArpAction {
         let others = OtherMacs { virtual_macs: &self.virtual_macs, announced: self.announced.as_ref() };
+        if self.broadcasts_arp && headers.arp_op == arp::REQUEST {
+            return self.arp.broadcast(cx.now, at, headers);
+        }
         let action = self.arp.packet(cx.now, at, headers, &self.network, others);
         let is_answered = headers.arp_op == arp::REQUEST && matches!(action, ArpAction::Send(_));
         cx.channels.tally.arp_requests_answered += u64::from(is_answered);
@@ -159,11 +166,11 @@ impl Observer {
         if has_room { Sender::New } else { Sender::OverLimit }
     }
 
-    /// Sends an ARP request out of all edge ports but the one it came from.
-    pub(crate) fn send_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, data: &[u8]) {
+    /// Sends a frame out of all edge ports but the one it came from. Returns the number of copies.
+    pub(crate) fn send_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, data: &[u8]) -> u64 {
         let is_edge = |end: &SwitchPort| Some(*end) != except && self.discovery.is_edge(cx.now, *end);
         let edges: Vec<SwitchPort> = self.live_ports().filter(is_edge).collect();
-        cx.channels.tally.arp_request_copies += edges.len() as u64;
-        edges.into_iter().for_each(|end| cx.channels.packet_out(end, data.to_vec()));
+        edges.iter().for_each(|end| cx.channels.packet_out(*end, data.to_vec()));
+        edges.len() as u64
     }
 }

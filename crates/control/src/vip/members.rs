@@ -141,7 +141,8 @@ impl VipService {
         self.next_seek = (!unknown.is_empty()).then(|| on.cx.now.saturating_add(SEEK_EVERY));
         for address in unknown {
             if let Some(request) = on.observer.arp.probe(on.cx.now, address) {
-                on.observer.send_to_edge_ports(&mut on.cx, None, &request);
+                let copies = on.observer.send_to_edge_ports(&mut on.cx, None, &request);
+                on.cx.channels.tally.arp_request_copies += copies;
             }
         }
     }

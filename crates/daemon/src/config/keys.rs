@@ -83,7 +83,7 @@ const KEYS: &[Key] = &[
     key("control", "role", Kind::Choice(&["master", "equal"]), "\"master\"", "role that the controller requests of switches: with `master` a second controller with the same `owner` cannot change rules; `equal` requests none"),
     key("control", "flow_idle_timeout", Kind::Time, "\"5s\"", "idle timeout of counting rules"),
     key("control", "ecmp_hashing", Kind::Choice(&["auto", "native", "shuffled"]), "\"auto\"", "how a switch maps flows to equal-cost next hops: by the method that suits the switch (on Open vSwitch a hash that differs between switches), by select groups with the hash of the switch, or by select groups whose bucket order differs between switches"),
-    key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "\"flat\"", "how hosts are addressed: one of `anabranch list addressing`; a change needs a restart, and hosts keep old addresses in their ARP caches for a while"),
+    key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2", "trill"]), "\"flat\"", "how hosts are addressed: one of `anabranch list addressing`; a change needs a restart, and hosts keep old addresses in their ARP caches for a while"),
     key("control", "refuse", Kind::List(&Kind::Text("pair of addresses")), "[]", "with addressing = \"vl2\": pairs such as \"10.0.0.1 > 10.0.0.16\"; the directory does not tell the first host the location of the second"),
     LIMIT_CONNECTIONS,
     LIMIT_PENDING_HANDSHAKES,

@@ -190,7 +190,7 @@ const KEYS: &[Key] = &[
     key("control", "discovery_interval", Kind::Time, "the controller's: 15s", "interval between two rounds of LLDP, which also measure the latency of links; a link times out after two rounds and 5 s without a probe, at least 35 s"),
     key("control", "mux_rules", Kind::Count(1, 1_000_000), "512", "maximum number of slot rules that a switch has as the mux of services"),
     key("control", "routing", Kind::Text("a central balancer"), "sdn-ecmp", "with requests: balancer of all traffic whose path is not chosen together with its server"),
-    key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2"]), "flat", "how hosts are addressed: one of `anabranch list addressing`"),
+    key("control", "addressing", Kind::Choice(&["flat", "portland", "seattle", "vl2", "trill"]), "flat", "how hosts are addressed: one of `anabranch list addressing`"),
     key("control", "arp", Kind::Choice(&["known", "resolve"]), "known with flat addresses, else resolve", "known: hosts know the Ethernet addresses of all others; resolve: they send ARP requests before their first packet"),
     key("control", "refuse", Kind::List(&Kind::Text("pair of addresses")), "[]", "with addressing = vl2: pairs such as \"10.0.0.1 > 10.0.0.16\"; the directory does not tell the first host the location of the second. Host number n has the address 10.0.0.n, counted on through 10.0.0.0/8"),
     key("control", "legacy", Kind::Either(&[Kind::List(&Kind::Text("switch")), Kind::Text("\"50%\"")]), "none", "switches that take no rules and forward over the first shortest path by port: their names, or a share of all switches, those with the fewest links to other switches first; for partial-te, sdn-spt:tie=first and bounds"),

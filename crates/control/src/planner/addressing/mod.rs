@@ -1,11 +1,13 @@
 //! Addressing modes: what takes the place of default routes, splits and pins.
 
+mod label_rules;
+mod labels;
 mod observed;
 mod portland;
 mod portland_rules;
 mod seattle;
-mod seattle_rules;
 mod stale_senders;
+mod trill;
 mod vl2;
 mod vl2_rules;
 mod wanted;
@@ -15,7 +17,7 @@ use std::fmt;
 use balance::central::Placements;
 use core::net::Ipv4Addr;
 use net::{Addressing, Time};
-use openflow::{DatapathId, FlowRemoved, FlowStats, PacketIn};
+use openflow::{DatapathId, FlowRemoved, FlowStats, MacAddr, PacketIn};
 
 use super::Planner;
 use crate::addressing::Location;
@@ -27,6 +29,7 @@ use crate::updater::compile::Purpose;
 use crate::{Config, SwitchPort};
 use portland::PortLand;
 use seattle::Seattle;
+use trill::Trill;
 use vl2::Vl2;
 
 /// The logic of an addressing mode. It writes all rules in addition to those that every switch has.
@@ -50,6 +53,8 @@ pub(crate) trait AddressingPlan: fmt::Debug + Send {
     fn lookup(&mut self, _: &mut Cx<'_>, _: &Observer, _: &mut Updater, _: &PendingArpReply) -> bool {
         true
     }
+    /// Handles a request for the address of a host that went to all edge ports.
+    fn broadcast(&mut self, _: &Observer, _: &mut Updater, _sender: MacAddr) {}
     /// Handles the removal of a rule by its switch.
     fn removed(&mut self, _: &Observer, _: &mut Updater, _: DatapathId, _: &FlowRemoved) {}
     /// Returns whether the rules are installed that lead from a host at `at` to another one and back.
@@ -81,6 +86,7 @@ pub(crate) fn plan_of(config: &Config) -> Option<Box<dyn AddressingPlan>> {
         Addressing::PortLand => Some(Box::<PortLand>::default()),
         Addressing::Seattle => Some(Box::<Seattle>::default()),
         Addressing::Vl2 => Some(Box::<Vl2>::default()),
+        Addressing::Trill => Some(Box::<Trill>::default()),
     }
 }
 
@@ -116,6 +122,13 @@ impl Planner {
         reply: &PendingArpReply,
     ) -> bool {
         self.addressing.as_mut().is_none_or(|plan| plan.lookup(cx, observer, updater, reply))
+    }
+
+    /// Handles a request for the address of a host that went to all edge ports.
+    pub(crate) fn broadcast_seen(&mut self, observer: &Observer, updater: &mut Updater, sender: MacAddr) {
+        if let Some(plan) = &mut self.addressing {
+            plan.broadcast(observer, updater, sender);
+        }
     }
 
     /// Handles the removal of a rule by its switch.

@@ -2,6 +2,7 @@
 
 mod portland;
 mod seattle;
+mod trill;
 mod vl2;
 
 use std::collections::BTreeMap;

@@ -46,6 +46,7 @@ pub enum Metric {
     RulesCore,
     ArpAnswered,
     ArpRelayed,
+    ArpCopies,
     PacketIns,
 }
 
@@ -269,6 +270,9 @@ pub const METRICS: [MetricInfo; 40] = [
         "ARP requests that the controller relayed to all edge ports",
         |run| Some(addressing(run)?.arp_relayed as f64),
     ),
+    row(Metric::ArpCopies, "arp_copies", Unit::Plain, "frames of the relayed ARP requests", |run| {
+        Some(addressing(run)?.arp_copies as f64)
+    }),
     row(
         Metric::PacketIns,
         "packet_ins",

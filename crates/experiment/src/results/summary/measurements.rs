@@ -265,7 +265,7 @@ pub struct AddressingCost {
     pub arp_requests: u64,
     /// ARP requests that the controller answered from its knowledge of hosts.
     pub arp_answered: u64,
-    /// ARP requests for unknown hosts that the controller relayed to all edge ports.
+    /// ARP requests that the controller relayed to all edge ports: those for unknown hosts, and all with TRILL.
     pub arp_relayed: u64,
     /// Frames of the relayed requests.
     pub arp_copies: u64,
@@ -273,7 +273,7 @@ pub struct AddressingCost {
     pub arp_failures: u64,
     /// Locations that the directory told: resolver switches of SEATTLE, the directory of VL2.
     pub lookups: u64,
-    /// Packets that hosts sent to locations that were not in the cache of their switch (SEATTLE).
+    /// Packets that hosts sent to locations that were not in the cache of their switch (SEATTLE, TRILL).
     pub cache_misses: u64,
     /// Flows that started with a location in the cache, as a share of all that started.
     pub cache_hit_share: f64,

@@ -1,14 +1,14 @@
-//! Rules of SEATTLE.
+//! Rules of modes that forward by the switch of the receiver.
 //!
-//! SEATTLE encapsulates a packet in the address of the switch of its receiver. Here the VLAN label is
-//! the number of that switch; packets from hosts are untagged. All rules are in table 1, which gets
-//! IPv4 packets only.
+//! SEATTLE and TRILL encapsulate a packet in the address of the switch of its receiver. Here the VLAN
+//! label is the number of that switch; packets from hosts are untagged. All rules are in table 1, which
+//! gets IPv4 packets only.
 //!
 //! | priority | switches | match | action |
 //! | --- | --- | --- | --- |
 //! | 3100 | of hosts | own label, Ethernet address of a host here | remove the label; its port |
 //! | 3000 | of hosts | untagged, Ethernet address of a host here | its port |
-//! | 2900 | all | own label | to the controller: the host has left |
+//! | 2900 | all | own label | the host has left: to the controller (SEATTLE), or drop (TRILL) |
 //! | 2800 | ingress | untagged, Ethernet address in the cache | label of the switch of the host; the next hop, or a group |
 //! | 2000 | all | label of another switch | the next hop, or a group of next hops |
 //! | 1500 | of hosts | untagged | to the controller: the location is not in the cache |
@@ -48,9 +48,20 @@ pub(super) fn to_host(compiler: Compiler, host: &KnownHost, here: u16) -> [Entry
     ]
 }
 
-pub(super) fn host_left(compiler: Compiler, here: u16) -> Entry {
+/// What a switch does with a packet whose receiver is not, or no longer, at its ports.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HostLeft {
+    ToController,
+    Drop,
+}
+
+pub(super) fn host_left(compiler: Compiler, here: u16, what: HostLeft) -> Entry {
     let key = RuleKey::new(FORWARD, HOST_LEFT, to(None, VlanMatch::Id(here)));
-    (key, compiler.rule(Purpose::Address, vec![Action::to_controller()]))
+    let actions = match what {
+        HostLeft::ToController => vec![Action::to_controller()],
+        HostLeft::Drop => Vec::new(),
+    };
+    (key, compiler.rule(Purpose::Address, actions))
 }
 
 pub(super) fn cached_key(host: MacAddr) -> RuleKey {
@@ -93,9 +104,8 @@ pub(super) fn unknown(compiler: Compiler) -> Entry {
 
 /// Returns the number of a switch that one of its rules shows.
 pub(super) fn number_of(rule: &FlowStats) -> Option<u16> {
-    let is_meant = rule.table == FORWARD
-        && rule.priority == HOST_LEFT
-        && rule.instructions == Instructions::apply(vec![Action::to_controller()]);
+    let is_label = [Instructions::default(), Instructions::apply(vec![Action::to_controller()])];
+    let is_meant = rule.table == FORWARD && rule.priority == HOST_LEFT && is_label.contains(&rule.instructions);
     match rule.match_.vlan.filter(|_| is_meant)? {
         VlanMatch::Id(number) => Some(number),
         _ => None,
