@@ -309,7 +309,9 @@ impl Controller {
             }
             match on.observer.packet_in(&mut on.cx, on.updater, (connection, datapath), packet) {
                 Packet::Handled => {}
-                Packet::Broadcast(sender) => on.planner.broadcast_seen(on.observer, on.updater, sender),
+                Packet::Broadcast(at, request) => {
+                    on.planner.broadcast(&mut on.cx, on.observer, on.updater, (at, request));
+                }
                 Packet::Arp(held) => {
                     if !on.planner.lookup_address(&mut on.cx, on.observer, on.updater, &held) {
                         return;

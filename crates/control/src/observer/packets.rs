@@ -2,7 +2,7 @@
 
 use net::HostIx;
 use openflow::headers::{ether, protocol};
-use openflow::{ConnectionId, DatapathId, Headers, MacAddr, PacketIn, frame};
+use openflow::{ConnectionId, DatapathId, Headers, PacketIn, frame};
 
 use super::arp::{self, ArpAction, OtherMacs, PendingArpReply};
 use super::discovery::is_physical;
@@ -19,8 +19,8 @@ pub(crate) enum Packet {
     Handled,
     /// Its sender gets this reply when rules are installed.
     Arp(PendingArpReply),
-    /// It is an ARP request that went to all edge ports.
-    Broadcast(MacAddr),
+    /// It is an ARP request that goes to all edge ports, as this frame.
+    Broadcast(SwitchPort, Vec<u8>),
     /// It is for a virtual address.
     Virtual(SwitchPort, Headers),
 }
@@ -64,10 +64,10 @@ impl Observer {
                 ArpAction::Nothing => {}
                 ArpAction::Send(held) => return Packet::Arp(held),
                 ArpAction::RelayToEdges(data) => {
-                    cx.channels.tally.arp_requests_relayed += 1;
-                    let copies = self.send_to_edge_ports(cx, Some(at), &data);
-                    cx.channels.tally.arp_request_copies += copies;
-                    return Packet::Broadcast(headers.eth_src);
+                    if self.broadcasts_arp {
+                        return Packet::Broadcast(at, data);
+                    }
+                    self.relay_arp(cx, at, &data);
                 }
             },
             ether::IPV4 => {
@@ -164,6 +164,13 @@ impl Observer {
             false => self.add_candidate(cx, known),
         };
         if has_room { Sender::New } else { Sender::OverLimit }
+    }
+
+    /// Sends an ARP request out of all edge ports but the one it came from.
+    pub(crate) fn relay_arp(&self, cx: &mut Cx<'_>, at: SwitchPort, request: &[u8]) {
+        cx.channels.tally.arp_requests_relayed += 1;
+        let copies = self.send_to_edge_ports(cx, Some(at), request);
+        cx.channels.tally.arp_request_copies += copies;
     }
 
     /// Sends a frame out of all edge ports but the one it came from. Returns the number of copies.

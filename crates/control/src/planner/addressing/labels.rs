@@ -162,13 +162,14 @@ impl SwitchLabels {
         let (Some(near), Some(far)) = (known(asker).filter(|host| host.end() == at), known(target)) else {
             return false;
         };
-        let has = |at: DatapathId, key: RuleKey| {
-            let switch = network.node_of(at).and_then(|node| updater.switches.get(&node));
-            switch.is_some_and(|switch| switch.has_decided(&key))
-        };
         let is_near = near.datapath == far.datapath;
-        [near, far].iter().all(|host| has(host.datapath, rules::to_host_key(host)))
-            && (is_near || has(at.0, rules::cached_key(far.mac)))
+        [near, far].iter().all(|host| has_decided(network, updater, host.datapath, rules::to_host_key(host)))
+            && (is_near || SwitchLabels::has_installed(network, updater, at.0, far.mac))
+    }
+
+    /// Returns whether the location of a host is installed at a switch, or the switch has rejected it.
+    pub(super) fn has_installed(network: &Network, updater: &Updater, at: DatapathId, host: MacAddr) -> bool {
+        has_decided(network, updater, at, rules::cached_key(host))
     }
 
     /// Recovers the number of a switch from its rules.
@@ -179,6 +180,11 @@ impl SwitchLabels {
             self.numbers.entry(datapath).or_insert(number);
         }
     }
+}
+
+fn has_decided(network: &Network, updater: &Updater, at: DatapathId, key: RuleKey) -> bool {
+    let switch = network.node_of(at).and_then(|node| updater.switches.get(&node));
+    switch.is_some_and(|switch| switch.has_decided(&key))
 }
 
 /// Returns the port of a flow among several.

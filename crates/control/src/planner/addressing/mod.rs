@@ -17,7 +17,7 @@ use std::fmt;
 use balance::central::Placements;
 use core::net::Ipv4Addr;
 use net::{Addressing, Time};
-use openflow::{DatapathId, FlowRemoved, FlowStats, MacAddr, PacketIn};
+use openflow::{DatapathId, FlowRemoved, FlowStats, PacketIn};
 
 use super::Planner;
 use crate::addressing::Location;
@@ -53,8 +53,10 @@ pub(crate) trait AddressingPlan: fmt::Debug + Send {
     fn lookup(&mut self, _: &mut Cx<'_>, _: &Observer, _: &mut Updater, _: &PendingArpReply) -> bool {
         true
     }
-    /// Handles a request for the address of a host that went to all edge ports.
-    fn broadcast(&mut self, _: &Observer, _: &mut Updater, _sender: MacAddr) {}
+    /// Sends an ARP request to all edge ports, in a mode that never lets the controller answer.
+    fn broadcast(&mut self, cx: &mut Cx<'_>, observer: &Observer, _: &mut Updater, request: (SwitchPort, Vec<u8>)) {
+        observer.relay_arp(cx, request.0, &request.1);
+    }
     /// Handles the removal of a rule by its switch.
     fn removed(&mut self, _: &Observer, _: &mut Updater, _: DatapathId, _: &FlowRemoved) {}
     /// Returns whether the rules are installed that lead from a host at `at` to another one and back.
@@ -68,8 +70,8 @@ pub(crate) trait AddressingPlan: fmt::Debug + Send {
     ) -> bool;
     /// Recovers the state of a previous controller instance from the rules of a switch.
     fn recover(&mut self, datapath: DatapathId, rules: &[&FlowStats]);
-    /// Handles time that has passed.
-    fn advance(&mut self, _: &mut Cx<'_>) {}
+    /// Handles time that has passed, and rules that switches have confirmed.
+    fn advance(&mut self, _: &mut Cx<'_>, _: &Observer, _: &Updater) {}
     /// Returns when [`AddressingPlan::advance`] must be called.
     fn poll_timeout(&self) -> Option<Time> {
         None
@@ -109,7 +111,7 @@ impl Planner {
             plan.update(cx, observer, updater, &self.placements);
             observer.network.vacate();
         }
-        plan.advance(cx);
+        plan.advance(cx, observer, updater);
         self.addressing = Some(plan);
     }
 
@@ -124,10 +126,16 @@ impl Planner {
         self.addressing.as_mut().is_none_or(|plan| plan.lookup(cx, observer, updater, reply))
     }
 
-    /// Handles a request for the address of a host that went to all edge ports.
-    pub(crate) fn broadcast_seen(&mut self, observer: &Observer, updater: &mut Updater, sender: MacAddr) {
+    /// Sends an ARP request to all edge ports, as the mode does it.
+    pub(crate) fn broadcast(
+        &mut self,
+        cx: &mut Cx<'_>,
+        observer: &Observer,
+        updater: &mut Updater,
+        request: (SwitchPort, Vec<u8>),
+    ) {
         if let Some(plan) = &mut self.addressing {
-            plan.broadcast(observer, updater, sender);
+            plan.broadcast(cx, observer, updater, request);
         }
     }
 

@@ -113,7 +113,7 @@ impl AddressingPlan for PortLand {
         }
     }
 
-    fn advance(&mut self, cx: &mut Cx<'_>) {
+    fn advance(&mut self, cx: &mut Cx<'_>, _: &Observer, _: &Updater) {
         if let Some(refusal) = &mut self.refusal
             && refusal.report_at.is_some_and(|at| at <= cx.now)
         {

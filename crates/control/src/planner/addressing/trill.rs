@@ -30,12 +30,25 @@ use crate::updater::Updater;
 use crate::updater::store::RuleKey;
 use crate::{KnownHost, SwitchPort};
 
+/// A request that goes to all edge ports when the rules are installed that switches learn from it: its
+/// receiver sends as soon as it has it, and the switches of TRILL learn without delay.
+#[derive(Debug)]
+struct HeldBroadcast {
+    request: (SwitchPort, Vec<u8>),
+    sender: MacAddr,
+    until: Time,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Trill {
     labels: SwitchLabels,
     hosts: BTreeMap<MacAddr, KnownHost>,
+    /// Switches of hosts.
+    switches: BTreeSet<DatapathId>,
     /// Senders of broadcasts that are not known as hosts yet.
     heard: BTreeSet<MacAddr>,
+    /// Requests that switches are learning the sender of.
+    held: Vec<HeldBroadcast>,
     /// Limits on frames to unknown locations, each of which becomes one frame at every edge port.
     floods: BTreeMap<SwitchPort, RateLimiter>,
 }
@@ -45,6 +58,7 @@ impl AddressingPlan for Trill {
         let cabling = observed::cabling(cx.now, observer, |_| true);
         let before = std::mem::take(&mut self.hosts);
         self.hosts = observed::hosts(observer).map(|host| (host.mac, host)).collect();
+        self.switches = self.hosts.values().map(|host| host.datapath).collect();
         // A host that has moved announces itself with a broadcast, which all switches hear.
         let has_moved =
             |host: &&KnownHost| before.get(&host.mac).is_some_and(|before| before.datapath != host.datapath);
@@ -84,8 +98,34 @@ impl AddressingPlan for Trill {
         true
     }
 
-    fn broadcast(&mut self, observer: &Observer, updater: &mut Updater, sender: MacAddr) {
-        self.learn(observer, updater, sender);
+    fn broadcast(
+        &mut self,
+        cx: &mut Cx<'_>,
+        observer: &Observer,
+        updater: &mut Updater,
+        request: (SwitchPort, Vec<u8>),
+    ) {
+        let Ok(headers) = frame::parse(&request.1) else { return };
+        self.learn(observer, updater, headers.eth_src);
+        let until = cx.now.saturating_add(HELD);
+        let held = HeldBroadcast { request, sender: headers.eth_src, until };
+        if self.held.len() == HELD_MAX || self.has_learnt(observer, updater, held.sender) {
+            observer.relay_arp(cx, held.request.0, &held.request.1);
+        } else {
+            self.held.push(held);
+        }
+    }
+
+    fn advance(&mut self, cx: &mut Cx<'_>, observer: &Observer, updater: &Updater) {
+        let held = std::mem::take(&mut self.held);
+        let is_held = |held: &HeldBroadcast| cx.now < held.until && !self.has_learnt(observer, updater, held.sender);
+        let (held, due): (Vec<_>, Vec<_>) = held.into_iter().partition(is_held);
+        self.held = held;
+        due.iter().for_each(|held| observer.relay_arp(cx, held.request.0, &held.request.1));
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.held.iter().map(|held| held.until).min()
     }
 
     fn are_connected(
@@ -119,17 +159,27 @@ impl Trill {
             }
             return;
         };
-        let switches: BTreeSet<DatapathId> = self.hosts.values().map(|host| host.datapath).collect();
-        for switch in switches {
-            if self.labels.cached(switch, sender) != Some(host.datapath) {
-                self.labels.cache(observer, updater, switch, &host);
+        for switch in &self.switches {
+            if self.labels.cached(*switch, sender) != Some(host.datapath) {
+                self.labels.cache(observer, updater, *switch, &host);
             }
         }
+    }
+
+    /// Returns whether all switches of hosts have the location of a sender. An unknown sender has none.
+    fn has_learnt(&self, observer: &Observer, updater: &Updater, sender: MacAddr) -> bool {
+        let Some(host) = self.hosts.get(&sender) else { return true };
+        let is_installed = |at: DatapathId| SwitchLabels::has_installed(&observer.network, updater, at, sender);
+        self.switches.iter().all(|at| *at == host.datapath || is_installed(*at))
     }
 }
 
 /// Frames to unknown locations that a port may send at once (burst), and the mean time between two.
 const FLOOD_BURST: u64 = 128;
 const FLOOD_INTERVAL: Time = Time::from_ms(10);
+/// Maximum number of held requests, and the longest time that one is held. A switch may need longer to
+/// confirm its rule, or its table may be full.
+const HELD_MAX: usize = 4096;
+const HELD: Time = Time::from_ms(500);
 /// Maximum number of senders that are remembered until they are known as hosts.
 const HEARD_MAX: usize = 4096;
