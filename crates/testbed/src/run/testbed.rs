@@ -21,6 +21,7 @@ use crate::network::plan::NetworkPlan;
 use crate::network::preflight::{PreflightReport, check_lossless};
 use crate::network::rules::{Choice, StaticRoutes, no_rules};
 use crate::network::running_network::RunningNetwork;
+use crate::processes::cpu_s;
 use crate::run::active_run::ActiveRun;
 use crate::run::checks::{check_experiment, check_machine, source_of};
 use crate::run::controller::{Controller, free_port, write_config};
@@ -148,6 +149,8 @@ impl JobRun<'_> {
             _ => None,
         };
         let before = self.live.driver.counters()?;
+        let process = controller.as_ref().and_then(Controller::pid);
+        let cpu_before = process.and_then(cpu_s);
         self.live.samples.clear();
         self.live.injected_faults.clear();
         let span = self.begin(source)?;
@@ -164,6 +167,8 @@ impl JobRun<'_> {
         self.live.request("sample", json!({"interval_s": 0}))?;
         let after = self.live.driver.counters()?;
         let (controller, mut injected) = (supervisor.controller, supervisor.injected_faults);
+        // A controller that was restarted is another process.
+        let cpu_after = process.filter(|_| controller.as_ref().and_then(Controller::pid) == process).and_then(cpu_s);
         let counts = match controller {
             Some(controller) => self.end_controller(controller, !injected.is_empty())?,
             None => None,
@@ -189,6 +194,9 @@ impl JobRun<'_> {
             faults: faults(injected, &measurement.gaps, span.start_ns),
             failed_requests: failures,
             compute_overrun_ms,
+            controller_cpu: cpu_after
+                .zip(cpu_before)
+                .map(|(end, start)| (end - start) / (after.t - before.t).max(1e-9)),
             controller: counts,
             ..self.record(&measurement, (&before, &after), &preflight)
         };

@@ -44,6 +44,7 @@ pub enum Metric {
     RulesEdge,
     RulesAggregation,
     RulesCore,
+    ControllerCpu,
     ArpAnswered,
     ArpRelayed,
     ArpCopies,
@@ -82,7 +83,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 41] = [
+pub const METRICS: [MetricInfo; 42] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -260,6 +261,13 @@ pub const METRICS: [MetricInfo; 41] = [
     row(Metric::RulesCore, "rules_core_max", Unit::Plain, "the same of a switch of the third tier", |run| {
         rules_of_tier(run, 3)
     }),
+    row(
+        Metric::ControllerCpu,
+        "controller_cpu",
+        Unit::Share,
+        "processor time of the controller per second of traffic, on a testbed: a share of one core",
+        |run| run.testbed.as_ref()?.controller_cpu,
+    ),
     row(Metric::ArpAnswered, "arp_answered", Unit::Plain, "ARP requests that the controller answered", |run| {
         Some(addressing(run)?.arp_answered as f64)
     }),
