@@ -1,6 +1,6 @@
 //! Bounds of reaction times, computed from the delays of a plan.
 
-use net::Time;
+use net::{Addressing, Time};
 
 use crate::plan::{ActionKind, Plan};
 
@@ -78,6 +78,8 @@ impl Bounds {
         // Checks of silence are up to an eighth of a timeout apart; three ARP requests follow.
         let timeout = control.host_idle_timeout.max(control.host_port_down_timeout);
         let forgotten = timeout + timeout / 4 + Time::from_s(4);
+        // Unused locations leave the caches of switches after 60 s.
+        let expiry = if control.addressing == Addressing::Flat { Time::ZERO } else { Time::from_s(65) };
         Bounds {
             checks,
             checked: checks + react,
@@ -90,7 +92,14 @@ impl Bounds {
             host: plan.announce_interval + rtt + Time::from_ms(750),
             forgotten,
             react,
-            tidy: idle * 3 + control.poll_interval * 3 + drain + improve + final_probes + forgotten + Time::from_s(15),
+            tidy: idle * 3
+                + control.poll_interval * 3
+                + drain
+                + improve
+                + final_probes
+                + forgotten
+                + expiry
+                + Time::from_s(15),
         }
     }
 }

@@ -148,6 +148,9 @@ impl Simulation {
     }
 }
 
+/// Why a frame leaves by no port although its switch passed it on.
+pub(crate) const TO_CONTROLLER: &str = "it went only to the controller";
+
 pub(crate) fn reason(decision: &switch::Decision) -> &'static str {
     use switch::NoOutput;
     match decision.no_output {
@@ -156,7 +159,7 @@ pub(crate) fn reason(decision: &switch::Decision) -> &'static str {
         Some(NoOutput::Dropped) => "an entry dropped it",
         Some(NoOutput::NoLiveBucket) => "no bucket was alive",
         Some(NoOutput::PortDown) => "its output port is down",
-        None => "it went only to the controller",
+        None => TO_CONTROLLER,
     }
 }
 

@@ -198,6 +198,10 @@ impl Simulation {
             // All replies have the sender's hardware address in the Ethernet header, too.
             host.known.insert(headers.ipv4_src, (headers.eth_src, self.now + ARP_LIFETIME));
             host.arp_requests.remove(&headers.ipv4_src);
+        } else if headers.ipv4_src == headers.ipv4_dst
+            && let Some((mac, _)) = host.known.get_mut(&headers.ipv4_src)
+        {
+            *mac = headers.eth_src; // An announcement changes a known address.
         }
     }
 }

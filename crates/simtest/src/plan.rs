@@ -4,7 +4,7 @@
 use std::fmt;
 
 use control::vip::Services;
-use net::{FiveTuple, Time};
+use net::{Addressing, FiveTuple, Time};
 use openflow::PortNo;
 
 use crate::disruptions::Disruption;
@@ -179,11 +179,22 @@ impl fmt::Display for End {
 }
 
 impl Plan {
+    /// Returns the balancer; modes other than flat addresses need the simplest one.
+    pub(crate) fn balancer(&self) -> &str {
+        if self.control.addressing == Addressing::Flat { &self.balancer } else { "sdn-ecmp" }
+    }
+
     /// Returns a description of the plan, one line per action.
     pub fn to_lines(&self) -> Vec<String> {
         let control = &self.control;
         let mut lines = vec![
-            format!("{} with {} hosts; balancer {}", self.wiring.name, self.wiring.hosts, self.balancer),
+            format!(
+                "{} with {} hosts; balancer {}, {} addressing",
+                self.wiring.name,
+                self.wiring.hosts,
+                self.balancer(),
+                control.addressing.name()
+            ),
             format!(
                 "controller: echo {}/{}, discovery {}, link timeout {}, poll {}, hosts {}, {} at a port{}; faults end at {}",
                 control.echo_interval,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use net::Time;
+use net::{Addressing, Time};
 
 use crate::plan::{Action, ActionKind, Attack, Plan};
 
@@ -40,6 +40,7 @@ impl Reduction {
         plan.faults_end_at = Time::from_ps(plan.faults_end_at.as_ps() >> self.halvings.min(63));
         let faults_end_at = plan.faults_end_at;
         if self.is_without_services {
+            plan.control.addressing = Addressing::Flat;
             plan.services.clear();
         }
         if self.is_without_disruptions {

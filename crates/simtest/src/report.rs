@@ -75,6 +75,8 @@ pub struct Exemptions {
     pub table_full: u64,
     /// Frames lost while their path was being repaired.
     pub repair: u64,
+    /// Frames to locations that a switch did not know, which went on over the controller.
+    pub over_controller: u64,
     /// Violations while rules of other programs or of a second instance may forward packets.
     pub lawless: u64,
 }
@@ -147,6 +149,7 @@ impl Report {
         self.exemptions.cut_off += other.exemptions.cut_off;
         self.exemptions.table_full += other.exemptions.table_full;
         self.exemptions.repair += other.exemptions.repair;
+        self.exemptions.over_controller += other.exemptions.over_controller;
         self.exemptions.lawless += other.exemptions.lawless;
         self.converged_after = self.converged_after.max(other.converged_after);
     }

@@ -281,7 +281,7 @@ impl Simulation {
 
     /// Returns a new controller that knows only its configuration and the services.
     pub(crate) fn new_controller(&self, incarnation: u32) -> Controller {
-        let spec = balance::Spec::parse(&self.plan.balancer).expect("plans name balancers that exist");
+        let spec = balance::Spec::parse(self.plan.balancer()).expect("plans name balancers that exist");
         let Build::Central(build) = spec.entry.build else { panic!("plans name central balancers") };
         let env = CentralEnv { seed: self.plan.seed };
         let known = |host: usize| match self.cables[host].ends[1] {

@@ -52,7 +52,7 @@ pub struct Args {
     /// With --seed: without these switches
     #[arg(long, value_name = "LIST", requires = "seed", value_delimiter = ',')]
     without_switches: Vec<usize>,
-    /// Without virtual services and their clients
+    /// Without virtual services and their clients, and with flat addresses
     #[arg(long)]
     without_services: bool,
     /// Without disruptions by other programs, peers, controller instances and pauses, and without
@@ -272,7 +272,7 @@ fn print_report(out: &mut impl Write, tests: u64, report: &Report, elapsed: Dura
     writeln!(
         out,
         "messages: {} down, {} up, {} changes, {} errors\nexempted: {} frames during repair, {} out of control, {} \
-         with full tables\nconverged after at most {} from the end of the faults; log {:016x}",
+         with full tables, {} over the controller\nconverged after at most {} from the end of the faults; log {:016x}",
         report.messages_down,
         report.messages_up,
         report.changes,
@@ -280,6 +280,7 @@ fn print_report(out: &mut impl Write, tests: u64, report: &Report, elapsed: Dura
         exemptions.repair,
         exemptions.cut_off,
         exemptions.table_full,
+        exemptions.over_controller,
         report.converged_after,
         report.log_hash,
     )?;

@@ -9,7 +9,7 @@ use core::net::Ipv4Addr;
 use std::collections::BTreeSet;
 
 use balance::registry::CENTRAL;
-use net::{Bandwidth, FiveTuple, HostIx, NodeIx, NodeKind, RandomStream, Time, Topology, TopologyBuilder};
+use net::{Addressing, Bandwidth, FiveTuple, HostIx, NodeIx, NodeKind, RandomStream, Time, Topology, TopologyBuilder};
 use openflow::{Description, MacAddr, PortDesc, PortNo};
 use switch::{HashFields, Select};
 
@@ -42,6 +42,9 @@ pub fn plan(seed: u64) -> Plan {
         actions: Vec::new(),
     };
     let clients = services::draw(&mut plan);
+    if plan.services.is_empty() {
+        plan.control.addressing = addressing(&mut stream(seed, "addressing"));
+    }
     plan.actions = flows(&plan, &mut stream(seed, "flows"));
     let faults = Faults::new(&plan, stream(seed, "faults")).draw();
     plan.actions.extend(faults);
@@ -202,6 +205,17 @@ fn control(seed: u64, rng: &mut RandomStream) -> (control::Config, bool) {
         ..control::Config::default()
     };
     (config, chance(rng, 50))
+}
+
+/// Draws an addressing mode: mostly flat addresses. PortLand needs a multi-rooted tree, which faults and
+/// most drawn networks are not.
+fn addressing(rng: &mut RandomStream) -> Addressing {
+    match rng.next_below(16) {
+        0 => Addressing::Seattle,
+        1 => Addressing::Vl2,
+        2 => Addressing::Trill,
+        _ => Addressing::Flat,
+    }
 }
 
 /// Draws the switches of a network, given their numbers of ports.

@@ -1,5 +1,6 @@
 //! Frames reach their host unchanged and once.
 
+use net::Addressing;
 use openflow::Headers;
 
 use crate::generate::ipv4_of;
@@ -28,6 +29,10 @@ impl Simulation {
     }
 
     pub(crate) fn check_delivered(&mut self, host: usize, headers: &Headers, frame: Frame) {
+        // Frames to unknown locations go to all hosts.
+        if self.plan.control.addressing == Addressing::Trill && headers.eth_dst != mac_of(host) {
+            return;
+        }
         let is_mine = headers.ipv4_dst == ipv4_of(host) && headers.eth_dst == mac_of(host) && headers.vlan.is_none();
         if !is_mine {
             let headers = *headers;

@@ -1,10 +1,15 @@
 //! Frames are lost only because of faults, not because of path changes.
 //!
+//! A frame that the controller passes on, of an addressing mode, is not lost.
+//!
 //! A loss is exempted in three cases. First, while faults on the frame's path, or on the path of
 //! the flow's last delivered frame, are being repaired (the bounds of [`crate::bounds`]). Second,
 //! at switches whose tables are full. Third, between hosts that are connected only through
 //! unreachable switches or parts under repair.
 
+use net::Addressing;
+
+use crate::fabric::TO_CONTROLLER;
 use crate::report::Oracle;
 use crate::simulation::{Frame, Simulation};
 
@@ -28,6 +33,11 @@ impl Simulation {
 
     pub(crate) fn check_lost(&mut self, frame: Frame, why: &'static str, cables: &[usize], switch: Option<usize>) {
         let Some(probe) = frame.probe else { return };
+        // The controller passes it on.
+        if self.plan.control.addressing != Addressing::Flat && why == TO_CONTROLLER {
+            self.report.exemptions.over_controller += 1;
+            return;
+        }
         self.report.frames_lost += 1;
         let (from, to) = (self.flows[probe.flow].from, self.flows[probe.flow].to);
         let is_quiet = self.now > self.disturbed && probe.sent > self.disturbed;
