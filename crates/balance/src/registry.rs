@@ -88,7 +88,7 @@ pub static SERVER: &[&Entry] = &[
 
 /// Central balancers that balance nothing but exercise the code the others rely on. [`find`]
 /// returns them; no list contains them.
-pub static TEST_BALANCERS: &[&Entry] = &[&central::random_moves::ENTRY];
+pub static TEST_BALANCERS: &[&Entry] = &[&central::random_moves::ENTRY, &central::timed_move::ENTRY];
 
 /// Returns every balancer of any kind, and the bounds.
 pub fn all() -> impl Iterator<Item = &'static Entry> + Clone {

@@ -28,6 +28,7 @@ pub mod sdn_wcmp;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+pub mod timed_move;
 
 pub use flows::{FlowId, FlowInfo, FlowTable};
 pub use hop_table::{HopColumn, HopTable, NextHop};

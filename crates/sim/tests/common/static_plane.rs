@@ -36,6 +36,8 @@ pub struct StaticPlane<'a> {
     pub reports: Vec<(Time, AgentReport)>,
     pub paced: u64,
     pace: Option<Bandwidth>,
+    /// Changes of rules that follow those of a switch when it connects.
+    more: Vec<(NodeIx, FlowMod)>,
     pub disconnected: u64,
     pub connected: u64,
     pub packet_ins: u64,
@@ -59,6 +61,7 @@ impl<'a> StaticPlane<'a> {
             reports: Vec::new(),
             paced: 0,
             pace: None,
+            more: Vec::new(),
             disconnected: 0,
             connected: 0,
             packet_ins: 0,
@@ -80,6 +83,11 @@ impl<'a> StaticPlane<'a> {
 
     pub fn polling(mut self, at: impl IntoIterator<Item = Time>) -> StaticPlane<'a> {
         self.polls.extend(at);
+        self
+    }
+
+    pub fn changing(mut self, more: impl IntoIterator<Item = (NodeIx, FlowMod)>) -> StaticPlane<'a> {
+        self.more.extend(more);
         self
     }
 
@@ -109,6 +117,8 @@ impl<'a> StaticPlane<'a> {
             Kind::Reactive | Kind::Sink => self.add(connection, 0, Match::default(), vec![Action::to_controller()]),
             Kind::Loop => self.install_loop(connection, node),
         }
+        let more: Vec<FlowMod> = self.more.iter().filter(|(at, _)| *at == node).map(|(_, more)| more.clone()).collect();
+        more.into_iter().for_each(|change| self.send(connection, Message::FlowMod(change)));
         self.send(connection, Message::BarrierRequest);
     }
 

@@ -14,4 +14,5 @@ mod lossless;
 mod mcf;
 mod ns3;
 mod partial_te;
+mod timed_rules;
 mod transports;
