@@ -59,6 +59,8 @@ pub struct Changes {
     pub pairs: BTreeSet<(NodeIx, NodeIx)>,
     /// Flows that were pinned, moved or released.
     pub pins: BTreeSet<FlowId>,
+    /// Flows whose rules are sent one flow after the other, in this order.
+    pub order: Vec<FlowId>,
 }
 
 impl Placements {
@@ -121,6 +123,12 @@ impl Placements {
     /// Removes the pin of a flow, which then uses its split or the default routes.
     pub fn release(&mut self, flow: FlowId) {
         self.pins.set(flow, None);
+    }
+    /// Pins a flow, or changes its pin, after those that were pinned by this method before: a switch
+    /// gets the rules of one flow when it has confirmed those of the flow before it.
+    pub fn pin_in_order(&mut self, flow: FlowId, pin: Pin) {
+        self.pin(flow, pin);
+        self.changes.order.push(flow);
     }
     /// Reserves capacity for pins of flows with numbers below this; call it before many pins.
     pub fn reserve_pins(&mut self, numbers: usize) {

@@ -4,6 +4,8 @@ use balance::central::{
     AgentCommand, CentralCx, DecisionTrigger, DefaultRoutes as Wanted, FlowId, FlowSource, LinkLoad, NetworkView, Path,
     WeightedPath,
 };
+use std::collections::BTreeSet;
+
 use core::net::Ipv4Addr;
 use net::{FiveTuple, LinkIx, NodeIx};
 use openflow::headers::protocol;
@@ -112,15 +114,21 @@ impl Planner {
             self.default_routes.set_wanted(table);
         }
         self.splits.mark(changes.pairs);
-        for flow in changes.pins {
+        let ordered: BTreeSet<FlowId> = changes.order.iter().copied().collect();
+        let in_order = changes.order.iter().filter(|flow| changes.pins.contains(flow));
+        for flow in changes.pins.iter().filter(|flow| !ordered.contains(flow)).chain(in_order).copied() {
             let Some(info) = observer.flows.table.get(flow).copied() else { continue };
             if self.is_connection_pinned(&info.tuple) {
                 continue; // The balancer of its service has already chosen its path.
             }
             let pin = self.placements.pin_of(flow).cloned();
             let (path, rate) = pin.map_or((None, None), |pin| (Some(pin.path), pin.rate));
+            let is_queued = path.is_some() && ordered.contains(&flow);
             self.pin_reverse_flow(observer, info.tuple, path.as_ref());
             self.pins.want(info.tuple, path, true);
+            if is_queued {
+                self.pins.queue(info.tuple);
+            }
             if observer.needs.flows == FlowSource::Agents && self.rate_limits_sent.get(&info.tuple).copied() != rate {
                 match rate {
                     Some(rate) => self.rate_limits_sent.insert(info.tuple, rate),

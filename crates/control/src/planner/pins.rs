@@ -31,7 +31,7 @@
 //! difference: a packet gets one at its first switch, if there is no pin, and no pin matches it
 //! later.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use balance::central::Path;
 use core::net::Ipv4Addr;
@@ -52,6 +52,8 @@ pub(crate) struct Pins {
     active: BTreeSet<FiveTuple>,
     /// Flows whose desired path was rejected.
     unplaced: BTreeSet<FiveTuple>,
+    /// Flows that begin one after the other at each switch, with the reverse of each.
+    queued: VecDeque<FiveTuple>,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +93,33 @@ impl Pins {
         self.active.insert(tuple);
     }
 
+    /// Lets the change of a flow and of its reverse begin after those queued before it.
+    pub(crate) fn queue(&mut self, tuple: FiveTuple) {
+        if !self.queued.contains(&tuple) {
+            self.queued.push_back(tuple);
+        }
+    }
+
+    /// Removes the flows from the queue that may begin: those at whose switches no flow before them
+    /// waits or has begun, and no message is unanswered. Returns the others, with their reverses.
+    fn take_from_queue(&mut self, around: &PinContext<'_>, updater: &Updater) -> BTreeSet<FiveTuple> {
+        let (mut taken, mut waiting) = (BTreeSet::new(), BTreeSet::new());
+        for tuple in std::mem::take(&mut self.queued) {
+            let both = [tuple, tuple.reverse()].map(|tuple| self.flows.get(&tuple));
+            let Some(Pinned { wanted: Some(_), task, .. }) = both[0] else { continue };
+            let paths = both.iter().flatten().flat_map(|pinned| pinned.paths());
+            let links = paths.flat_map(|path| path.iter());
+            let nodes: BTreeSet<NodeIx> = links.filter_map(|link| around.network.near_end(*link)).collect();
+            let is_free = |node| !taken.contains(node) && !updater.is_busy(*node);
+            if task.is_none() && !nodes.iter().all(is_free) {
+                waiting.extend([tuple, tuple.reverse()]);
+                self.queued.push_back(tuple);
+            }
+            taken.extend(nodes);
+        }
+        waiting
+    }
+
     /// Deletes all rules of the flows of a host that has left; no other rules lead there.
     pub(crate) fn purge(&mut self, address: Ipv4Addr, around: &PinContext<'_>, updater: &mut Updater) {
         for (tuple, pinned) in self.flows.iter_mut().filter(|(tuple, _)| tuple.dst == address) {
@@ -109,7 +138,8 @@ impl Pins {
         moved: &mut Vec<FiveTuple>,
     ) -> Option<Time> {
         let mut resume_at = None;
-        let active: Vec<FiveTuple> = self.active.iter().copied().collect();
+        let waiting = self.take_from_queue(around, updater);
+        let active: Vec<FiveTuple> = self.active.difference(&waiting).copied().collect();
         let mut has_left = false;
         for tuple in active {
             let pinned = self.flows.get_mut(&tuple).expect("active flows are known");
@@ -147,6 +177,11 @@ impl Pins {
 }
 
 impl Pinned {
+    /// Returns the paths before and after its change.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.now.iter().map(|(path, _)| path).chain(&self.wanted)
+    }
+
     fn is_nothing(&self) -> bool {
         self.now.is_none() && self.wanted.is_none() && self.unplaced.is_none()
     }
@@ -214,8 +249,7 @@ impl Pinned {
 
     /// Returns whether a switch of either path is unconfirmed, so that no migration is safe.
     fn is_unconfirmed(&self, around: &PinContext<'_>) -> bool {
-        let paths = self.now.iter().map(|(path, _)| path).chain(&self.wanted);
-        let mut nodes = paths.flat_map(|path| path.iter().flat_map(|link| around.network.ends(*link)));
+        let mut nodes = self.paths().flat_map(|path| path.iter().flat_map(|link| around.network.ends(*link)));
         nodes.any(|node| around.default_routes.is_unconfirmed(node))
     }
     /// Returns whether the flow can stay on its path.

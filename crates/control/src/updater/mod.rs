@@ -105,6 +105,11 @@ impl Updater {
         self.switches.get(&node).is_none_or(|switch| switch.is_confirmed(ticket))
     }
 
+    /// Returns whether a switch has changes to send or to confirm, and can get them.
+    pub(crate) fn is_busy(&self, node: NodeIx) -> bool {
+        self.switches.get(&node).is_some_and(|switch| !switch.is_silenced() && !switch.is_settled())
+    }
+
     /// Adds the rules that every switch has.
     pub(crate) fn add_common_rules(&mut self, node: NodeIx) {
         for (key, rule) in self.compiler.always() {

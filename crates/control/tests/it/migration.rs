@@ -244,6 +244,48 @@ fn pin_over_a_dead_link_is_removed_and_the_balancer_runs() {
     network.assert_served();
 }
 
+/// The first of the flows whose rule each switch has got, in the order in which it got them.
+fn rules_in_order(network: &mut TestNetwork, flows: &[FiveTuple]) -> Vec<Vec<u16>> {
+    let mut seen: Vec<Vec<u16>> = vec![Vec::new(); 4];
+    while network.controller.inspect().placements().pins().len() < flows.len() || !network.controller.is_settled() {
+        network.run(Time::from_us(10));
+        for (seen, switch) in seen.iter_mut().zip(network.switches.values()) {
+            let ports = switch.entries().into_iter().filter_map(|entry| entry.match_.udp_src);
+            let new: Vec<u16> = ports.filter(|port| !seen.contains(port)).collect();
+            seen.extend(new);
+        }
+    }
+    seen
+}
+
+#[test]
+fn rules_of_ordered_flows_are_sent_one_flow_after_the_other() {
+    let mut network = square();
+    let flows: Vec<FiveTuple> = [5, 3, 9, 1, 7].map(|port| udp(0, 1, port)).into();
+    let (upper, lower) = flows.split_at(3);
+    flows.iter().for_each(|flow| network.start(*flow));
+    network.want(|script| {
+        script.order.clone_from(&flows);
+        script.pins.extend(upper.iter().map(|flow| (*flow, vec![1, 2, 4])));
+        script.pins.extend(lower.iter().map(|flow| (*flow, vec![1, 3, 4])));
+    });
+    let seen = rules_in_order(&mut network, &flows);
+    assert_eq!(seen, [vec![5, 3, 9, 1, 7], vec![5, 3, 9], vec![1, 7], vec![]]);
+    // The same for migrations, in the opposite order: a flow on the way does not stop.
+    network.want(|script| {
+        script.order.reverse();
+        script.pins.values_mut().for_each(|path| path[1] = 5 - path[1]);
+    });
+    network.run_and_settle(Time::from_ms(100));
+    assert_eq!(network.controller.tally().moves, 10);
+    network.assert_served();
+    // A flow that ends before its turn leaves nothing behind.
+    network.want(|script| script.pins.values_mut().for_each(|path| path[1] = 5 - path[1]));
+    flows.iter().for_each(|flow| network.report(AgentReport::Ended { tuple: *flow, bytes: 7 }));
+    network.run_and_settle(Time::from_ms(100));
+    assert!(!network.entries().any(|entry| entry.match_.udp_src.is_some()), "no rule of a flow is left");
+}
+
 /// All TCP flows have ended: no rule names one.
 fn assert_nothing_is_left(network: &mut TestNetwork) {
     network.assert_settled();

@@ -16,6 +16,10 @@
 //! - A flow that starts or ends changes its own path only. Every period everything is recomputed,
 //!   and the result replaces the present routes if the total overload is lower (`adopt=always`: in
 //!   any case). Among equally good paths a flow keeps its own.
+//! - New flows are placed as they are reported, and the rules of flows that change together are sent
+//!   together. With `order=mrtf` they are placed and their rules are sent in the printed order
+//!   (algorithms 2 and 3). F2 does not say how far apart: a switch gets the rules of a flow when it has
+//!   confirmed those of the flow before it.
 //! - Short flows of a pair of edge switches (s, d) take path (s + d) mod |P|.
 //! - Hosts receive rates only with `provision`: `fair` shares of the path, or `fractional`: the
 //!   pair's part in an almost maximum flow (`fptas.rs`).
@@ -75,6 +79,11 @@ pub(crate) static ENTRY: Entry = Entry::declare("ofpt", "OFPT")
         Param::choice("demand", &["host", "fair"], "host")
             .doc("Demand of a flow: the rate of its host's link, or its fair part of the links of both hosts."),
         Param::duration("period", "5s").doc("Time between two polls, each followed by a full recomputation."),
+        Param::choice("order", &["none", "number", "mrtf"], "none").doc(
+            "Order of flows that change together: none, by number, or as printed: first those that move, longest \
+             remaining time first, then new ones, shortest first. Except with none a switch gets the rules of one \
+             flow after the other.",
+        ),
         Param::choice("adopt", &["improving", "always"], "improving")
             .doc("Whether a recomputation replaces the present routes only if it reduces the overload."),
         Param::choice("acks", &["default", "pinned"], "pinned").doc(
@@ -87,6 +96,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("ofpt", "OFPT")
     ])
     .example("ofpt:max_paths=8")
     .central(|_, params| Box::new(Ofpt::new(params)));
+
+/// The order in which flows are pinned that change together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    None,
+    Number,
+    /// Most urgent first: F2's algorithm 3.
+    Mrtf,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Provision {
@@ -104,6 +122,7 @@ struct Ofpt {
     is_demand_fair: bool,
     hosts: Hosts,
     period: Time,
+    order: Order,
     is_always_adopted: bool,
     acks_follow_path: bool,
     provision: Provision,
@@ -133,6 +152,11 @@ impl Ofpt {
             is_demand_fair: params.text("demand") == "fair",
             hosts: Hosts::default(),
             period: params.duration("period").max(Time::from_ms(1)),
+            order: match params.text("order") {
+                "number" => Order::Number,
+                "mrtf" => Order::Mrtf,
+                _ => Order::None,
+            },
             is_always_adopted: params.text("adopt") == "always",
             acks_follow_path: params.text("acks") == "pinned",
             provision: match params.text("provision") {
@@ -265,7 +289,7 @@ impl Ofpt {
             self.lengths = present;
             return;
         }
-        adopt(routes, placements);
+        self.adopt(routes, flows, placements);
     }
 
     /// Handles link changes: flows that lost their path get another, the others keep their paths.
@@ -278,11 +302,45 @@ impl Ofpt {
                 routes.insert(long.flow, pin.path.clone());
             }
         }
-        for long in flows.iter().filter(|long| placements.pin_of(long.flow).is_none()) {
-            self.place(cx, long, placements, &mut routes);
+        for long in self.unplaced(flows, placements) {
+            self.place(cx, &long, placements, &mut routes);
         }
         self.repair(cx, flows, &mut routes);
-        adopt(routes, placements);
+        self.adopt(routes, flows, placements);
+    }
+
+    /// Returns the flows without a path in the order of their placement.
+    fn unplaced(&self, flows: &[Long], placements: &Placements) -> Vec<Long> {
+        let is_new = |long: &&Long| placements.pin_of(long.flow).is_none();
+        let flows: Vec<Long> = flows.iter().filter(is_new).copied().collect();
+        match self.order {
+            Order::None | Order::Number => flows,
+            Order::Mrtf => in_order(&flows).into_iter().flatten().collect(),
+        }
+    }
+
+    /// Pins flows to their routes; they keep their rates.
+    fn adopt(&self, mut routes: Chosen, flows: &[Long], placements: &mut Placements) {
+        let mut flows: Vec<(bool, Long)> =
+            flows.iter().map(|long| (placements.pin_of(long.flow).is_some(), *long)).collect();
+        if self.order == Order::Mrtf {
+            flows.sort_by(|(has_path, a), (is_other_old, b)| {
+                let times = a.remaining.total_cmp(&b.remaining);
+                is_other_old.cmp(has_path).then(if *has_path { times.reverse() } else { times })
+            });
+        }
+        for (_, long) in flows {
+            let Some(path) = routes.remove(&long.flow) else { continue };
+            let rate = placements.pin_of(long.flow).and_then(|pin| pin.rate);
+            self.pin(long.flow, Pin { path, rate }, placements);
+        }
+    }
+
+    fn pin(&self, flow: FlowId, pin: Pin, placements: &mut Placements) {
+        match self.order {
+            Order::None => placements.pin(flow, pin),
+            Order::Number | Order::Mrtf => placements.pin_in_order(flow, pin),
+        }
     }
 
     fn long_flows(&self, view: &NetworkView<'_>) -> Vec<Long> {
@@ -308,7 +366,7 @@ impl Ofpt {
             self.lengths.add(&path, long.weight);
             let share = self.lengths.fair_share(&path);
             let rate = (self.provision != Provision::None).then(|| rate_of_share(long.weight, share));
-            placements.pin(long.flow, Pin { path, rate });
+            self.pin(long.flow, Pin { path, rate }, placements);
         }
     }
 
@@ -348,6 +406,12 @@ impl CentralBalancer for Ofpt {
                 self.recompute(cx, &flows, placements);
                 self.provide(view, &flows, placements);
             }
+            DecisionTrigger::FlowStarted(_) if self.order == Order::Mrtf => {
+                // The first of the flows that start together places all of them.
+                for long in self.unplaced(&self.long_flows(view), placements) {
+                    self.start(cx, &long, placements);
+                }
+            }
             DecisionTrigger::FlowStarted(flow) => {
                 if let Some(long) = self.long(view, flow).filter(|long| placements.pin_of(long.flow).is_none()) {
                     self.start(cx, &long, placements);
@@ -360,14 +424,6 @@ impl CentralBalancer for Ofpt {
                 placements.release(flow);
             }
         }
-    }
-}
-
-/// Pins flows to their routes; they keep their rates.
-fn adopt(routes: Chosen, placements: &mut Placements) {
-    for (flow, path) in routes {
-        let rate = placements.pin_of(flow).and_then(|pin| pin.rate);
-        placements.pin(flow, Pin { path, rate });
     }
 }
 

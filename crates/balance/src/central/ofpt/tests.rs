@@ -5,9 +5,9 @@ use net::{LinkIx, RandomStream};
 
 use super::commodities;
 use super::fptas::{Commodity, max_flow};
-use crate::central::FlowId;
 use crate::central::common::{Dag, Ends, edges, ends, pairs};
 use crate::central::testing::{DrivenBalancer, TestNetwork, least, mean};
+use crate::central::{DecisionTrigger, FlowId, Pin};
 
 /// The exact maximum multicommodity flow over shortest paths, by a linear program.
 fn optimum(network: &TestNetwork, capacity: &[f64], commodities: &[Commodity]) -> f64 {
@@ -208,6 +208,54 @@ fn the_motivating_example() {
     }
     // The rest is a tie between equal paths: 1.0 or 1.2 s.
     assert!((least(&spans) - 1.0).abs() < 1e-9 && spans.iter().all(|span| *span < 1.21), "{spans:?}");
+}
+
+/// Flows with these sizes in Mb over two paths of 100 Mb/s, unknown to the balancer so far.
+fn sized(driven: &mut DrivenBalancer, sizes: &[u64]) -> Vec<FlowId> {
+    let flow = |size: &u64| {
+        let flow = driven.network.flow(0, 1, None);
+        driven.network.flows.get_mut(flow).unwrap().size = Some(size * 1_000_000 / 8);
+        flow
+    };
+    sizes.iter().map(flow).collect()
+}
+
+/// F2's algorithms 2 and 3: of flows that start together the shortest is placed first, and its rules
+/// are sent first.
+#[test]
+fn shortest_of_the_flows_that_start_together_comes_first() {
+    for seed in 0..20 {
+        let mut driven = DrivenBalancer::new("ofpt:order=mrtf", seed, "diamond");
+        let flows = sized(&mut driven, &[20, 80, 60, 40]);
+        driven.decide(DecisionTrigger::FlowStarted(flows[1]));
+        let changes = driven.placements.take_changes();
+        assert_eq!(changes.order, [0, 3, 2, 1].map(|at| flows[at]));
+        assert_ne!(driven.pinned(flows[0]), driven.pinned(flows[3]), "the two shortest go apart");
+        flows.iter().for_each(|flow| driven.decide(DecisionTrigger::FlowStarted(*flow)));
+        assert!(driven.placements.take_changes().order.is_empty(), "they have their places");
+    }
+}
+
+#[test]
+fn moved_flows_come_longest_first_and_new_ones_after_them() {
+    for (order, expected) in [("mrtf", vec![1, 2, 0, 5, 4, 3]), ("number", (0..6).collect()), ("none", Vec::new())] {
+        let mut driven = DrivenBalancer::new(&format!("ofpt:adopt=always,order={order}"), 1, "diamond");
+        let flows = sized(&mut driven, &[20, 80, 60, 90, 40, 10]);
+        let path = driven.network.routes.path(
+            &driven.network.topology,
+            between_switches(&driven.network, &flows)[0].from,
+            between_switches(&driven.network, &flows)[0].to,
+            0,
+        );
+        for flow in &flows[..3] {
+            driven.placements.pin(*flow, Pin { path: path.clone().into(), rate: None });
+        }
+        driven.placements.take_changes();
+        driven.period();
+        let changes = driven.placements.take_changes();
+        assert_eq!(changes.order, expected.into_iter().map(|at: usize| flows[at]).collect::<Vec<_>>(), "{order}");
+        assert_eq!(driven.placements.pins().len(), 6);
+    }
 }
 
 #[test]

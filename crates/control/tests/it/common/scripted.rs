@@ -17,6 +17,8 @@ type SplitPaths = Vec<(Vec<u64>, u16)>;
 pub struct Script {
     /// Paths of flows by datapath ids; flows that are not listed are released.
     pub pins: BTreeMap<FiveTuple, Vec<u64>>,
+    /// Flows that are pinned one after the other, in this order.
+    pub order: Vec<FiveTuple>,
     /// Whether the reverse direction of TCP connections uses the same path.
     pub are_acks_along: bool,
     pub divisions: BTreeMap<(u64, u64), SplitPaths>,
@@ -50,6 +52,12 @@ impl CentralBalancer for Scripted {
             placements.set_default_routes(equal_cost(view));
         }
         placements.set_acks_follow_path(script.are_acks_along);
+        for flow in script.order.iter().filter_map(|tuple| view.flows.find(tuple)) {
+            let names = view.flows.get(flow).and_then(|facts| script.pins.get(&facts.tuple));
+            if let Some(path) = names.and_then(|names| path(view, names)) {
+                placements.pin_in_order(flow, Pin { path, rate: None });
+            }
+        }
         for (flow, facts) in view.flows.iter() {
             match script.pins.get(&facts.tuple).and_then(|names| path(view, names)) {
                 Some(path) => placements.pin(flow, Pin { path, rate: None }),
