@@ -201,10 +201,18 @@ fn requests(
         let error = section.error("class", format!("unknown request class `{class}`"));
         return Err(error.with_hint(suggestion(class, names)));
     }
+    if class.is_some() && metric == Metric::ServerBusy {
+        let error = section.error("class", "`server_busy_us` is the time of all classes together");
+        return Err(error.with_hint("remove class, or run the classes one by one"));
+    }
     match (server, metric) {
-        (None, Metric::ServerShare) => return Err(section.missing("server").with_hint("name a [[server]]'s host")),
-        (Some(_), Metric::ServerShare) | (None, _) => {}
-        (Some(_), _) => return Err(section.error("server", "only `server_share` is about one server")),
+        (None, metric) if metric.is_of_server() => {
+            return Err(section.missing("server").with_hint("name a [[server]]'s host"));
+        }
+        (Some(_), metric) if !metric.is_of_server() => {
+            return Err(section.error("server", "only `server_share` and `server_busy_us` are about one server"));
+        }
+        _ => {}
     }
     let variant = &experiment.variants[0].topology;
     let hosts = services.servers.iter().map(|server| variant.node(variant.host(server.host)).name.as_str());

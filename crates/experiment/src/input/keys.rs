@@ -273,7 +273,7 @@ const KEYS: &[Key] = &[
     key("expect", "until", Kind::Time, "all the time", "metrics of the core: only time bins that have ended by this; needs `fixed_bins`"),
     key("expect", "variant", TEXT, "all variants", "only this variant, as reports name it, such as `transport.min_rto=5ms`"),
     key("expect", "class", TEXT, "all requests", "metrics of requests: only those of this class"),
-    key("expect", "server", TEXT, "required by server_share", "host whose share of pages is compared"),
+    key("expect", "server", TEXT, "required by server_share and server_busy_us", "host whose share or time is compared"),
     key("expect", "reason", TEXT, "none", "shown if the claim is not reproduced: the cause found in the packets"),
 ];
 

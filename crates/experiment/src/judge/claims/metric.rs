@@ -41,6 +41,7 @@ pub enum Metric {
     ResponseSpread,
     DownloadRate,
     ServerShare,
+    ServerBusy,
     RulesEdge,
     RulesAggregation,
     RulesCore,
@@ -83,7 +84,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 42] = [
+pub const METRICS: [MetricInfo; 43] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -244,6 +245,7 @@ pub const METRICS: [MetricInfo; 42] = [
         |run| of_requests(run, Metric::DownloadRate),
     ),
     row(Metric::ServerShare, "server_share", Unit::Share, "share of the pages that one server serves", |_| None),
+    row(Metric::ServerBusy, "server_busy_us", Unit::Time, "time for which the cores of one server are busy", |_| None),
     row(
         Metric::RulesEdge,
         "rules_edge_max",
@@ -350,7 +352,11 @@ impl Metric {
     }
 
     pub fn is_of_requests(self) -> bool {
-        self.of_class(&ClassSummary::default()).is_some() || self == Metric::ServerShare
+        self.of_class(&ClassSummary::default()).is_some() || self.is_of_server()
+    }
+
+    pub fn is_of_server(self) -> bool {
+        matches!(self, Metric::ServerShare | Metric::ServerBusy)
     }
 
     fn of_class(self, class: &ClassSummary) -> Option<f64> {

@@ -23,7 +23,7 @@ pub struct Claim {
     pub window: Option<Window>,
     /// Request class; `None` for all.
     pub class: Option<String>,
-    /// Server of [`Metric::ServerShare`].
+    /// Server of a metric of one server.
     pub server: Option<String>,
     /// Points of the claim: at least one load in all, and at least two of each variant for a rise.
     pub at: Vec<Selection>,
@@ -46,8 +46,10 @@ impl Claim {
 
     pub(crate) fn value_of(&self, metric: Metric, window: Option<Window>, run: &RunSummary) -> Option<f64> {
         let class = self.class.as_deref();
-        if let (Metric::ServerShare, Some(server)) = (metric, &self.server) {
-            return run.requests.as_ref()?.share_of(class, server);
+        match (metric, &self.server) {
+            (Metric::ServerShare, Some(server)) => return run.requests.as_ref()?.share_of(class, server),
+            (Metric::ServerBusy, Some(server)) => return run.requests.as_ref()?.busy_of(server, run.end_us),
+            _ => {}
         }
         if class.is_some() {
             return metric.of_answered(run.requests.as_ref()?.class(class)?);

@@ -215,7 +215,7 @@ impl ClaimCounts {
 }
 
 /// Returns the grade of an experiment and its explanation. `missing` is an input that the document
-/// does not print and that its result depends on.
+/// does not print and that its result depends on: checks alone decide nothing without it.
 pub(super) fn grade(numbers: &[NumberResult], readings: &[Reading], missing: Option<&str>) -> (Grade, String) {
     let deciding: Vec<&Reading> = readings.iter().filter(|reading| reading.status.decides()).collect();
     let of_reading = |name: Option<&str>| {
@@ -241,7 +241,7 @@ pub(super) fn grade(numbers: &[NumberResult], readings: &[Reading], missing: Opt
         }
     };
     match missing {
-        Some(missing) if !grade.holds() && grade != Grade::Calibrated => {
+        Some(missing) if !grade.holds() => {
             let text = if text.is_empty() { String::new() } else { format!("; {text}") };
             (Grade::Inconclusive, format!("{missing}{text}"))
         }

@@ -75,7 +75,7 @@ const KEYS: &[Key] = &[
     key("number", "from", Kind::Time, "all the time", "metrics of the core: only time bins that end after this"),
     key("number", "until", Kind::Time, "all the time", "metrics of the core: only time bins that have ended by this"),
     key("number", "class", TEXT, "all requests", "metrics of requests: only those of this class"),
-    key("number", "server", TEXT, "required by server_share", "host whose share of pages is compared"),
+    key("number", "server", TEXT, "required by server_share and server_busy_us", "host whose share or time is compared"),
     key("number", "ratio_to", LABEL, "none", "the measured figure is the ratio to that of this balancer, seed by seed"),
     key("number", "difference_to", LABEL, "none", "the measured figure is the difference from that of this balancer, seed by seed"),
     key("number", "ties_with", LABEL, "none", "holds if the 95 % interval of the ratio to this balancer contains 1"),

@@ -357,6 +357,8 @@ fn readings_decide_unless_corrected_or_refuted() {
 fn missing_input_leaves_failures_inconclusive() {
     let of = |standing| grade(&[result_of(Kind::Claim, standing, None)], &[], Some("no length of a job")).0;
     assert_eq!((of(Standing::Contradicted), of(Standing::Holds)), (Grade::Inconclusive, Grade::Numbers));
+    let checks = |missing| grade(&[result_of(Kind::Check, Standing::Holds, None)], &[], missing).0;
+    assert_eq!((checks(Some("no length of a job")), checks(None)), (Grade::Inconclusive, Grade::Calibrated));
 }
 
 #[test]
@@ -408,8 +410,8 @@ fn folder() -> PathBuf {
 #[test]
 fn every_experiment_of_the_documents_has_an_entry() {
     let ids = [
-        "E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E1.4", "E2.0", "E2.1", "E2.2", "E2.3", "E2.4", "E2.5",
-        "E2.6", "E3.1", "E3.2", "E3.3", "E4.1", "E4.2", "E4.3",
+        "E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E1.4", "E1.5", "E2.0", "E2.1", "E2.2", "E2.3", "E2.4",
+        "E2.5", "E2.6", "E3.1", "E3.2", "E3.3", "E4.1", "E4.2", "E4.3",
     ];
     let mut found = Vec::new();
     for name in ["f0-macedonia", "f1-lisbon", "f2-ofpt", "f3-ucsc", "f4-ufmg"] {

@@ -103,4 +103,9 @@ impl Requests {
         let total: u64 = pages.iter().sum();
         (total > 0).then(|| pages[place] as f64 / total as f64)
     }
+    /// Returns the time for which the cores of a server were busy in a run of this length.
+    pub fn busy_of(&self, server: &str, end_us: f64) -> Option<f64> {
+        let server = self.servers.iter().find(|known| known.host == server)?;
+        Some(server.busy_share * end_us * f64::from(server.cores))
+    }
 }
