@@ -76,7 +76,7 @@ fn refused(section: &Section<'_>, addressing: Addressing, hosts: usize) -> Resul
 
 /// Checks that the addressing mode can work with the network, the balancers and the traffic.
 pub(crate) fn check_addressing(
-    section: &Section<'_>,
+    top: &Section<'_>,
     (mode, is_served): (Addressing, bool),
     balancers: &[balance::Spec],
     topology: &Topology,
@@ -84,10 +84,13 @@ pub(crate) fn check_addressing(
     if mode == Addressing::Flat {
         return Ok(());
     }
+    let section = top.section("control")?;
     let wrong = |reason: String| section.error("addressing", reason);
-    if is_served {
-        let error = wrong(format!("\"{}\" cannot go with [[requests]]", mode.name()));
-        return Err(error.with_hint("virtual addresses need addressing = \"flat\""));
+    let needs_flat =
+        [(is_served, "[[requests]]", "virtual addresses"), (top.has("timetable"), "[[timetable]]", "timetables")];
+    if let Some((_, other, what)) = needs_flat.into_iter().find(|(is_there, ..)| *is_there) {
+        let error = wrong(format!("\"{}\" cannot go with {other}", mode.name()));
+        return Err(error.with_hint(format!("{what} need addressing = \"flat\"")));
     }
     for spec in balancers {
         mode.check_balancer(spec.entry.name).map_err(|reason| {

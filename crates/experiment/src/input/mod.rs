@@ -288,8 +288,7 @@ impl Experiment {
             let mut config = settings::read(&top, &topology)?;
             let is_served = services::has_requests(&top);
             check_kinds(&top, &self.balancers, is_served)?;
-            let (section, mode) = (top.section("control")?, config.control.addressing);
-            control::check_addressing(&section, (mode, is_served), &self.balancers, &topology)?;
+            control::check_addressing(&top, (config.control.addressing, is_served), &self.balancers, &topology)?;
             control::check_legacy(&top, &config.control.legacy, &self.balancers, is_served)?;
             let traffic = if is_served {
                 if config.probes.warm_up > net::Time::ZERO {

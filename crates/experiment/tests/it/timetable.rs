@@ -73,5 +73,10 @@ fn errors_name_line_and_key() {
     assert!(replaced("balancer = \"sdn-ecmp\"\n", "").contains("timetable.0: the entry is empty"));
     assert!(replaced("balancer = \"sdn-ecmp\"", "balancer = \"spray\"").contains("`spray` is not a central balancer"));
     assert!(replaced("balancers = [\"sdn-spt\"]", "balancers = [\"ecmp\"]").contains("`ecmp` has no controller"));
+    let addressed = FILE.replace("[calendar]", "[control]\naddressing = \"portland\"\n[calendar]");
+    let cause = experiment(&addressed, &[]).expect_err("there is a timetable");
+    let (text, hint) = (cause.to_string(), cause.hint.as_deref().unwrap_or_default());
+    assert!(text.contains("test.toml:15: control.addressing: \"portland\" cannot go with [[timetable]]"), "{text}");
+    assert!(hint.contains("timetables need addressing = \"flat\""), "{hint}");
     assert!(replaced("balancer = \"sdn-ecmp\"", "weights = { h0 = 1 }").contains("are for files with requests"));
 }
