@@ -317,7 +317,7 @@ impl Controller {
                         return;
                     }
                     let are_connected = vips.are_connected(&mut on, held.to, held.requester, held.target);
-                    on.planner.answer_arp(&mut on.cx, on.observer.announced.as_ref(), held, are_connected);
+                    on.planner.answer_arp(&mut on.cx, on.observer, held, are_connected);
                 }
                 Packet::Virtual(at, headers) => vips.virtual_packet(&mut on, at, &headers, &packet.data),
             }
@@ -391,7 +391,7 @@ impl Controller {
             self.plan_flat(changes);
         }
         let (mut on, vips) = self.parts();
-        vips.release_arp_replies(&mut on);
+        vips.release_arp_replies(&mut on, has_changed || changes.switches);
         vips.release_packets(&mut on);
         if has_changed || changes.switches || std::mem::take(&mut on.observer.discovery.has_new_edge_times) {
             on.observer.update_expiry(on.cx.now, on.cx.config);

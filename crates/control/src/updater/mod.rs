@@ -43,6 +43,8 @@ pub(crate) struct Updater {
     pub(crate) switches: BTreeMap<NodeIx, Installer>,
     /// Switches that may need messages.
     touched: BTreeSet<NodeIx>,
+    /// Switches that were touched since [`Updater::take_changed`], apart from those that still are.
+    dispatched: BTreeSet<NodeIx>,
     /// Switches that were not at rest when they were last touched ([`Installer::is_at_rest`]).
     busy: BTreeSet<NodeIx>,
     audits: Audits,
@@ -54,6 +56,7 @@ impl Updater {
             compiler: Compiler { owner },
             switches: BTreeMap::new(),
             touched: BTreeSet::new(),
+            dispatched: BTreeSet::new(),
             busy: BTreeSet::new(),
             audits: Audits::default(),
         }
@@ -93,6 +96,12 @@ impl Updater {
     /// Returns the switches that may not be at rest. With 1,000 switches they are few at any time.
     fn active(&self) -> impl Iterator<Item = NodeIx> {
         self.busy.union(&self.touched).copied()
+    }
+    /// Returns the switches whose desired or installed state may have changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<NodeIx> {
+        let mut changed = std::mem::take(&mut self.dispatched);
+        changed.extend(&self.touched);
+        changed
     }
     pub(crate) fn tickets(&self) -> BTreeMap<NodeIx, u64> {
         self.switches.iter().map(|(node, switch)| (*node, switch.ticket())).collect()
@@ -166,6 +175,7 @@ impl Updater {
         while channels.output_count() < OUTPUTS_MAX
             && let Some(node) = self.touched.pop_first()
         {
+            self.dispatched.insert(node);
             let switch = self.switches.get_mut(&node).expect("a switch that was touched");
             let datapath = datapath_of(node);
             let connection = datapath.and_then(|datapath| Some((datapath, channels.connection_of(datapath)?)));

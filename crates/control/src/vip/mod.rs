@@ -394,14 +394,15 @@ impl VipService {
         })
     }
 
-    /// Sends the ARP replies whose rules are installed now.
-    pub(crate) fn release_arp_replies(&self, on: &mut Parts<'_>) {
-        for held in on.planner.take_arp_replies() {
+    /// Sends the ARP replies whose rules are installed now. `has_changed` means that hosts, ports or
+    /// switches have changed.
+    pub(crate) fn release_arp_replies(&self, on: &mut Parts<'_>, has_changed: bool) {
+        for held in on.planner.take_arp_replies(on.cx.now, on.updater, has_changed) {
             let is_due = held.until <= on.cx.now;
             if is_due || self.are_connected(on, held.reply.to, held.reply.requester, held.reply.target) {
                 send_arp_reply(&mut on.cx, on.observer.announced.as_ref(), held.reply);
             } else {
-                on.planner.keep_arp_reply(held);
+                on.planner.keep_arp_reply(held, &on.observer.network);
             }
         }
     }

@@ -59,7 +59,8 @@ pub(crate) trait AddressingPlan: fmt::Debug + Send {
     }
     /// Handles the removal of a rule by its switch.
     fn removed(&mut self, _: &Observer, _: &mut Updater, _: DatapathId, _: &FlowRemoved) {}
-    /// Returns whether the rules are installed that lead from a host at `at` to another one and back.
+    /// Returns whether the rules are installed that lead from a host at `at` to another one and back:
+    /// rules of the switches of both hosts, and of no other switch.
     fn are_connected(
         &self,
         network: &Network,
