@@ -53,7 +53,7 @@ impl CentralBalancer for Scripted {
         }
         placements.set_acks_follow_path(script.are_acks_along);
         for flow in script.order.iter().filter_map(|tuple| view.flows.find(tuple)) {
-            let names = view.flows.get(flow).and_then(|facts| script.pins.get(&facts.tuple));
+            let names = view.flows.get(flow).and_then(|info| script.pins.get(&info.tuple));
             if let Some(path) = names.and_then(|names| path(view, names)) {
                 placements.pin_in_order(flow, Pin { path, rate: None });
             }
