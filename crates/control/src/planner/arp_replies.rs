@@ -23,7 +23,7 @@ const HELD: Time = Time::from_ms(500);
 /// Port, requester and target of a reply.
 type Key = (SwitchPort, Ipv4Addr, Ipv4Addr);
 
-/// The lowest key.
+/// The key before all others: where the replies of a switch begin in the index.
 const FIRST: Key = ((DatapathId(0), PortNo(0)), Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
 
 /// Pending replies, by port, requester and target.
