@@ -38,8 +38,8 @@ fn times(count: u64, time: Time) -> Time {
     Time::from_ps(count * time.as_ps())
 }
 
-/// A request of one client alone, with rules that stand in the switches, so the controller takes no
-/// time. From the first of four links on, packets to the member have the outer header.
+/// A request of one client alone, with proactive rules, so the controller takes no time. On all four
+/// links but the first, packets to the member have the outer header.
 #[test]
 fn tunnelled_request_matches_closed_form() {
     let (topology, cpu, outer) = (network(1, 1), Time::from_ms(40), u64::from(OUTER_HEADER));

@@ -17,7 +17,8 @@ use crate::headers::{Headers, ether, protocol};
 /// [`FrameError`] if the frame cannot be parsed.
 pub fn rewrite(frame: &[u8], headers: &Headers) -> Result<Vec<u8>, FrameError> {
     let layout = Layout::of(frame)?;
-    if headers.ip_proto == protocol::IP_IN_IP && layout.headers.ip_proto != protocol::IP_IN_IP {
+    let is_outer = headers.ip_proto == protocol::IP_IN_IP && layout.headers.ip_proto != protocol::IP_IN_IP;
+    if is_outer && layout.headers.eth_type == ether::IPV4 {
         let (_, packet) = frame.split_at(layout.payload);
         // Bytes beyond the datagram are Ethernet padding.
         let inner = &packet[..packet.len().min(usize::from(u16_at(packet, 2)))];
