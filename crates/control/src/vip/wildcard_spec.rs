@@ -82,8 +82,8 @@ impl Services {
             let Ok(balancer) = picker(&pool.balancer, 0) else { continue };
             if balancer.picks_paths() {
                 return fault(
-                    "the balancer of its pool picks paths, but switches do not see the ports of tunnelled packets; use one \
-                     without `path`, such as server-rr",
+                    "the balancer of its pool picks paths, but switches do not see the ports of tunnelled packets; \
+                     use one without `path`, such as server-rr",
                 );
             }
             if balancer.needs().any_bytes() {
