@@ -1,7 +1,10 @@
 //! Switches without groups, with small tables, or without optional multipart messages.
 
-use crate::common::{Bench, config, group, out, to, to_port};
-use anabranch_switch::{Config, Support};
+use core::net::Ipv4Addr;
+
+use crate::common::{Bench, config, group, out, tcp, to, to_port};
+use anabranch_switch::{Config, NoOutput, Support};
+use openflow::headers::protocol;
 use openflow::*;
 
 fn refused(bench: &mut Bench, message: Message) -> ErrorKind {
@@ -107,6 +110,7 @@ fn unknown_features_are_refused() {
 
 #[test]
 fn outer_headers_are_added_by_switches_that_support_them() {
+    let ip = |last| Ipv4Addr::new(10, 0, 0, last);
     let push = vec![Action::PushIpv4, Action::SetField(SetField::Ipv4Dst(ip(9))), Action::output(PortNo(2))];
     let add = |match_| Message::FlowMod(FlowMod::add(TableId(0), 1, match_, Instructions::apply(push.clone())));
     let unknown = ErrorKind::BadAction(BadAction::BadExperimenter);
