@@ -39,7 +39,7 @@ mod bundle {
 mod push_ipv4 {
     pub const ANABRANCH: u32 = 0x0002_a7ab;
     pub const SUBTYPE: u16 = 1;
-    /// Bytes behind the subtype.
+    /// Bytes that fill the action up to a multiple of eight.
     pub const PADDING: usize = 6;
 }
 
