@@ -11,7 +11,9 @@ use crate::matching::Masked;
 
 /// An action. `Output` to the controller sends `max_len` bytes of the packet
 /// ([`Action::WHOLE_PACKET`] for all), `PushVlan` adds a tag of this EtherType, and `Bundle` (an
-/// extension of Open vSwitch) sends out of one of several ports.
+/// extension of Open vSwitch) sends out of one of several ports. `PushIpv4` adds an outer IPv4 header
+/// (RFC 2003) with the addresses of the inner one; OpenFlow has no such action, and only simulated
+/// switches know it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Action {
     Output { port: PortNo, max_len: u16 },
@@ -19,6 +21,7 @@ pub enum Action {
     SetField(SetField),
     PushVlan(u16),
     PopVlan,
+    PushIpv4,
     SetQueue(u32),
     DecNwTtl,
     Bundle(Bundle),

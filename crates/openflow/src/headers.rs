@@ -18,6 +18,8 @@ pub mod ether {
 /// IP protocol numbers in use.
 pub mod protocol {
     pub const ICMP: u8 = 1;
+    /// IPv4 in IPv4 (RFC 2003).
+    pub const IP_IN_IP: u8 = 4;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
 }

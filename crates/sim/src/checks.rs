@@ -7,7 +7,7 @@ use traffic::Start;
 use crate::SimError;
 use crate::scenario::{Acks, Marking, QueueLimit, Scenario, SimConfig, TransportKind};
 use crate::services::requests::balancer_of;
-use crate::services::{ContentConfig, ContentRule, ServicesConfig, VirtualService};
+use crate::services::{ContentConfig, ContentRule, OUTER_HEADER, ServicesConfig, VirtualService};
 use crate::setup;
 
 pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
@@ -122,6 +122,17 @@ fn check_services(scenario: &Scenario<'_>, config: &ServicesConfig) -> Result<()
     let is_member = |host: &net::HostIx| servers.binary_search(host).is_ok();
     if let Some(service) = config.services.iter().find(|service| !service.members.iter().all(is_member)) {
         return Err(wrong("services", &service.name, "one of its members is not a server"));
+    }
+    let tunnelled = config.services.iter().find(|service| service.is_tunnelled);
+    let packet_max = u64::from(transport.packet_bytes()) + u64::from(OUTER_HEADER);
+    let reason = "a packet with its headers and an outer one must fit in 65535 bytes";
+    reject_if(tunnelled.is_some() && packet_max > 65_535, "transport.mss", transport.mss_bytes, reason)?;
+    if let Some(service) = tunnelled.filter(|service| service.content.is_some()) {
+        return Err(wrong(
+            "services",
+            &service.name,
+            "front ends cannot read requests that switches tunnel to members",
+        ));
     }
     let contents = config.services.iter().filter_map(|service| Some((service, service.content.as_ref()?)));
     for (service, content) in contents {

@@ -13,6 +13,7 @@ const FIELDS: usize = 12;
 pub struct ActionSet {
     pops_vlan: bool,
     push_vlan: Option<u16>,
+    pushes_ipv4: bool,
     /// At most one value of each field.
     fields: [Option<SetField>; FIELDS],
     pub group: Option<GroupId>,
@@ -39,6 +40,7 @@ impl ActionSet {
             }
             Action::PushVlan(tag) => self.push_vlan = Some(tag),
             Action::PopVlan => self.pops_vlan = true,
+            Action::PushIpv4 => self.pushes_ipv4 = true,
             // Refused when entries and groups are added.
             Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
         }
@@ -51,12 +53,16 @@ impl ActionSet {
         if let Some(tag) = self.push_vlan {
             change(&Action::PushVlan(tag), headers)?;
         }
+        if self.pushes_ipv4 {
+            change(&Action::PushIpv4, headers)?;
+        }
         self.fields.iter().flatten().for_each(|field| set_field(*field, headers));
         Ok(())
     }
 }
 
-/// The error of an action that cannot be applied to a packet: a second VLAN tag.
+/// The error of an action that cannot be applied to a packet: a second VLAN tag, a second outer header,
+/// or one around other than IPv4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnsupportedAction;
 
@@ -67,6 +73,13 @@ pub fn change(action: &Action, headers: &mut Headers) -> Result<(), UnsupportedA
         Action::PushVlan(_) if headers.vlan.is_some() => return Err(UnsupportedAction),
         Action::PushVlan(_) => (headers.vlan, headers.vlan_pcp) = (Some(0), 0),
         Action::PopVlan => (headers.vlan, headers.vlan_pcp) = (None, 0),
+        Action::PushIpv4 if headers.eth_type != ether::IPV4 || headers.ip_proto == protocol::IP_IN_IP => {
+            return Err(UnsupportedAction);
+        }
+        // The ports are those of the inner packet, which switches do not read.
+        Action::PushIpv4 => {
+            *headers = Headers { ip_proto: protocol::IP_IN_IP, l4_src: 0, l4_dst: 0, tcp_flags: 0, ..*headers };
+        }
         Action::Output { .. } | Action::Group(_) | Action::SetQueue(_) | Action::DecNwTtl | Action::Bundle(_) => {}
     }
     Ok(())

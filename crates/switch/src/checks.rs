@@ -77,6 +77,8 @@ pub struct Targets<'a> {
     pub groups: &'a Groups,
     /// Whether packets may be sent to the first table: only in packet-outs.
     pub is_table_allowed: bool,
+    /// Whether the switch adds outer IPv4 headers ([`crate::Support::ip_in_ip`]).
+    pub takes_ip_in_ip: bool,
 }
 
 impl Targets<'_> {
@@ -116,11 +118,18 @@ impl Targets<'_> {
                 }
                 Ok(())
             }
+            Action::PushIpv4 if self.takes_ip_in_ip => {
+                if let PacketContext::Known { eth_type, ip_proto, .. } = subject {
+                    good(*eth_type == Some(ether::IPV4), BadAction::MatchInconsistent)?;
+                    *ip_proto = Some(protocol::IP_IN_IP);
+                }
+                Ok(())
+            }
             // Ports have a single queue, and headers have no TTL: both actions are optional.
             Action::SetQueue(_) => Err(BadAction::BadQueue),
             Action::DecNwTtl => Err(BadAction::BadType),
             // Plain OpenFlow 1.3: experimenter actions are not supported.
-            Action::Bundle(_) => Err(BadAction::BadExperimenter),
+            Action::Bundle(_) | Action::PushIpv4 => Err(BadAction::BadExperimenter),
         }
     }
 
@@ -179,7 +188,7 @@ pub fn instructions(
     let mut set = instructions.write.clone();
     set.sort_by_key(|action| match action {
         Action::PopVlan => 0,
-        Action::PushVlan(_) => 1,
+        Action::PushVlan(_) | Action::PushIpv4 => 1,
         _ => 2,
     });
     targets.check(&set, subject).map(|_| ())
@@ -191,7 +200,7 @@ pub fn group(group_mod: &GroupMod, ports: &Ports, groups: &Groups) -> Result<(),
     let buckets = &group_mod.buckets;
     check(buckets.len() <= BUCKETS_MAX, GroupModFailed::OutOfBuckets)?;
     check(group_mod.kind != GroupKind::Indirect || buckets.len() == 1, GroupModFailed::InvalidGroup)?;
-    let targets = Targets { ports, groups, is_table_allowed: false };
+    let targets = Targets { ports, groups, is_table_allowed: false, takes_ip_in_ip: false };
     for bucket in buckets {
         check(group_mod.kind == GroupKind::Select || bucket.weight == 0, GroupModFailed::WeightUnsupported)?;
         let is_watching = bucket.watch_port != PortNo::ANY || bucket.watch_group != GroupId::ANY;

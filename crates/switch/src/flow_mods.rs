@@ -25,7 +25,7 @@ impl Switch {
         checks::match_(&flow_mod.match_, &self.ports, self.config.supports_tcp_flags)?;
         let buffer = flow_mod.buffer;
         if !is_deletion {
-            let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: false };
+            let targets = self.targets(false);
             let place = (flow_mod.table, self.config.tables);
             checks::instructions(&flow_mod.instructions, place, &flow_mod.match_, &targets)?;
             if buffer != BufferId::NO_BUFFER {

@@ -51,6 +51,7 @@ use openflow::{
 };
 use smallvec::SmallVec;
 
+use crate::checks::Targets;
 use crate::counters::Clock;
 use crate::groups::Groups;
 use crate::packets::{Buffers, Limiter};
@@ -97,11 +98,14 @@ pub struct Support {
     pub features: bool,
     /// Aggregate statistics of rules; without them their type is unknown (`OFPBRC_BAD_MULTIPART`).
     pub aggregate: bool,
+    /// The action that adds an outer IPv4 header, which OpenFlow does not have; without it its
+    /// experimenter is unknown. Not in buckets of groups.
+    pub ip_in_ip: bool,
 }
 
 impl Default for Support {
     fn default() -> Support {
-        Support { groups: true, flow_monitors: false, features: true, aggregate: true }
+        Support { groups: true, flow_monitors: false, features: true, aggregate: true, ip_in_ip: false }
     }
 }
 
@@ -316,6 +320,12 @@ impl Switch {
 
     fn datapath_view(&self) -> Datapath<'_> {
         Datapath { tables: &self.tables, groups: &self.groups, ports: &self.ports, select: &self.config.select }
+    }
+
+    /// Returns what actions may refer to; packet-outs may also name the first table.
+    fn targets(&self, is_table_allowed: bool) -> Targets<'_> {
+        let takes_ip_in_ip = self.config.support.ip_in_ip;
+        Targets { ports: &self.ports, groups: &self.groups, is_table_allowed, takes_ip_in_ip }
     }
 
     #[inline]

@@ -141,8 +141,7 @@ impl Switch {
     }
 
     fn check_packet_out(&self, actions: &[Action], headers: &Headers) -> Result<(), ErrorKind> {
-        let targets = checks::Targets { ports: &self.ports, groups: &self.groups, is_table_allowed: true };
-        targets.check(actions, checks::PacketContext::of_headers(headers)).map(|_| ())
+        self.targets(true).check(actions, checks::PacketContext::of_headers(headers)).map(|_| ())
     }
 
     pub(crate) fn send_buffered(&mut self, buffer: BufferId) -> Result<(), ErrorKind> {

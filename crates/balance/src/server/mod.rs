@@ -186,6 +186,11 @@ pub trait ServerBalancer: Send {
         None
     }
 
+    /// Returns whether it may pick paths other than the default routes.
+    fn picks_paths(&self) -> bool {
+        true
+    }
+
     /// Records a connection of this pool that another component placed: a client kept its member,
     /// or another algorithm of a table picked.
     fn on_placed(&mut self, _request: &Request, _choice: &Choice) {}

@@ -7,7 +7,7 @@
 //! | 65000 | LLDP | to the controller only |
 //! | 64900 | ARP | to the controller, which replies; nothing is ever flooded |
 //! | 530 | opening TCP segment to a virtual service, if the switch can match it | to the controller only |
-//! | 520 | a connection to a virtual address, at its client's switch | destination: the member; as from a host; table 1 |
+//! | 520 | a connection to a virtual address, at its client's switch | destination: the member (tunnelled: in an outer header); as from a host; table 1 |
 //! | 510 | the same, from the member to the client | source: the virtual address; table 1 |
 //! | 480 | with wildcard rules, from the member of a client to it, at its switch | source: the virtual address; table 1 |
 //! | 470 | the same, from a client that is a member itself | to the controller only |

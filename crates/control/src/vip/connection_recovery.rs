@@ -190,7 +190,7 @@ impl VipService {
     fn send_return_rule(&mut self, on: &mut Parts<'_>, connection: ConnectionId, tuple: &FiveTuple) {
         let Some(known) = self.connections.get(tuple).copied() else { return };
         let Some(ends) = self.ends_of_known(tuple, &known) else { return };
-        let to_client = on.updater.compiler.to_client(&ends);
+        let Some(to_client) = on.updater.compiler.to_client(&ends) else { return };
         if on.is_any_occupied(known.edge, std::slice::from_ref(&to_client)) {
             // Packets of the client could not be answered: reject them instead.
             self.delete_rules_of(on, tuple, &known);

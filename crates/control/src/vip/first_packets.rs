@@ -251,8 +251,8 @@ impl VipService {
         member_port: u16,
     ) -> Option<ConnectionEndpoints> {
         let service = self.services.get(&owner.service)?;
-        let (vip_mac, idle_timeout_s) = (service.mac(), service.idle_timeout_s);
-        Some(ConnectionEndpoints { tuple, vip_mac, owner, member, member_port, idle_timeout_s })
+        let (vip_mac, idle_timeout_s, is_tunnelled) = (service.mac(), service.idle_timeout_s, service.is_tunnelled);
+        Some(ConnectionEndpoints { tuple, vip_mac, owner, member, member_port, idle_timeout_s, is_tunnelled })
     }
     pub(super) fn ends_of_known(&self, tuple: &FiveTuple, known: &Connection) -> Option<ConnectionEndpoints> {
         self.ends_of(*tuple, known.owner, known.translated.dst, known.translated.dst_port)

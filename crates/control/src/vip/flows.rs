@@ -18,6 +18,10 @@ impl VipService {
     pub(super) fn report_flow(&mut self, on: &mut Parts<'_>, tuple: &FiveTuple, known: &Connection) {
         let ends = [tuple.src, known.translated.dst].map(|address| on.observer.network.find_host(address));
         let ([Some(src), Some(dst)], FlowSource::FirstPackets) = (ends, on.observer.needs.flows) else { return };
+        // Switches do not see the ports of its packets, so no path can be its own.
+        if self.services.get(&known.owner.service).is_some_and(|service| service.is_tunnelled) {
+            return;
+        }
         if on.observer.flows.table.find(&known.translated).is_some() {
             return;
         }

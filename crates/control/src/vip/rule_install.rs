@@ -14,7 +14,7 @@ use crate::updater::compile::Entry;
 /// Time during which a switch that rejected the rules of a service gets none.
 const UNAVAILABLE_FOR: Time = Time::from_s(5);
 impl VipService {
-    /// Sends both rules of a connection and a barrier. Returns whether that was possible.
+    /// Sends the rules of a connection and a barrier. Returns whether that was possible.
     pub(super) fn send_rules(
         &mut self,
         on: &mut Parts<'_>,
@@ -22,7 +22,8 @@ impl VipService {
         ends: &ConnectionEndpoints,
         mac: MacAddr,
     ) -> bool {
-        let entries = [on.updater.compiler.to_client(ends), on.updater.compiler.to_member(ends, mac)];
+        let to_client = on.updater.compiler.to_client(ends);
+        let entries: Vec<Entry> = to_client.into_iter().chain([on.updater.compiler.to_member(ends, mac)]).collect();
         let Some(connection) = on.cx.channels.connection_of(datapath) else { return false };
         if on.is_any_occupied(datapath, &entries) {
             self.report_occupied(on, datapath, ends.owner.service);
@@ -65,8 +66,9 @@ impl VipService {
     pub(super) fn delete_rules_of(&mut self, on: &mut Parts<'_>, tuple: &FiveTuple, known: &Connection) {
         let Some(connection) = on.cx.channels.connection_of(known.edge) else { return };
         let Some(ends) = self.ends_of_known(tuple, known) else { return };
-        let (key, wanted) = on.updater.compiler.to_client(&ends);
-        self.delete_rule(on, connection, &key, wanted.cookie);
+        if let Some((key, wanted)) = on.updater.compiler.to_client(&ends) {
+            self.delete_rule(on, connection, &key, wanted.cookie);
+        }
         self.delete_to_member_rule_of(on, tuple, known);
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Both directions are translated at the client's switch, before packets are forwarded by
 //! destination: elsewhere a connection is between the client and the member, like any other.
+//! A tunnelled connection has only the rule to the member, which adds an outer header from the
+//! virtual address to the member.
 
 use core::net::Ipv4Addr;
 use net::FiveTuple;
@@ -54,6 +56,7 @@ pub(crate) struct ConnectionEndpoints {
     pub(crate) member: Ipv4Addr,
     pub(crate) member_port: u16,
     pub(crate) idle_timeout_s: u16,
+    pub(crate) is_tunnelled: bool,
 }
 
 impl ConnectionEndpoints {
@@ -62,7 +65,8 @@ impl ConnectionEndpoints {
     }
     fn lead(&self) -> Rewrite {
         let (protocol, at) = (self.tuple.protocol, (self.tuple.dst, self.tuple.dst_port));
-        Rewrite { protocol, at, vip_mac: self.vip_mac, member: (self.member, self.member_port) }
+        let (vip_mac, member, is_tunnelled) = (self.vip_mac, (self.member, self.member_port), self.is_tunnelled);
+        Rewrite { protocol, at, vip_mac, member, is_tunnelled }
     }
 }
 
@@ -73,22 +77,31 @@ pub(super) struct Rewrite {
     pub(super) at: (Ipv4Addr, u16),
     pub(super) vip_mac: MacAddr,
     pub(super) member: (Ipv4Addr, u16),
+    /// Packets to the member get an outer header, and replies are not translated.
+    pub(super) is_tunnelled: bool,
 }
 
 impl Rewrite {
     pub(super) fn to_member(self, mac: MacAddr) -> Instructions {
         let (address, port) = self.member;
-        let actions = [Action::SetField(SetField::EthDst(mac)), Action::SetField(SetField::Ipv4Dst(address))];
-        let port = set_port(self.protocol, port, SetField::TcpDst, SetField::UdpDst).filter(|_| port != self.at.1);
-        Instructions { metadata: Some(FROM_HOST), ..onward(actions.into_iter().chain(port).collect()) }
+        let mut actions = vec![Action::SetField(SetField::EthDst(mac))];
+        if self.is_tunnelled {
+            actions.extend([Action::PushIpv4, Action::SetField(SetField::Ipv4Src(self.at.0))]);
+        }
+        actions.push(Action::SetField(SetField::Ipv4Dst(address)));
+        actions.extend(set_port(self.protocol, port, SetField::TcpDst, SetField::UdpDst).filter(|_| port != self.at.1));
+        Instructions { metadata: Some(FROM_HOST), ..onward(actions) }
     }
-    /// Returns the instructions for packets from the member. They lack "as from a host": the packet
-    /// may come from afar.
-    pub(super) fn to_client(self) -> Instructions {
+    /// Returns the instructions for packets from the member; `None` if they need no rule. They lack
+    /// "as from a host": the packet may come from afar.
+    pub(super) fn to_client(self) -> Option<Instructions> {
+        if self.is_tunnelled {
+            return None;
+        }
         let (address, port) = self.at;
         let actions = [Action::SetField(SetField::EthSrc(self.vip_mac)), Action::SetField(SetField::Ipv4Src(address))];
         let port = set_port(self.protocol, port, SetField::TcpSrc, SetField::UdpSrc).filter(|_| port != self.member.1);
-        onward(actions.into_iter().chain(port).collect())
+        Some(onward(actions.into_iter().chain(port).collect()))
     }
 }
 
@@ -115,10 +128,11 @@ impl Compiler {
         )
     }
 
-    pub(super) fn to_client(self, ends: &ConnectionEndpoints) -> Entry {
+    /// Returns the return rule of a connection; `None` if replies need none.
+    pub(super) fn to_client(self, ends: &ConnectionEndpoints) -> Option<Entry> {
         let match_ = connection_match(&ends.translated().reverse(), icmp_type::ECHO_REPLY);
-        let (key, wanted) = self.connection(TO_CLIENT, match_, ends, ends.lead().to_client());
-        (key, DesiredRule { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted })
+        let (key, wanted) = self.connection(TO_CLIENT, match_, ends, ends.lead().to_client()?);
+        Some((key, DesiredRule { idle_timeout_s: wanted.idle_timeout_s.saturating_add(BACK_LATER_S), ..wanted }))
     }
 
     fn connection(self, priority: u16, match_: Match, ends: &ConnectionEndpoints, instructions: Instructions) -> Entry {
@@ -158,11 +172,11 @@ impl Compiler {
     /// Returns whether a rule is exactly the one of a connection, with any Ethernet address of the
     /// member.
     pub(super) fn is_rule_of(self, rule: &FlowStats, ends: &ConnectionEndpoints, is_to_client: bool) -> bool {
-        let (key, wanted) = match is_to_client {
-            false => self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default()),
+        let entry = match is_to_client {
+            false => Some(self.to_member(ends, written_mac(&rule.instructions).unwrap_or_default())),
             true => self.to_client(ends),
         };
-        wanted.is_switch_owned(&key, rule)
+        entry.is_some_and(|(key, wanted)| wanted.is_switch_owned(&key, rule))
     }
 }
 
@@ -214,7 +228,8 @@ mod tests {
         let tuple = FiveTuple { src, dst, protocol: ip_proto, src_port: ports[0], dst_port: ports[1] };
         let owner = Owner { service: ServiceId(0xfffe), member: MemberId(0x00ab_cdef) };
         let member = Ipv4Addr::new(10, 0, 0, 2);
-        ConnectionEndpoints { tuple, vip_mac: MacAddr([6; 6]), owner, member, member_port, idle_timeout_s: 30 }
+        let (vip_mac, idle_timeout_s, is_tunnelled) = (MacAddr([6; 6]), 30, false);
+        ConnectionEndpoints { tuple, vip_mac, owner, member, member_port, idle_timeout_s, is_tunnelled }
     }
 
     #[test]
@@ -224,7 +239,7 @@ mod tests {
             let (to_member, wanted) = compiler.to_member(&ends, MacAddr([2; 6]));
             let found = compiler.connection_of(wanted.cookie, &to_member).unwrap();
             assert_eq!((found.owner, found.is_to_client, found.tuple), (ends.owner, false, ends.tuple));
-            let (to_client, wanted) = compiler.to_client(&ends);
+            let (to_client, wanted) = compiler.to_client(&ends).unwrap();
             let found = compiler.connection_of(wanted.cookie, &to_client).unwrap();
             assert_eq!((found.owner, found.is_to_client, found.tuple), (ends.owner, true, ends.translated().reverse()));
             let is_port = |action: &Action| matches!(action, Action::SetField(SetField::TcpSrc(_)));
@@ -232,6 +247,19 @@ mod tests {
         }
         let (key, wanted) = compiler.virtual_address(Ipv4Addr::new(10, 9, 9, 9));
         assert_eq!(compiler.connection_of(wanted.cookie, &key), None);
+    }
+
+    #[test]
+    fn tunnelled_connection_has_one_rule_with_the_outer_addresses() {
+        let compiler = Compiler { owner: 7 };
+        let ends = ConnectionEndpoints { is_tunnelled: true, ..ends(6, [5000, 80], 80) };
+        assert_eq!(compiler.to_client(&ends), None);
+        let (key, wanted) = compiler.to_member(&ends, MacAddr([2; 6]));
+        let [src, dst] = [SetField::Ipv4Src(ends.tuple.dst), SetField::Ipv4Dst(ends.member)].map(Action::SetField);
+        let mac = Action::SetField(SetField::EthDst(MacAddr([2; 6])));
+        assert_eq!(wanted.instructions.apply, [mac, Action::PushIpv4, src, dst]);
+        let found = compiler.connection_of(wanted.cookie, &key).unwrap();
+        assert_eq!((found.owner, found.is_to_client, found.tuple), (ends.owner, false, ends.tuple));
     }
 
     #[test]

@@ -78,11 +78,12 @@ impl Compiler {
     pub(super) fn client_to_controller(self, lead: &Rewrite, owner: Owner, client: Ipv4Addr) -> Entry {
         self.slot_rule(OWN, from_clients(lead, Masked::<Ipv4Addr>::exact(client)), owner, to_controller())
     }
-    pub(super) fn slot_return(self, lead: &Rewrite, owner: Owner, client: Ipv4Addr) -> Entry {
+    /// Returns the return rule of a client; `None` if replies need none.
+    pub(super) fn slot_return(self, lead: &Rewrite, owner: Owner, client: Ipv4Addr) -> Option<Entry> {
         let (src, src_port) = lead.member;
         let tuple = net::FiveTuple { src, dst: client, protocol: lead.protocol, src_port, dst_port: 0 };
         let match_ = Match { tcp_dst: None, udp_dst: None, ..tuple_match(&tuple) };
-        self.slot_rule(TO_CLIENT, match_, owner, lead.to_client())
+        Some(self.slot_rule(TO_CLIENT, match_, owner, lead.to_client()?))
     }
 
     pub(super) fn parse_slot_rule(self, rule: &FlowStats) -> Option<(Owner, FoundRule)> {
@@ -146,7 +147,8 @@ mod tests {
         let owner = Owner { service: ServiceId(0xfffe), member: MemberId(0x00ab_cdef) };
         let (vip, member, mac) = (Ipv4Addr::new(10, 9, 9, 9), Ipv4Addr::new(10, 0, 0, 2), MacAddr([2; 6]));
         for (protocol, port, written) in [(6, 8080, Some(8080)), (17, 80, None)] {
-            let lead = Rewrite { protocol, at: (vip, 80), vip_mac: MacAddr([6; 6]), member: (member, port) };
+            let (vip_mac, member_at) = (MacAddr([6; 6]), (member, port));
+            let lead = Rewrite { protocol, at: (vip, 80), vip_mac, member: member_at, is_tunnelled: false };
             let bucket = ClientSlot { index: 5, count: 64 };
             let leads = compiler.slot_to_member(&lead, owner, bucket, mac);
             let to_controller = compiler.slot_to_controller(&lead, owner, bucket);
@@ -154,7 +156,7 @@ mod tests {
             assert_eq!(found(compiler, leads), Some((owner, FoundRule::ToMember(bucket, (member, written), mac))));
             assert_eq!(found(compiler, to_controller), Some((owner, FoundRule::ToController(bucket))));
             let client = Ipv4Addr::new(10, 0, 0, 9);
-            let to_client = compiler.slot_return(&lead, owner, client);
+            let to_client = compiler.slot_return(&lead, owner, client).unwrap();
             assert_eq!(
                 (to_client.0.match_.tcp_dst, to_client.0.match_.udp_dst),
                 (None, None),

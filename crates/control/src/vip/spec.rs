@@ -60,6 +60,11 @@ pub struct Service {
     /// Idle time after which a connection counts as closed, s; above 0.
     pub idle_timeout_s: u16,
     pub rules: Rules,
+    /// Whether packets to members get an outer IPv4 header (IP-in-IP, RFC 2003) instead of other
+    /// addresses. Members have the virtual address, too, and reply directly: no rule rewrites replies.
+    /// Switches need [`openflow::Action::PushIpv4`], which only simulated ones have.
+    #[serde(default)]
+    pub is_tunnelled: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -251,6 +256,7 @@ impl Services {
             }
         }
         self.check_wildcards()?;
+        self.check_tunnels()?;
         let mut members = self.pools.iter().flat_map(|pool| pool.members.iter().map(move |member| (pool, member)));
         match members.find(|(_, member)| macs.contains_key(&member.address)) {
             None => Ok(()),

@@ -42,6 +42,7 @@ fn services(members: &[u8]) -> Services {
         pool: PoolId(1),
         idle_timeout_s: 60,
         rules: Rules::Connection,
+        is_tunnelled: false,
         mac: None,
     };
     Services { services: vec![service], pools: vec![pool] }

@@ -75,7 +75,7 @@ impl MemberEntry {
     fn lead(&self, service: &Service) -> Rewrite {
         let (protocol, at) = (service.protocol.number(), (service.address, service.port));
         let member = (self.spec.address, member_port(self.spec.port, service));
-        Rewrite { protocol, at, vip_mac: service.mac(), member }
+        Rewrite { protocol, at, vip_mac: service.mac(), member, is_tunnelled: service.is_tunnelled }
     }
 }
 
@@ -187,10 +187,11 @@ impl VipService {
             let lead = facts.lead(at.service);
             // Members of one pool may be clients of each other, and none is led to itself.
             let entry = if self.is_member(at.service, *client) {
-                on.updater.compiler.client_to_controller(&lead, owner, *client)
+                Some(on.updater.compiler.client_to_controller(&lead, owner, *client))
             } else {
                 on.updater.compiler.slot_return(&lead, owner, *client)
             };
+            let Some(entry) = entry else { continue };
             if self.is_rejected(on, at.node, &entry.0) {
                 lacking.push(ClientSlot::of(*client, at.buckets.count()));
             }
@@ -309,8 +310,8 @@ impl VipService {
         wild.all(|(service, buckets)| {
             let at = self.at(node, service, buckets);
             let Some((owner, facts)) = self.assigned_member(&at, at.slot_of(client)) else { return true };
-            let (key, _) = on.updater.compiler.slot_return(&facts.lead(service), owner, client);
-            self.is_member(service, client) || switch.has_decided(&key)
+            let entry = on.updater.compiler.slot_return(&facts.lead(service), owner, client);
+            self.is_member(service, client) || entry.is_none_or(|(key, _)| switch.has_decided(&key))
         })
     }
 

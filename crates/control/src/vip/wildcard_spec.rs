@@ -1,4 +1,4 @@
-//! The kind of rules of a service, and its constraints.
+//! The kind of rules of a service, and the constraints of proactive rules and of tunnels.
 
 use net::Bandwidth;
 
@@ -66,6 +66,31 @@ impl Services {
                         other.id.0, member.address
                     ));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that tunnelled services need nothing that their packets hide from switches.
+    pub(super) fn check_tunnels(&self) -> Result<(), ServicesError> {
+        for service in self.services.iter().filter(|service| service.is_tunnelled) {
+            let Some(pool) = self.pools.iter().find(|pool| pool.id == service.pool) else { continue };
+            let fault = |what: &str| Err(ServicesError::of_rules(service.id, what));
+            if pool.members.iter().any(|member| member.port.is_some_and(|port| port != service.port)) {
+                return fault("members receive tunnelled packets at the port of the service; leave out their port");
+            }
+            let Ok(balancer) = picker(&pool.balancer, 0) else { continue };
+            if balancer.picks_paths() {
+                return fault(
+                    "the balancer of its pool picks paths, but switches do not see the ports of tunnelled packets; \
+                     use one without `path`, such as server-rr",
+                );
+            }
+            if balancer.needs().any_bytes() {
+                return fault(
+                    "the balancer of its pool counts bytes of replies, which match no rule of a tunnelled service; use \
+                     another, such as server-lc",
+                );
             }
         }
         Ok(())

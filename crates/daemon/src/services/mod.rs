@@ -290,6 +290,7 @@ impl Desired {
                 pool: pool_of(&service.spec),
                 idle_timeout_s,
                 rules,
+                is_tunnelled: false,
             }
         };
         let mut pools: Vec<vip::Pool> = self.pools.values().map(Pool::compile).collect();

@@ -313,6 +313,8 @@ fn file_errors_name_their_location() {
     let message = |text: &str| config::parse("serve.toml", text, Path::new("")).expect_err("a mistake").to_string();
     for (text, expected) in [
         ("[services.web]\nadress = \"10.0.0.1\"\n", "services.web.adress: unknown field `adress`"),
+        // Real switches have no action that adds an outer IP header.
+        ("[services.web]\nforwarding = \"tunnel\"\n", "services.web.forwarding: unknown field `forwarding`"),
         ("[services.web]\nport = 80\n", "services.web.address: is missing"),
         ("[services.web]\naddress = \"10.0.0.1\"\nport = 70000\n", "services.web.port: invalid value: integer `70000`"),
         ("[services.\"a b\"]\n", "`a b` is not a valid name"),

@@ -11,7 +11,7 @@ use sim::{ContentConfig, ContentRule, Forwarding, ServicesConfig};
 use super::services::{check_are_servers, hosts_named};
 
 /// Ways in which requests reach members.
-pub(super) const FORWARDING: [&str; 3] = ["rewrite", "splice", "redirect"];
+pub(super) const FORWARDING: [&str; 4] = ["rewrite", "tunnel", "splice", "redirect"];
 
 /// Measured with `anabranch testbed front-end` on loopback: processor time of 2,000 connections, and
 /// of 4 GB relayed by splice(2) (23 Gb/s; 19 Gb/s through a buffer of the program).
@@ -60,6 +60,16 @@ pub(super) fn read(
         redirect_bytes: redirect_size.map_or(DEFAULT_REDIRECT, Bytes::as_u64),
     };
     Ok((front_ends, Some(content)))
+}
+
+/// Returns whether switches tunnel requests to members instead of rewriting addresses.
+pub(super) fn is_tunnelled(section: &Section<'_>) -> Result<bool, FileError> {
+    let is_tunnelled = section.choice("forwarding")? == Some("tunnel");
+    if is_tunnelled && section.has("member_port") {
+        let error = section.error("member_port", "cannot go with `forwarding = \"tunnel\"`: ports stay unchanged");
+        return Err(error.with_hint("leave out `member_port`, or use `forwarding = \"rewrite\"`"));
+    }
+    Ok(is_tunnelled)
 }
 
 /// Reads a path, which begins with a slash.

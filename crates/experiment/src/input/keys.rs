@@ -87,13 +87,13 @@ const KEYS: &[Key] = &[
     key("service", "client_slots", Kind::Count(*BUCKETS.start() as u64, *BUCKETS.end() as u64), "64", "client slots of wildcard rules, or of a mux; a power of two"),
     key("service", "expected_traffic", Kind::Bandwidth, "1Mbps", "with rules = \"mux\": expected traffic; services with more of it get their switch first"),
 
-    key("service", "forwarding", Kind::Choice(&super::content::FORWARDING), "rewrite", "rewrite: switches translate addresses to those of a member, blind to content; splice: a front end reads the request, connects to a member by [[content]] and relays the response; redirect: it answers with the member's address, to which the client connects"),
-    key("service", "front_ends", Kind::List(&Kind::Text("host")), "required by splice, redirect", "servers that read requests; they are no members by default, and with rewrite they are unused"),
+    key("service", "forwarding", Kind::Choice(&super::content::FORWARDING), "rewrite", "rewrite: switches translate addresses to those of a member, blind to content; tunnel: they add an outer header to a member (IP-in-IP, 20 B), which replies directly, only in the simulator; splice: a front end reads the request, connects to a member by [[content]] and relays the response; redirect: it answers with the member's address, to which the client connects"),
+    key("service", "front_ends", Kind::List(&Kind::Text("host")), "required by splice, redirect", "servers that read requests; they are no members by default, and with rewrite or tunnel they are unused"),
     key("service", "connection_time", Kind::Time, "160us for splice, 80us for redirect", "CPU time of a front end for a connection, at speed 1; the default is measured with `anabranch testbed front-end`"),
     key("service", "relay_rate", Kind::Bandwidth, "20Gbps", "with splice: rate at which a core of a front end relays responses, at speed 1; the default is measured with splice(2)"),
     key("service", "redirect_size", Kind::Size(1, 1_000_000), "200B", "with redirect: size of the answer of a front end"),
 
-    key("content", "service", TEXT, "required", "name of the service; the first of its [[content]] that matches a request gives the members, and without one all members may serve it; ignored with rewrite"),
+    key("content", "service", TEXT, "required", "name of the service; the first of its [[content]] that matches a request gives the members, and without one all members may serve it; ignored with rewrite or tunnel"),
     key("content", "path", Kind::Text("path"), "all paths", "beginning of the path, such as `/images/`"),
     key("content", "host", TEXT, "all hosts", "name in the `Host` field of requests"),
     key("content", "members", Kind::List(&Kind::Text("host")), "required", "servers that serve matching requests"),

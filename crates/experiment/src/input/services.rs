@@ -162,6 +162,7 @@ fn service(
     }) as u16;
     let member_port = section.count::<u16>("member_port")?;
     let (buckets, mux_traffic) = client_slots(section)?;
+    let is_tunnelled = content::is_tunnelled(section)?;
     if let Some(other) = config.services.iter().find(|other| other.pool == pool)
         && (&other.members, other.member_port.is_some()) != (&members, member_port.is_some())
     {
@@ -180,6 +181,7 @@ fn service(
         mux_traffic,
         member_port,
         pool,
+        is_tunnelled,
         content,
     })
 }

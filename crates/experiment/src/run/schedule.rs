@@ -95,6 +95,7 @@ fn virtual_services(config: &ServicesConfig, balancer: &Spec, weights: &[(HostIx
             (Some(buckets), None) => vip::Rules::Wildcard { buckets },
             (Some(buckets), Some(traffic)) => vip::Rules::Mux { buckets, traffic },
         },
+        is_tunnelled: service.is_tunnelled,
     };
     let member = |service: &VirtualService, server: &ServerConfig, id: u32| vip::Member {
         id: MemberId(id),

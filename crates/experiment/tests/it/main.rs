@@ -13,3 +13,4 @@ mod request_files;
 mod requests;
 mod support;
 mod timetable;
+mod tunnel;

@@ -70,6 +70,11 @@ fn errors_show_line_and_key() {
             "metric = \"fct_p50_us\"",
             "belongs to metrics of requests, and this metric is about flows",
         ),
+        (
+            "member_port = 8081",
+            "member_port = 8081\nforwarding = \"tunnel\"",
+            "service.1.member_port: cannot go with `forwarding = \"tunnel\"`: ports stay unchanged | leave out",
+        ),
     ] {
         assert!(FILE.contains(wrong), "{wrong}");
         let error = parse(&FILE.replacen(wrong, right, 1)).expect_err(right);

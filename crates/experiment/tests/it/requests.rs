@@ -50,6 +50,7 @@ pub(crate) fn services(servers: &[(u32, u32)], classes: &[(u64, u32, Time)]) -> 
         pool: 0,
         idle_timeout_s: 30,
         buckets: None,
+        is_tunnelled: false,
         content: None,
         mux_traffic: None,
     };

@@ -1,12 +1,14 @@
 //! Rewriting of headers in the bytes of a frame.
 
+use super::build::ipv4_with;
 use super::layout::{ETH_DST, ETH_SRC, ETH_TYPE, Layout};
 use super::{FrameError, fold, u16_at};
 use crate::headers::{Headers, ether, protocol};
 
 /// Returns the frame with new headers: addresses, VLAN tag (added, changed or removed), DSCP, ECN,
 /// IPv4 addresses and ports. EtherType, protocol and the fields of ARP and ICMP do not change,
-/// because no action changes them.
+/// because no action changes them, with one exception: if only the new headers are of IP-in-IP, they
+/// are those of an added outer header.
 ///
 /// Checksums are updated incrementally (RFC 1624). They stay as correct as they were, even if the
 /// payload is truncated. UDP without a checksum stays without.
@@ -15,6 +17,13 @@ use crate::headers::{Headers, ether, protocol};
 /// [`FrameError`] if the frame cannot be parsed.
 pub fn rewrite(frame: &[u8], headers: &Headers) -> Result<Vec<u8>, FrameError> {
     let layout = Layout::of(frame)?;
+    let is_outer = headers.ip_proto == protocol::IP_IN_IP && layout.headers.ip_proto != protocol::IP_IN_IP;
+    if is_outer && layout.headers.eth_type == ether::IPV4 {
+        let (_, packet) = frame.split_at(layout.payload);
+        // Bytes beyond the datagram are Ethernet padding.
+        let inner = &packet[..packet.len().min(usize::from(u16_at(packet, 2)))];
+        return Ok(ipv4_with(headers, inner.len(), |above| above.copy_from_slice(&inner[..above.len()])));
+    }
     let mut bytes = Vec::with_capacity(frame.len() + 4);
     bytes.extend_from_slice(frame);
     bytes[ETH_DST..ETH_DST + 6].copy_from_slice(&headers.eth_dst.0);

@@ -166,6 +166,18 @@ fn udp() -> Headers {
 }
 
 #[test]
+fn outer_header_is_before_the_unchanged_packet() {
+    let (frame, [src, dst]) = (build(&udp(), 9), [Ipv4Addr::new(10, 9, 9, 9), Ipv4Addr::new(10, 0, 0, 2)]);
+    let outer = Headers { ip_proto: protocol::IP_IN_IP, ipv4_src: src, ipv4_dst: dst, l4_src: 0, l4_dst: 0, ..udp() };
+    let padded = [&frame[..], &[0; 5]].concat();
+    let changed = rewrite(&padded, &outer).expect("a frame");
+    assert_eq!(parse(&changed), Ok(outer));
+    assert_checksums(&changed);
+    assert_eq!((&changed[16..18], &changed[34..]), (&u16::to_be_bytes(20 + 20 + 8 + 9)[..], &frame[14..]));
+    assert_eq!(rewrite(&changed, &outer), Ok(changed), "it is not added twice");
+}
+
+#[test]
 fn options_are_stepped_over_and_later_fragments_have_no_ports() {
     let mut frame = build(&udp(), 10);
     frame.splice(34..34, [1, 1, 1, 1]);

@@ -34,6 +34,15 @@ mod bundle {
     pub const LEN: usize = 32;
 }
 
+/// The action that only simulated switches know. Its experimenter is a locally administered OUI, which
+/// IEEE assigns to no vendor.
+mod push_ipv4 {
+    pub const ANABRANCH: u32 = 0x0002_a7ab;
+    pub const SUBTYPE: u16 = 1;
+    /// Bytes that fill the action up to a multiple of eight.
+    pub const PADDING: usize = 6;
+}
+
 mod instruction_type {
     pub const GOTO_TABLE: u16 = 1;
     pub const WRITE_METADATA: u16 = 2;
@@ -95,7 +104,7 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
         action_type::EXPERIMENTER => {
             let error = ErrorKind::BadAction(BadAction::BadExperimenter);
             let unknown = || ReadError::new(offset, error, "action of an experimenter");
-            Action::Bundle(read_bundle(&mut body)?.ok_or_else(unknown)?)
+            read_experimenter(&mut body)?.ok_or_else(unknown)?
         }
         _ => {
             let error = ErrorKind::BadAction(BadAction::BadType);
@@ -106,11 +115,22 @@ fn read_action(reader: &mut Reader<'_>) -> Result<Action, ReadError> {
     Ok(action)
 }
 
-/// Reads the rest of an experimenter action if it is a bundle as written by [`write_bundle`]; other
-/// actions are unknown.
+/// Reads the rest of an experimenter action if it is one that [`write_action`] writes; other actions
+/// are unknown.
+fn read_experimenter(body: &mut Reader<'_>) -> Result<Option<Action>, ReadError> {
+    match (body.u32()?, body.u16()?) {
+        (bundle::NICIRA, bundle::SUBTYPE) => Ok(read_bundle(body)?.map(Action::Bundle)),
+        (push_ipv4::ANABRANCH, push_ipv4::SUBTYPE) if body.len() == push_ipv4::PADDING => {
+            body.skip(push_ipv4::PADDING)?;
+            Ok(Some(Action::PushIpv4))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Reads the rest of a bundle behind its subtype.
 fn read_bundle(body: &mut Reader<'_>) -> Result<Option<Bundle>, ReadError> {
-    let (vendor, subtype) = (body.u32()?, body.u16()?);
-    if (vendor, subtype) != (bundle::NICIRA, bundle::SUBTYPE) || body.len() < bundle::LEN - 10 {
+    if body.len() < bundle::LEN - 10 {
         return Ok(None);
     }
     let (algorithm, fields, basis) = (body.u16()?, body.u16()?, body.u16()?);
@@ -158,6 +178,12 @@ fn write_action<W: Writer>(writer: &mut W, action: Action) -> Result<(), W::Erro
             writer.u64(u64::from(action_type::OUTPUT) << 48 | 16 << 32 | u64::from(port.0));
             // Six bytes of padding.
             writer.u64(u64::from(max_len) << 48);
+        }
+        Action::PushIpv4 => {
+            writer.u32(u32::from(action_type::EXPERIMENTER) << 16);
+            writer.u32(push_ipv4::ANABRANCH);
+            writer.u16(push_ipv4::SUBTYPE);
+            end_action(writer, start)?;
         }
         Action::Bundle(bundle) => {
             writer.u32(u32::from(action_type::EXPERIMENTER) << 16);

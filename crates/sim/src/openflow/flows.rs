@@ -13,6 +13,7 @@ use super::{Controlled, DirectionHeaders, Forwarding, HOP_LIMIT, time};
 use crate::links::network::Loss;
 use crate::packet::{ACK, Packet};
 use crate::queue::NIL;
+use crate::services::OUTER_HEADER;
 
 /// The decision of a switch about the packets of a flow that arrive in one direction, on one link and
 /// with one tag, in short, and the packets that the switch has not counted yet.
@@ -31,6 +32,8 @@ struct Hop {
     is_copied: bool,
     /// Tag of the packets behind the switch, as in [`Packet::tag`].
     tag: u32,
+    /// Bytes of the header that the switch adds to each packet.
+    added: u16,
     /// Packets and bytes that are not counted yet, and when the last one passed.
     packets: u32,
     bytes: u64,
@@ -62,7 +65,7 @@ impl Hops {
     }
 
     fn add(&mut self, key: u64) -> usize {
-        let hop = Hop { key, version: 0, out: NIL, is_copied: false, tag: 0, packets: 0, bytes: 0, last: 0 };
+        let hop = Hop { key, version: 0, out: NIL, is_copied: false, tag: 0, added: 0, packets: 0, bytes: 0, last: 0 };
         self.list.push(hop);
         if self.decisions.len() < self.list.len() {
             self.decisions.push(Decision::default());
@@ -209,6 +212,11 @@ pub(super) fn plain(headers: &Headers) -> Headers {
     Headers { vlan: None, vlan_pcp: 0, ip_dscp: 0, ip_ecn: 0, tcp_flags, ..*headers }
 }
 
+/// Returns the bytes of an outer header. Switches add it, and do not remove it.
+pub(super) fn outer_bytes(headers: &Headers) -> u16 {
+    if headers.ip_proto == protocol::IP_IN_IP { OUTER_HEADER } else { 0 }
+}
+
 #[inline]
 pub(super) fn tag_of(vlan: Option<u16>) -> u32 {
     vlan.map_or(0, |vlan| u32::from(vlan) + 1)
@@ -253,6 +261,7 @@ impl Controlled<'_> {
             NIL => without_link(&self.flows.hops[place].decisions[position]),
             out => {
                 packet.tag = hop.tag;
+                packet.bytes += hop.added;
                 Forwarding::Link(out)
             }
         };
@@ -326,10 +335,11 @@ impl Controlled<'_> {
         let (fault, after) = (cannot_carry(decision, &before, flow.is_rewritten), decision.egress.first().copied());
         if let Some(egress) = after {
             hop.tag = flow.tag_for(direction, &egress.headers);
+            hop.added = outer_bytes(&egress.headers) - outer_bytes(&before);
             hop.out = station.link_of(egress.port).unwrap_or(NIL);
         }
         if let Some(link) = self.legacy.route(ix, HostIx(packet.dst)) {
-            (hop.out, hop.tag, hop.is_copied) = (link.map_or(NIL, |link| link.0), packet.tag, false);
+            (hop.out, hop.tag, hop.added, hop.is_copied) = (link.map_or(NIL, |link| link.0), packet.tag, 0, false);
         }
         if let Some(reason) = fault {
             self.abort(|| format!("switch {} {reason}", ix + 1));

@@ -8,6 +8,7 @@ use openflow::headers::{ether, protocol};
 use openflow::{Headers, MacAddr, PortNo, frame};
 
 use super::event_queue::ControlEvent;
+use super::flows::outer_bytes;
 use super::{Controlled, time};
 use crate::packet::{ACK, CONTROL, Packet, SYN, stamp};
 use crate::queue::{NIL, put_free};
@@ -105,8 +106,11 @@ impl Controlled<'_> {
             let direction = usize::from(packet.is(ACK));
             let headers = frame::parse(&out.bytes).ok();
             let state = self.flows.get_mut(packet.flow);
-            let tag = headers.zip(state).map_or(0, |(headers, state)| state.tag_for(direction, &headers));
-            return OnLink::Flow(Packet { tag, next: NIL, ..packet });
+            let (tag, added) = headers.zip(state).map_or((0, 0), |(headers, state)| {
+                let before = outer_bytes(state.headers_for(direction, packet.tag));
+                (state.tag_for(direction, &headers), outer_bytes(&headers) - before)
+            });
+            return OnLink::Flow(Packet { tag, bytes: packet.bytes + added, next: NIL, ..packet });
         }
         let bytes = out.bytes.len().clamp(FRAME_MIN, usize::from(u16::MAX)) as u16;
         let frame = put_free(&mut self.frames.bytes, &mut self.frames.free, out.bytes);

@@ -71,7 +71,7 @@ fn config(scenario: &Scenario<'_>, node: NodeIx) -> Config {
         stats_refresh: control.stats_refresh,
         packet_in_per_s: control.packet_in_per_s,
         supports_tcp_flags: false,
-        support: switch::Support::default(),
+        support: switch::Support { ip_in_ip: true, ..switch::Support::default() },
         description: Description {
             manufacturer: "Anabranch".to_owned(),
             hardware: "simulated".to_owned(),

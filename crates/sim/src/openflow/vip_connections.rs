@@ -8,7 +8,7 @@ use openflow::{Headers, MacAddr};
 
 use super::Controlled;
 use super::event_queue::ControlEvent;
-use super::flows::plain;
+use super::flows::{outer_bytes, plain};
 use super::frames::FrameOut;
 use crate::packet::{ACK, Packet};
 use crate::services::VirtualService;
@@ -79,6 +79,11 @@ impl Controlled<'_> {
         if is_for_it {
             // From the server's point of view these are the ends of the connection.
             (state.headers.sent[1], state.headers.expected[0]) = (reversed(&arrived), arrived);
+            if outer_bytes(&arrived) > 0 {
+                let eth_src = MacAddr(address::host_mac(host));
+                let answer = Headers { eth_src, ..reversed(&state.headers.sent[0]) };
+                (state.headers.sent[1], state.headers.expected[1]) = (answer, answer);
+            }
         }
         is_for_it
     }
@@ -105,6 +110,13 @@ impl Controlled<'_> {
                 (false, false) => true,
             }
         })
+    }
+
+    /// Removes the outer header of a packet, if it has one.
+    #[inline]
+    pub(crate) fn decapsulate(&self, packet: &mut Packet) {
+        let headers = self.flows.get(packet.flow).map(|state| state.headers_for(packet.is(ACK).into(), packet.tag));
+        packet.bytes -= headers.map_or(0, outer_bytes);
     }
 
     pub(crate) fn member_reports(&mut self, now: u64, host: HostIx, stats: ServerStats) {

@@ -17,6 +17,14 @@
 //! pages fetches them one after another over new connections. The end of a connection (FIN) is not
 //! sent: rules expire when idle. A request fails when it is reset.
 //!
+//! # Tunnelled services
+//! With [`VirtualService::is_tunnelled`] the rule to the member adds an outer header (RFC 2003) from
+//! the virtual address to the member, so packets are [`OUTER_HEADER`] bytes longer from that switch to
+//! the member. The member removes it, and replies from the virtual address and its own Ethernet
+//! address. Segments keep their size: links carry the longer packets, as with an MTU raised by that
+//! header. Switches behind the first one see neither the client nor ports: equal-cost hashing gives
+//! one path to all connections of a member.
+//!
 //! # Content-aware services
 //! The members of a service with [`ContentConfig`] are front ends. A front end accepts the
 //! connection and reads the request. Its processor then works for `connection_time`, and the first
@@ -31,6 +39,9 @@ pub(crate) mod requests;
 use core::net::Ipv4Addr;
 
 use net::{Bandwidth, HostIx, Time};
+
+/// Bytes of the outer IPv4 header of a tunnelled packet.
+pub const OUTER_HEADER: u16 = 20;
 
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ServicesConfig {
@@ -64,6 +75,9 @@ pub struct VirtualService {
     pub buckets: Option<u16>,
     /// Expected traffic if the slot rules are at one switch, the mux. Ignored by the simulator, too.
     pub mux_traffic: Option<Bandwidth>,
+    /// Whether switches add an outer IP header to packets to members (IP-in-IP). Members remove it, and
+    /// reply directly.
+    pub is_tunnelled: bool,
     /// Forwarding by content: the members are front ends; `None`: they serve requests themselves.
     pub content: Option<ContentConfig>,
 }

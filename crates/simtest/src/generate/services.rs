@@ -124,10 +124,11 @@ impl Drawing {
         let port = if protocol.has_ports() { 80 + self.next_service } else { 0 };
         let address = Ipv4Addr::new(10, 250, 0, 1 + rng.next_below(2) as u8);
         let (id, pool) = (ServiceId(self.next_service), pick(rng, &wanted.pools).id);
-        let rules = Rules::Connection;
+        let (rules, is_tunnelled, mac) = (Rules::Connection, false, None);
         let idle_timeout_s = 1 + rng.next_below(4) as u16;
         self.next_service += 1;
-        wanted.services.push(Service { id, address, mac: None, protocol, port, pool, idle_timeout_s, rules });
+        let service = Service { id, address, mac, protocol, port, pool, idle_timeout_s, rules, is_tunnelled };
+        wanted.services.push(service);
     }
 
     fn change(&mut self, wanted: &mut Services) {

@@ -1,7 +1,10 @@
 //! Switches without groups, with small tables, or without optional multipart messages.
 
-use crate::common::{Bench, config, group, out, to, to_port};
-use anabranch_switch::{Config, Support};
+use core::net::Ipv4Addr;
+
+use crate::common::{Bench, config, group, out, tcp, to, to_port};
+use anabranch_switch::{Config, NoOutput, Support};
+use openflow::headers::protocol;
 use openflow::*;
 
 fn refused(bench: &mut Bench, message: Message) -> ErrorKind {
@@ -103,4 +106,27 @@ fn unknown_features_are_refused() {
     let experimenter = MultipartRequest::Experimenter { experimenter: 1, kind: 1, data: Vec::new() };
     let kind = refused(&mut bench, Message::MultipartRequest(experimenter));
     assert_eq!(kind, ErrorKind::BadRequest(BadRequest::BadExperimenter));
+}
+
+#[test]
+fn outer_headers_are_added_by_switches_that_support_them() {
+    let ip = |last| Ipv4Addr::new(10, 0, 0, last);
+    let push = vec![Action::PushIpv4, Action::SetField(SetField::Ipv4Dst(ip(9))), Action::output(PortNo(2))];
+    let add = |match_| Message::FlowMod(FlowMod::add(TableId(0), 1, match_, Instructions::apply(push.clone())));
+    let unknown = ErrorKind::BadAction(BadAction::BadExperimenter);
+    assert_eq!(refused(&mut Bench::new(config()), add(to(2))), unknown);
+    let support = Support { ip_in_ip: true, ..Support::default() };
+    let mut bench = Bench::new(Config { support, ..config() });
+    let inconsistent = ErrorKind::BadAction(BadAction::MatchInconsistent);
+    assert_eq!(refused(&mut bench, add(Match::default())), inconsistent, "it may not be IPv4");
+    let bucket = Bucket { actions: push.clone(), ..to_port(2) };
+    assert_eq!(refused(&mut bench, group(GroupModCommand::Add, GroupKind::All, 1, vec![bucket])), unknown);
+    bench.tell(add(to(2)));
+    let headers = tcp(1, 2, 9);
+    let decision = bench.decide(1, &headers);
+    let outer =
+        Headers { ip_proto: protocol::IP_IN_IP, ipv4_dst: ip(9), l4_src: 0, l4_dst: 0, tcp_flags: 0, ..headers };
+    assert_eq!((decision.egress.len(), decision.egress[0].headers), (1, outer));
+    let again = Headers { ipv4_dst: ip(2), ..outer };
+    assert_eq!(bench.decide(1, &again).no_output, Some(NoOutput::Dropped), "one outer header");
 }

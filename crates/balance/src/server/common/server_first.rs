@@ -109,6 +109,10 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
         self.path.pick(request, member, view, self.tie_draw.unwrap_or_default())
     }
 
+    fn picks_paths(&self) -> bool {
+        !self.path.is_default()
+    }
+
     fn on_placed(&mut self, request: &Request, choice: &Choice) {
         self.connections.placed(choice.member);
         self.picker.placed(request, choice);

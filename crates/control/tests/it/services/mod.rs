@@ -24,7 +24,7 @@ pub fn member(id: u32, host: u32, port: Option<u16>) -> Member {
 }
 pub fn service(id: u16, protocol: Protocol, port: u16) -> Service {
     let (id, pool, rules) = (ServiceId(id), PoolId(1), Rules::Connection);
-    Service { id, address: VIP, mac: None, protocol, port, pool, idle_timeout_s: 30, rules }
+    Service { id, address: VIP, mac: None, protocol, port, pool, idle_timeout_s: 30, rules, is_tunnelled: false }
 }
 pub fn pool(port: Option<u16>) -> Pool {
     let members = (1..).zip(SERVERS).map(|(id, host)| member(id, host, port)).collect();

@@ -144,6 +144,7 @@ pub fn action() -> impl Strategy<Value = Action> {
         set_field().prop_map(Action::SetField),
         any::<u16>().prop_map(Action::PushVlan),
         Just(Action::PopVlan),
+        Just(Action::PushIpv4),
         any::<u32>().prop_map(Action::SetQueue),
         Just(Action::DecNwTtl),
         bundle().prop_map(Action::Bundle),

@@ -74,6 +74,7 @@ impl Engine<'_> {
         if packet.dst != NIL || server == NIL || is_taken || !controlled.reach_server(&packet, HostIx(node)) {
             return false;
         }
+        controlled.decapsulate(self.network.arena.get_mut(ix));
         if known.server == NIL && !known.is_over {
             known.server = server;
             let server = &mut requests.servers[server as usize];

@@ -43,6 +43,9 @@ pub fn check(variant: &Variant) -> Result<()> {
     check_names(services, "testbed.ftp", variant.testbed.ftp.as_deref().unwrap_or_default())?;
     check_names(services, "testbed.compute", &variant.testbed.compute)?;
     check_instances(&plan)?;
+    let is_tunnelled = services.services.iter().any(|service| service.is_tunnelled);
+    let reason = "switches cannot add an outer IP header, for which OpenFlow has no action; use \"rewrite\"";
+    refuse_if(is_tunnelled, "service.forwarding", reason)?;
     for class in &services.classes {
         check_class(&plan, class)?;
     }

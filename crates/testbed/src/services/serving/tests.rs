@@ -119,6 +119,7 @@ fn unsupported_services_are_rejected_with_key() {
         ("transport.kind", "newreno", "transport.kind:"),
         ("control.stats_refresh", "20s", "control.stats_refresh:"),
         ("control.packets_per_s", "2000", "control.packets_per_s:"),
+        ("service.3.forwarding", "tunnel", "service.forwarding: switches cannot add an outer IP header"),
         ("requests.0.request_size", "5KB", "requests.request_size: 5000 bytes"),
         ("requests.1.cpu_time", "0s", "requests.cpu_time: is missing"),
     ] {
