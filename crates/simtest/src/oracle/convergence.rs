@@ -184,7 +184,7 @@ impl Simulation {
     /// Checks that messages after convergence are keep-alive, discovery, polls and ARP replies
     /// only.
     pub(crate) fn check_quiet_message(&mut self, switch: usize, message: &Message) {
-        // Hosts announce themselves for ever, from which switches of TRILL learn again and again.
+        // Hosts announce themselves indefinitely, from which switches of TRILL learn again and again.
         if self.oracles.convergence.quiet_since.is_none() || self.plan.control.addressing == Addressing::Trill {
             return;
         }

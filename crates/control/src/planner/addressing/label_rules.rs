@@ -48,7 +48,7 @@ pub(super) fn to_host(compiler: Compiler, host: &KnownHost, here: u16) -> [Entry
     ]
 }
 
-/// What a switch does with a packet whose receiver is not, or no longer, at its ports.
+/// Treatment of a packet whose receiver is not, or no longer, at its ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HostLeft {
     ToController,

@@ -43,7 +43,7 @@ struct HeldBroadcast {
 pub(super) struct Trill {
     labels: SwitchLabels,
     hosts: BTreeMap<MacAddr, KnownHost>,
-    /// Switches of hosts.
+    /// Switches that have hosts, which learn from broadcasts.
     switches: BTreeSet<DatapathId>,
     /// Senders of broadcasts that are not known as hosts yet.
     heard: BTreeSet<MacAddr>,
