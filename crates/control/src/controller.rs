@@ -309,8 +309,8 @@ impl Controller {
             }
             match on.observer.packet_in(&mut on.cx, on.updater, (connection, datapath), packet) {
                 Packet::Handled => {}
-                Packet::Broadcast(at, request) => {
-                    on.planner.broadcast(&mut on.cx, on.observer, on.updater, (at, request));
+                Packet::Relay(at, request) => {
+                    on.planner.relay_arp(&mut on.cx, on.observer, on.updater, (at, request));
                 }
                 Packet::Arp(held) => {
                     if !on.planner.lookup_address(&mut on.cx, on.observer, on.updater, &held) {

@@ -1,6 +1,6 @@
 //! Bounds of reaction times, computed from the delays of a plan.
 
-use net::{Addressing, Time};
+use net::Time;
 
 use crate::plan::{ActionKind, Plan};
 
@@ -79,7 +79,7 @@ impl Bounds {
         let timeout = control.host_idle_timeout.max(control.host_port_down_timeout);
         let forgotten = timeout + timeout / 4 + Time::from_s(4);
         // Unused locations leave the caches of switches after 60 s.
-        let expiry = if control.addressing == Addressing::Flat { Time::ZERO } else { Time::from_s(65) };
+        let expiry = if plan.is_flat() { Time::ZERO } else { Time::from_s(65) };
         Bounds {
             checks,
             checked: checks + react,

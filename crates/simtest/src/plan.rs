@@ -179,9 +179,14 @@ impl fmt::Display for End {
 }
 
 impl Plan {
+    /// Returns whether the network has flat addresses, and no other addressing mode.
+    pub(crate) fn is_flat(&self) -> bool {
+        self.control.addressing == Addressing::Flat
+    }
+
     /// Returns the balancer; modes other than flat addresses need the simplest one.
     pub(crate) fn balancer(&self) -> &str {
-        if self.control.addressing == Addressing::Flat { &self.balancer } else { "sdn-ecmp" }
+        if self.is_flat() { &self.balancer } else { "sdn-ecmp" }
     }
 
     /// Returns a description of the plan, one line per action.

@@ -11,8 +11,8 @@
 
 pub(crate) mod common;
 pub(crate) mod network;
-mod picker;
 mod pool;
+mod pool_picker;
 mod server_stats;
 mod services;
 #[cfg(test)]
@@ -41,8 +41,8 @@ pub mod server_wrr;
 pub mod sl_ps;
 
 pub use network::{MemberRoute, available};
-pub use picker::Picker;
 pub use pool::{Member, MemberId, MemberLocation, Pool};
+pub use pool_picker::PoolPicker;
 pub use server_stats::ServerStats;
 pub use services::{Services, ServicesError};
 

@@ -7,8 +7,8 @@
 //! packets. An IPv4 packet from an unknown host therefore only makes the controller send an ARP
 //! request out of that port.
 //!
-//! The controller never floods. It relays an ARP request for an unknown host to edge ports only, so
-//! the request cannot loop, however the switches are wired.
+//! The controller never floods. It relays an ARP request for an unknown host, and with TRILL every one,
+//! to edge ports only, so the request cannot loop, however the switches are wired.
 //!
 //! Such a request is a packet at every edge port. Relayed requests are therefore rate-limited: one
 //! at a time per target, and a token bucket per port they come from.
@@ -108,6 +108,8 @@ pub(crate) struct Arp {
     relayed: RecentTargets,
     probed: RecentTargets,
     rate_limiters: BTreeMap<SwitchPort, RateLimiter>,
+    /// Whether every request goes to all edge ports, as with switches that flood, and none is answered.
+    is_flooding: bool,
     /// Number of requests for unknown hosts that were not relayed.
     pub(crate) requests_suppressed: u64,
 }
@@ -118,6 +120,11 @@ fn may_send(recent: &mut RecentTargets, now: Time, target: Ipv4Addr) -> bool {
 }
 
 impl Arp {
+    /// Returns a state that knows no request. If it is flooding, no request is ever answered.
+    pub(super) fn new(is_flooding: bool) -> Arp {
+        Arp { is_flooding, ..Arp::default() }
+    }
+
     pub(crate) fn packet(
         &mut self,
         now: Time,
@@ -127,6 +134,9 @@ impl Arp {
         others: OtherMacs<'_>,
     ) -> ArpAction {
         let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
+        if self.is_flooding && headers.arp_op == REQUEST {
+            return self.relay(now, at, headers, others);
+        }
         if sender == target {
             return ArpAction::Nothing; // A host that requests its own address only announces its attachment.
         }
@@ -161,28 +171,15 @@ impl Arp {
         }
     }
 
-    /// Relays a request to all edge ports, whether its target is known or not, as switches do that flood.
-    pub(super) fn broadcast(&mut self, now: Time, at: SwitchPort, headers: &Headers) -> ArpAction {
-        let (sender, target) = (headers.ipv4_src, headers.ipv4_dst);
-        if !is_unicast(target) {
-            return ArpAction::Nothing;
-        }
-        if !self.rate_limiters.entry(at).or_default().take(now, ARP_INTERVAL, ARP_BURST) {
-            self.requests_suppressed += 1;
-            return ArpAction::Nothing;
-        }
-        ArpAction::RelayToEdges(arp_request(headers.eth_src, sender, target))
-    }
-
     /// Returns whether to relay a request from a port. Counts it if not.
     fn may_relay(&mut self, now: Time, at: SwitchPort, target: Ipv4Addr) -> bool {
         let limiter = self.rate_limiters.entry(at).or_default();
-        let may = may_send(&mut self.relayed, now, target) && limiter.take(now, ARP_INTERVAL, ARP_BURST);
-        if may {
+        let is_new = self.is_flooding || may_send(&mut self.relayed, now, target);
+        let may = is_new && limiter.take(now, ARP_INTERVAL, ARP_BURST);
+        if may && !self.is_flooding {
             self.relayed.add(target, now.saturating_add(PASS_ON_AGAIN));
-        } else {
-            self.requests_suppressed += 1;
         }
+        self.requests_suppressed += u64::from(!may);
         may
     }
     pub(crate) fn forget_port(&mut self, end: SwitchPort) {

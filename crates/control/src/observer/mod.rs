@@ -82,8 +82,6 @@ pub(crate) struct Observer {
     pub(crate) virtual_macs: BTreeMap<Ipv4Addr, MacAddr>,
     /// The Ethernet addresses that hosts send to, where these are not those of the receivers.
     pub(crate) announced: Option<AnnouncedMacs>,
-    /// Whether every ARP request goes to all edge ports, and none is answered from the knowledge of hosts.
-    broadcasts_arp: bool,
     host_candidates: HostCandidates,
     host_limits: HostLimits,
     host_ageing: HostAgeing,
@@ -127,10 +125,9 @@ impl Observer {
             offline: BTreeSet::new(),
             status: BTreeMap::new(),
             recovering: BTreeMap::new(),
-            arp: Arp::default(),
+            arp: Arp::new(config.addressing == Addressing::Trill),
             virtual_macs: BTreeMap::new(),
             announced: None,
-            broadcasts_arp: config.addressing == Addressing::Trill,
             host_candidates: HostCandidates::default(),
             host_limits: HostLimits::default(),
             host_ageing: HostAgeing::default(),

@@ -20,7 +20,7 @@ pub(crate) enum Packet {
     /// Its sender gets this reply when rules are installed.
     Arp(PendingArpReply),
     /// It is an ARP request that goes to all edge ports, as this frame.
-    Broadcast(SwitchPort, Vec<u8>),
+    Relay(SwitchPort, Vec<u8>),
     /// It is for a virtual address.
     Virtual(SwitchPort, Headers),
 }
@@ -63,12 +63,7 @@ impl Observer {
             ether::ARP => match self.arp_action(cx, at, &headers) {
                 ArpAction::Nothing => {}
                 ArpAction::Send(held) => return Packet::Arp(held),
-                ArpAction::RelayToEdges(data) => {
-                    if self.broadcasts_arp {
-                        return Packet::Broadcast(at, data);
-                    }
-                    self.relay_arp(cx, at, &data);
-                }
+                ArpAction::RelayToEdges(data) => return Packet::Relay(at, data),
             },
             ether::IPV4 => {
                 let source = self.host_seen(cx, at, &headers);
@@ -86,9 +81,6 @@ impl Observer {
 
     fn arp_action(&mut self, cx: &mut Cx<'_>, at: SwitchPort, headers: &Headers) -> ArpAction {
         let others = OtherMacs { virtual_macs: &self.virtual_macs, announced: self.announced.as_ref() };
-        if self.broadcasts_arp && headers.arp_op == arp::REQUEST {
-            return self.arp.broadcast(cx.now, at, headers);
-        }
         let action = self.arp.packet(cx.now, at, headers, &self.network, others);
         let is_answered = headers.arp_op == arp::REQUEST && matches!(action, ArpAction::Send(_));
         cx.channels.tally.arp_requests_answered += u64::from(is_answered);
@@ -166,10 +158,15 @@ impl Observer {
         if has_room { Sender::New } else { Sender::OverLimit }
     }
 
-    /// Sends an ARP request out of all edge ports but the one it came from.
+    /// Sends an ARP request of a host out of all edge ports but the one it came from.
     pub(crate) fn relay_arp(&self, cx: &mut Cx<'_>, at: SwitchPort, request: &[u8]) {
         cx.channels.tally.arp_requests_relayed += 1;
-        let copies = self.send_to_edge_ports(cx, Some(at), request);
+        self.send_arp_to_edge_ports(cx, Some(at), request);
+    }
+
+    /// Sends an ARP request out of all edge ports but the one it came from, and counts the copies.
+    pub(crate) fn send_arp_to_edge_ports(&self, cx: &mut Cx<'_>, except: Option<SwitchPort>, request: &[u8]) {
+        let copies = self.send_to_edge_ports(cx, except, request);
         cx.channels.tally.arp_request_copies += copies;
     }
 

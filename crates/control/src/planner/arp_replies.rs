@@ -134,11 +134,11 @@ impl Planner {
     /// addressing mode those that are due or wait for switches whose rules have changed, otherwise
     /// all, and all after a change of the network.
     pub(crate) fn take_arp_replies(&mut self, now: Time, updater: &mut Updater, has_changed: bool) -> Vec<HeldReply> {
-        let changed = updater.take_changed();
-        match self.addressing.is_some() && !has_changed {
-            true => self.arp_replies.take(now, &changed),
-            false => self.arp_replies.take_all(),
+        if self.addressing.is_none() {
+            return self.arp_replies.take_all();
         }
+        let changed = updater.take_changed();
+        if has_changed { self.arp_replies.take_all() } else { self.arp_replies.take(now, &changed) }
     }
     /// Returns a reply to the pending ones.
     pub(crate) fn keep_arp_reply(&mut self, held: HeldReply, network: &Network) {

@@ -1,11 +1,11 @@
 //! Decisions: from changes to the balancer, and from its placements to desired rules.
 
+use std::collections::BTreeSet;
+
 use balance::central::{
     AgentCommand, CentralCx, DecisionTrigger, DefaultRoutes as Wanted, FlowId, FlowSource, LinkLoad, NetworkView, Path,
     WeightedPath,
 };
-use std::collections::BTreeSet;
-
 use core::net::Ipv4Addr;
 use net::{FiveTuple, LinkIx, NodeIx};
 use openflow::headers::protocol;

@@ -141,8 +141,7 @@ impl VipService {
         self.next_seek = (!unknown.is_empty()).then(|| on.cx.now.saturating_add(SEEK_EVERY));
         for address in unknown {
             if let Some(request) = on.observer.arp.probe(on.cx.now, address) {
-                let copies = on.observer.send_to_edge_ports(&mut on.cx, None, &request);
-                on.cx.channels.tally.arp_request_copies += copies;
+                on.observer.send_arp_to_edge_ports(&mut on.cx, None, &request);
             }
         }
     }

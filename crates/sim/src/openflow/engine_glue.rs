@@ -83,13 +83,8 @@ impl Engine<'_> {
         let packet = self.network.arena.get_mut(ix);
         if packet.dst == node {
             let may_be_wrong = self.requests.is_some() || controlled.config.hosts_resolve;
-            if may_be_wrong && !controlled.has_expected_addresses(packet) {
-                return self.drop_misaddressed(ix);
-            }
-            if may_be_wrong {
-                controlled.decapsulate(packet);
-            }
-            return self.deliver(ix);
+            let is_right = !may_be_wrong || controlled.accept(packet);
+            return if is_right { self.deliver(ix) } else { self.drop_misaddressed(ix) };
         }
         if node < controlled.host_count {
             return self.arrive_at_other_host(link, node, ix);

@@ -69,8 +69,9 @@ impl Controlled<'_> {
         state.headers = DirectionHeaders { sent: both, expected: both };
     }
 
-    /// Returns whether a packet is for this host, which then serves the virtual address.
-    pub(crate) fn reach_server(&mut self, packet: &Packet, host: HostIx) -> bool {
+    /// Returns whether a packet is for this host, which then serves the virtual address. Removes its outer
+    /// header in this case.
+    pub(crate) fn reach_server(&mut self, packet: &mut Packet, host: HostIx) -> bool {
         let Some(state) = self.flows.get_mut(packet.flow).filter(|state| state.is_virtual) else { return false };
         let arrived = plain(state.headers_for(0, packet.tag));
         let is_for_it = arrived.eth_dst == MacAddr(address::host_mac(host))
@@ -79,6 +80,7 @@ impl Controlled<'_> {
         if is_for_it {
             // From the server's point of view these are the ends of the connection.
             (state.headers.sent[1], state.headers.expected[0]) = (reversed(&arrived), arrived);
+            packet.bytes -= outer_bytes(&arrived);
             if outer_bytes(&arrived) > 0 {
                 let eth_src = MacAddr(address::host_mac(host));
                 let answer = Headers { eth_src, ..reversed(&state.headers.sent[0]) };
@@ -99,24 +101,21 @@ impl Controlled<'_> {
         self.flows.get(up).map(|state| state.headers)
     }
 
+    /// Returns whether a packet has the addresses that its receiver expects. Removes its outer header in this
+    /// case.
     #[inline]
-    pub(crate) fn has_expected_addresses(&self, packet: &Packet) -> bool {
+    pub(crate) fn accept(&self, packet: &mut Packet) -> bool {
         let direction = usize::from(packet.is(ACK));
         self.flows.get(packet.flow).is_some_and(|state| {
             let headers = state.headers_for(direction, packet.tag);
-            match (state.is_virtual, state.is_rewritten) {
+            let is_right = match (state.is_virtual, state.is_rewritten) {
                 (true, _) => plain(headers) == state.headers.expected[direction],
                 (false, true) => headers.eth_dst == MacAddr(address::host_mac(HostIx(packet.dst))),
                 (false, false) => true,
-            }
+            };
+            packet.bytes -= if is_right { outer_bytes(headers) } else { 0 };
+            is_right
         })
-    }
-
-    /// Removes the outer header of a packet, if it has one.
-    #[inline]
-    pub(crate) fn decapsulate(&self, packet: &mut Packet) {
-        let headers = self.flows.get(packet.flow).map(|state| state.headers_for(packet.is(ACK).into(), packet.tag));
-        packet.bytes -= headers.map_or(0, outer_bytes);
     }
 
     pub(crate) fn member_reports(&mut self, now: u64, host: HostIx, stats: ServerStats) {

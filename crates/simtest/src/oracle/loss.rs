@@ -7,9 +7,6 @@
 //! at switches whose tables are full. Third, between hosts that are connected only through
 //! unreachable switches or parts under repair.
 
-use net::Addressing;
-
-use crate::fabric::TO_CONTROLLER;
 use crate::report::Oracle;
 use crate::simulation::{Frame, Simulation};
 
@@ -33,9 +30,7 @@ impl Simulation {
 
     pub(crate) fn check_lost(&mut self, frame: Frame, why: &'static str, cables: &[usize], switch: Option<usize>) {
         let Some(probe) = frame.probe else { return };
-        // The controller passes it on.
-        if self.plan.control.addressing != Addressing::Flat && why == TO_CONTROLLER {
-            self.report.exemptions.over_controller += 1;
+        if self.is_passed_on(why) {
             return;
         }
         self.report.frames_lost += 1;

@@ -13,9 +13,10 @@ mod service;
 mod topology;
 mod watchdog;
 
-use net::{Addressing, Time};
+use net::Time;
 use openflow::frame;
 
+use crate::fabric::TO_CONTROLLER;
 use crate::report::Oracle;
 use crate::simulation::{Event, Frame, Simulation};
 
@@ -47,16 +48,25 @@ impl Simulation {
         self.after(Time::from_ms(100), Event::Check);
     }
 
-    /// Reports a frame of a flow that entered the same switch port with the same headers again, or
-    /// another frame that passed too many switches.
-    /// Returns whether packets may loop now: addressing modes change next hops in no order.
-    pub(crate) fn may_loop(&self) -> bool {
-        self.plan.control.addressing != Addressing::Flat && self.now <= self.disturbed
+    /// Returns whether packets may loop now, and counts it: addressing modes change next hops in no order.
+    pub(crate) fn is_loop_exempt(&mut self) -> bool {
+        let is_exempt = !self.plan.is_flat() && self.now <= self.disturbed;
+        self.report.exemptions.repair += u64::from(is_exempt);
+        is_exempt
     }
 
+    /// Returns whether the controller passes on a frame that a switch has not forwarded, and counts it:
+    /// in addressing modes those to locations that the switch does not know.
+    pub(crate) fn is_passed_on(&mut self, why: &str) -> bool {
+        let is_passed_on = !self.plan.is_flat() && why == TO_CONTROLLER;
+        self.report.exemptions.over_controller += u64::from(is_passed_on);
+        is_passed_on
+    }
+
+    /// Reports a frame of a flow that entered the same switch port with the same headers again, or
+    /// another frame that passed too many switches.
     pub(crate) fn report_loop(&mut self, frame: &Frame) {
-        if self.may_loop() {
-            self.report.exemptions.repair += 1;
+        if self.is_loop_exempt() {
             return;
         }
         let words = match &frame.probe {

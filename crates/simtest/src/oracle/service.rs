@@ -1,10 +1,10 @@
 //! No black holes: connected hosts are served, once there was time for repair.
 
 use core::net::Ipv4Addr;
-use net::{Addressing, FiveTuple, Time};
+use net::{FiveTuple, Time};
 use openflow::{Headers, PortNo};
 
-use crate::fabric::{TO_CONTROLLER, WalkEnd};
+use crate::fabric::WalkEnd;
 use crate::generate::ipv4_of;
 use crate::hosts::headers_of;
 use crate::plan::{Attack, End};
@@ -65,20 +65,13 @@ impl Simulation {
         let announced = self.controller.as_ref().and_then(|on| on.inspect().announced_mac_of(ipv4_of(to)));
         let headers = Headers { eth_dst: announced.unwrap_or(expected.eth_dst), ..expected };
         let walk = self.walk(from, headers);
-        let has_modes = self.plan.control.addressing != Addressing::Flat;
         let words = match walk.end {
             WalkEnd::Host(host, arrived) if host == to && arrived == expected => {
                 self.report.pairs_checked += 1;
                 return;
             }
-            WalkEnd::Lost(TO_CONTROLLER, _) if has_modes => {
-                self.report.exemptions.over_controller += 1;
-                return;
-            }
-            WalkEnd::Loop(_) if self.may_loop() => {
-                self.report.exemptions.repair += 1;
-                return;
-            }
+            WalkEnd::Lost(why, _) if self.is_passed_on(why) => return,
+            WalkEnd::Loop(_) if self.is_loop_exempt() => return,
             WalkEnd::Host(host, arrived) => format!("would reach h{host} with {arrived:?}"),
             WalkEnd::Loop(switch) => format!("would loop at s{switch}"),
             WalkEnd::Lost(_, Some(switch)) if is_obliged && self.switches[switch].full_at.is_some() => {

@@ -55,13 +55,18 @@ pub(super) enum HostLeft {
     Drop,
 }
 
+impl HostLeft {
+    fn actions(self) -> Vec<Action> {
+        match self {
+            HostLeft::ToController => vec![Action::to_controller()],
+            HostLeft::Drop => Vec::new(),
+        }
+    }
+}
+
 pub(super) fn host_left(compiler: Compiler, here: u16, what: HostLeft) -> Entry {
     let key = RuleKey::new(FORWARD, HOST_LEFT, to(None, VlanMatch::Id(here)));
-    let actions = match what {
-        HostLeft::ToController => vec![Action::to_controller()],
-        HostLeft::Drop => Vec::new(),
-    };
-    (key, compiler.rule(Purpose::Address, actions))
+    (key, compiler.rule(Purpose::Address, what.actions()))
 }
 
 pub(super) fn cached_key(host: MacAddr) -> RuleKey {
@@ -104,8 +109,10 @@ pub(super) fn unknown(compiler: Compiler) -> Entry {
 
 /// Returns the number of a switch that one of its rules shows.
 pub(super) fn number_of(rule: &FlowStats) -> Option<u16> {
-    let is_label = [Instructions::default(), Instructions::apply(vec![Action::to_controller()])];
-    let is_meant = rule.table == FORWARD && rule.priority == HOST_LEFT && is_label.contains(&rule.instructions);
+    let is_treatment = |left: &HostLeft| rule.instructions == Instructions::apply(left.actions());
+    let is_meant = rule.table == FORWARD
+        && rule.priority == HOST_LEFT
+        && [HostLeft::ToController, HostLeft::Drop].iter().any(is_treatment);
     match rule.match_.vlan.filter(|_| is_meant)? {
         VlanMatch::Id(number) => Some(number),
         _ => None,

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use balance::hash;
 use core::net::Ipv4Addr;
 use openflow::headers::ether;
-use openflow::{Action, BufferId, DatapathId, FlowStats, Headers, MacAddr, PacketIn, PacketOut, PortNo, SetField};
+use openflow::{
+    Action, BufferId, DatapathId, FlowRemoved, FlowStats, Headers, MacAddr, PacketIn, PacketOut, PortNo, SetField,
+};
 
 use super::label_rules::{self as rules, HostLeft};
 use super::observed;
@@ -29,6 +31,8 @@ pub(super) struct SwitchLabels {
     /// Number of each switch, its VLAN label.
     numbers: BTreeMap<DatapathId, u16>,
     paths: ShortestPaths,
+    /// Switches that have hosts.
+    edges: BTreeSet<DatapathId>,
     /// Locations that switches have in their caches, by switch and host.
     caches: BTreeMap<(DatapathId, MacAddr), DatapathId>,
     rules: RuleSet,
@@ -55,8 +59,8 @@ impl SwitchLabels {
                 wanted.add(from, rules::to_switch(updater.compiler, *number, ports));
             }
         }
-        let with_hosts: BTreeSet<DatapathId> = hosts.iter().map(|host| host.datapath).collect();
-        with_hosts.iter().for_each(|datapath| wanted.add(*datapath, [rules::unknown(updater.compiler)]));
+        self.edges = hosts.iter().map(|host| host.datapath).collect();
+        self.edges.iter().for_each(|datapath| wanted.add(*datapath, [rules::unknown(updater.compiler)]));
         for host in hosts {
             let Some(number) = self.numbers.get(&host.datapath) else { continue };
             wanted.add(host.datapath, rules::to_host(updater.compiler, host, *number));
@@ -103,6 +107,23 @@ impl SwitchLabels {
         }
     }
 
+    /// Puts the location of a host into the caches of all switches that have hosts.
+    pub(super) fn cache_everywhere(&mut self, observer: &Observer, updater: &mut Updater, host: &KnownHost) {
+        let edges = std::mem::take(&mut self.edges);
+        for at in &edges {
+            if self.cached(*at, host.mac) != Some(host.datapath) {
+                self.cache(observer, updater, *at, host);
+            }
+        }
+        self.edges = edges;
+    }
+
+    /// Returns whether the location of a host is installed at all switches that have hosts, except where a
+    /// switch has rejected it.
+    pub(super) fn is_installed_everywhere(&self, network: &Network, updater: &Updater, host: &KnownHost) -> bool {
+        self.edges.iter().all(|at| *at == host.datapath || has_installed(network, updater, *at, host.mac))
+    }
+
     /// Returns the location of a host in the cache of a switch.
     pub(super) fn cached(&self, at: DatapathId, host: MacAddr) -> Option<DatapathId> {
         self.caches.get(&(at, host)).copied()
@@ -119,10 +140,23 @@ impl SwitchLabels {
         }
     }
 
+    /// Handles the removal of a rule by its switch: the location of a host has left the cache.
+    pub(super) fn removed(
+        &mut self,
+        observer: &Observer,
+        updater: &mut Updater,
+        at: DatapathId,
+        removed: &FlowRemoved,
+    ) {
+        if let Some(host) = rules::host_of_cache(&RuleKey::from(removed)) {
+            self.forget(observer, updater, at, host);
+        }
+    }
+
     /// Changes the locations in all caches to those where hosts are now, before an update.
-    pub(super) fn relocate(&mut self, locations: &BTreeMap<MacAddr, DatapathId>) {
+    pub(super) fn relocate(&mut self, hosts: &BTreeMap<MacAddr, KnownHost>) {
         self.caches.retain(|(at, host), location| {
-            *location = locations.get(host).copied().unwrap_or(*location);
+            *location = hosts.get(host).map_or(*location, |host| host.datapath);
             *location != *at
         });
     }
@@ -164,12 +198,7 @@ impl SwitchLabels {
         };
         let is_near = near.datapath == far.datapath;
         [near, far].iter().all(|host| has_decided(network, updater, host.datapath, rules::to_host_key(host)))
-            && (is_near || SwitchLabels::has_installed(network, updater, at.0, far.mac))
-    }
-
-    /// Returns whether the location of a host is installed at a switch, or the switch has rejected it.
-    pub(super) fn has_installed(network: &Network, updater: &Updater, at: DatapathId, host: MacAddr) -> bool {
-        has_decided(network, updater, at, rules::cached_key(host))
+            && (is_near || has_installed(network, updater, at.0, far.mac))
     }
 
     /// Recovers the number of a switch from its rules.
@@ -180,6 +209,11 @@ impl SwitchLabels {
             self.numbers.entry(datapath).or_insert(number);
         }
     }
+}
+
+/// Returns whether the location of a host is installed at a switch, or the switch has rejected it.
+fn has_installed(network: &Network, updater: &Updater, at: DatapathId, host: MacAddr) -> bool {
+    has_decided(network, updater, at, rules::cached_key(host))
 }
 
 fn has_decided(network: &Network, updater: &Updater, at: DatapathId, key: RuleKey) -> bool {

@@ -53,8 +53,8 @@ pub(crate) trait AddressingPlan: fmt::Debug + Send {
     fn lookup(&mut self, _: &mut Cx<'_>, _: &Observer, _: &mut Updater, _: &PendingArpReply) -> bool {
         true
     }
-    /// Sends an ARP request to all edge ports, in a mode that never lets the controller answer.
-    fn broadcast(&mut self, cx: &mut Cx<'_>, observer: &Observer, _: &mut Updater, request: (SwitchPort, Vec<u8>)) {
+    /// Sends an ARP request to all edge ports.
+    fn relay_arp(&mut self, cx: &mut Cx<'_>, observer: &Observer, _: &mut Updater, request: (SwitchPort, Vec<u8>)) {
         observer.relay_arp(cx, request.0, &request.1);
     }
     /// Handles the removal of a rule by its switch.
@@ -127,16 +127,17 @@ impl Planner {
         self.addressing.as_mut().is_none_or(|plan| plan.lookup(cx, observer, updater, reply))
     }
 
-    /// Sends an ARP request to all edge ports, as the mode does it.
-    pub(crate) fn broadcast(
+    /// Sends an ARP request to all edge ports, as the addressing mode does it.
+    pub(crate) fn relay_arp(
         &mut self,
         cx: &mut Cx<'_>,
         observer: &Observer,
         updater: &mut Updater,
         request: (SwitchPort, Vec<u8>),
     ) {
-        if let Some(plan) = &mut self.addressing {
-            plan.broadcast(cx, observer, updater, request);
+        match &mut self.addressing {
+            Some(plan) => plan.relay_arp(cx, observer, updater, request),
+            None => observer.relay_arp(cx, request.0, &request.1),
         }
     }
 

@@ -18,7 +18,7 @@ use balance::central::Placements;
 use core::net::Ipv4Addr;
 use openflow::{DatapathId, FlowRemoved, FlowStats, Headers, MacAddr, PacketIn, frame};
 
-use super::label_rules::{self as rules, HostLeft};
+use super::label_rules::HostLeft;
 use super::labels::SwitchLabels;
 use super::{AddressingPlan, observed};
 use crate::addressing::hash_ring::HashRing;
@@ -26,7 +26,6 @@ use crate::observer::arp::PendingArpReply;
 use crate::observer::network::Network;
 use crate::observer::{Cx, Observer};
 use crate::updater::Updater;
-use crate::updater::store::RuleKey;
 use crate::{KnownHost, SwitchPort};
 
 #[derive(Debug, Default)]
@@ -88,10 +87,7 @@ impl AddressingPlan for Seattle {
     }
 
     fn removed(&mut self, observer: &Observer, updater: &mut Updater, datapath: DatapathId, removed: &FlowRemoved) {
-        let key = RuleKey::from(removed);
-        if let Some(host) = rules::host_of_cache(&key) {
-            self.labels.forget(observer, updater, datapath, host);
-        }
+        self.labels.removed(observer, updater, datapath, removed);
     }
 }
 

@@ -19,7 +19,7 @@ use core::net::Ipv4Addr;
 use net::Time;
 use openflow::{DatapathId, FlowRemoved, FlowStats, MacAddr, PacketIn, frame};
 
-use super::label_rules::{self as rules, HostLeft};
+use super::label_rules::HostLeft;
 use super::labels::SwitchLabels;
 use super::{AddressingPlan, observed};
 use crate::limits::RateLimiter;
@@ -27,8 +27,17 @@ use crate::observer::arp::PendingArpReply;
 use crate::observer::network::Network;
 use crate::observer::{Cx, Observer};
 use crate::updater::Updater;
-use crate::updater::store::RuleKey;
 use crate::{KnownHost, SwitchPort};
+
+/// Frames to unknown locations that a port may send at once (burst), and the mean time between two.
+const FLOOD_BURST: u64 = 128;
+const FLOOD_INTERVAL: Time = Time::from_ms(10);
+/// Maximum number of held requests, and the longest time that one is held. A switch may need longer to
+/// confirm its rule, or its table may be full.
+const HELD_MAX: usize = 4096;
+const HELD: Time = Time::from_ms(500);
+/// Maximum number of senders that are remembered until they are known as hosts.
+const HEARD_MAX: usize = 4096;
 
 /// A request that goes to all edge ports when the rules are installed that switches learn from it: its
 /// receiver sends as soon as it has it, and the switches of TRILL learn without delay.
@@ -43,11 +52,9 @@ struct HeldBroadcast {
 pub(super) struct Trill {
     labels: SwitchLabels,
     hosts: BTreeMap<MacAddr, KnownHost>,
-    /// Switches that have hosts, which learn from broadcasts.
-    switches: BTreeSet<DatapathId>,
     /// Senders of broadcasts that are not known as hosts yet.
     heard: BTreeSet<MacAddr>,
-    /// Requests that switches are learning the sender of.
+    /// Requests that switches are learning the sender of, in the order of their deadlines.
     held: Vec<HeldBroadcast>,
     /// Limits on frames to unknown locations, each of which becomes one frame at every edge port.
     floods: BTreeMap<SwitchPort, RateLimiter>,
@@ -58,14 +65,15 @@ impl AddressingPlan for Trill {
         let cabling = observed::cabling(cx.now, observer, |_| true);
         let before = std::mem::take(&mut self.hosts);
         self.hosts = observed::hosts(observer).map(|host| (host.mac, host)).collect();
-        self.switches = self.hosts.values().map(|host| host.datapath).collect();
         // A host that has moved announces itself with a broadcast, which all switches hear.
         let has_moved =
             |host: &&KnownHost| before.get(&host.mac).is_some_and(|before| before.datapath != host.datapath);
         self.heard.extend(self.hosts.values().filter(has_moved).map(|host| host.mac));
-        self.labels.relocate(&self.hosts.values().map(|host| (host.mac, host.datapath)).collect());
+        self.labels.relocate(&self.hosts);
         let hosts: Vec<KnownHost> = self.hosts.values().copied().collect();
         self.labels.update(cx, (observer, updater), &cabling, &hosts, HostLeft::Drop);
+        // A full limiter is like a new one.
+        self.floods.retain(|_, limiter| !limiter.is_full(cx.now));
         for sender in std::mem::take(&mut self.heard) {
             self.learn(observer, updater, sender);
         }
@@ -98,7 +106,7 @@ impl AddressingPlan for Trill {
         true
     }
 
-    fn broadcast(
+    fn relay_arp(
         &mut self,
         cx: &mut Cx<'_>,
         observer: &Observer,
@@ -125,7 +133,7 @@ impl AddressingPlan for Trill {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.held.iter().map(|held| held.until).min()
+        self.held.first().map(|held| held.until)
     }
 
     fn are_connected(
@@ -144,42 +152,23 @@ impl AddressingPlan for Trill {
     }
 
     fn removed(&mut self, observer: &Observer, updater: &mut Updater, datapath: DatapathId, removed: &FlowRemoved) {
-        if let Some(host) = rules::host_of_cache(&RuleKey::from(removed)) {
-            self.labels.forget(observer, updater, datapath, host);
-        }
+        self.labels.removed(observer, updater, datapath, removed);
     }
 }
 
 impl Trill {
     /// Puts the location of a sender into the caches of all switches with hosts.
     fn learn(&mut self, observer: &Observer, updater: &mut Updater, sender: MacAddr) {
-        let Some(host) = self.hosts.get(&sender).copied() else {
-            if self.heard.len() < HEARD_MAX {
-                self.heard.insert(sender);
-            }
-            return;
-        };
-        for switch in &self.switches {
-            if self.labels.cached(*switch, sender) != Some(host.datapath) {
-                self.labels.cache(observer, updater, *switch, &host);
-            }
+        if let Some(host) = self.hosts.get(&sender) {
+            self.labels.cache_everywhere(observer, updater, host);
+        } else if self.heard.len() < HEARD_MAX {
+            self.heard.insert(sender);
         }
     }
 
     /// Returns whether all switches of hosts have the location of a sender. An unknown sender has none.
     fn has_learnt(&self, observer: &Observer, updater: &Updater, sender: MacAddr) -> bool {
-        let Some(host) = self.hosts.get(&sender) else { return true };
-        let is_installed = |at: DatapathId| SwitchLabels::has_installed(&observer.network, updater, at, sender);
-        self.switches.iter().all(|at| *at == host.datapath || is_installed(*at))
+        let host = self.hosts.get(&sender);
+        host.is_none_or(|host| self.labels.is_installed_everywhere(&observer.network, updater, host))
     }
 }
-
-/// Frames to unknown locations that a port may send at once (burst), and the mean time between two.
-const FLOOD_BURST: u64 = 128;
-const FLOOD_INTERVAL: Time = Time::from_ms(10);
-/// Maximum number of held requests, and the longest time that one is held. A switch may need longer to
-/// confirm its rule, or its table may be full.
-const HELD_MAX: usize = 4096;
-const HELD: Time = Time::from_ms(500);
-/// Maximum number of senders that are remembered until they are known as hosts.
-const HEARD_MAX: usize = 4096;

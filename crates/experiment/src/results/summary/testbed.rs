@@ -22,10 +22,6 @@ pub struct Testbed {
     pub preflight_lost: u64,
     /// Packets per second in the preflight check, all hosts together.
     pub preflight_packets_per_s: f64,
-    /// CPU time of the controller in seconds of one core per second of traffic; left out without a
-    /// controller, or if it was restarted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller_cpu: Option<f64>,
     /// Mean socket-to-socket delay in the preflight check, microseconds.
     pub preflight_delay_mean_us: f64,
     /// Time to build the network, seconds.
@@ -36,6 +32,10 @@ pub struct Testbed {
     pub has_dedicated_core: bool,
     /// CPU time of the switch daemon in seconds of one core per second of traffic.
     pub switch_cpu: f64,
+    /// CPU time of the controller in seconds of one core per second of traffic; left out without a
+    /// controller, or if it was restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_cpu: Option<f64>,
     /// Mean socket-to-socket delay of the run's UDP packets, microseconds; 0 if it was not
     /// measured.
     pub delay_mean_us: f64,

@@ -65,23 +65,23 @@ impl Engine<'_> {
 
     /// Handles a packet for a virtual address at a host, perhaps the first one at its server.
     pub(crate) fn arrive_at_server(&mut self, node: u32, ix: u32) -> bool {
-        let packet = *self.network.arena.get(ix);
+        let packet = self.network.arena.get_mut(ix);
+        let (flow, is_first) = (packet.flow, packet.dst == NIL);
         let (Some(requests), Some(controlled)) = (&mut self.requests, &mut self.controlled) else { return false };
         let server = requests.server_of_host[node as usize];
-        let Some(connection) = requests.connection_of(packet.flow) else { return false };
+        let Some(connection) = requests.connection_of(flow) else { return false };
         let known = &mut requests.connections[connection as usize];
         let is_taken = known.server != NIL && known.server != server;
-        if packet.dst != NIL || server == NIL || is_taken || !controlled.reach_server(&packet, HostIx(node)) {
+        if !is_first || server == NIL || is_taken || !controlled.reach_server(packet, HostIx(node)) {
             return false;
         }
-        controlled.decapsulate(self.network.arena.get_mut(ix));
         if known.server == NIL && !known.is_over {
             known.server = server;
             let server = &mut requests.servers[server as usize];
             server.connections += 1;
             server.record.connections += 1;
         }
-        self.slots.get_mut(packet.flow).dst = node;
+        self.slots.get_mut(flow).dst = node;
         true
     }
 

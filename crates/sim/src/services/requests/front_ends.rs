@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use balance::central::{FlowTable, NetworkView};
-use balance::server::{Ended, Member, MemberId, MemberLocation, Picker, Request, ServerStats};
+use balance::server::{Ended, Member, MemberId, MemberLocation, PoolPicker, Request, ServerStats};
 use balance::{Build, Spec};
 use net::{HostIx, NodeIx, Routes, Time, Topology};
 
@@ -18,7 +18,7 @@ pub(super) struct FrontEnds<'a> {
     flows: FlowTable,
     edges: Vec<NodeIx>,
     /// By the position of the front end, of the service, and of the rule.
-    pickers: BTreeMap<(u32, u32, usize), Picker>,
+    pickers: BTreeMap<(u32, u32, usize), PoolPicker>,
 }
 
 /// Position of a front end among the servers, and a class of requests.
@@ -62,7 +62,7 @@ impl<'a> FrontEnds<'a> {
         front_ends
     }
 
-    fn picker(&self, rule: &ContentRule, scenario: &Scenario<'_>, (front, service): (u32, u32)) -> Option<Picker> {
+    fn picker(&self, rule: &ContentRule, scenario: &Scenario<'_>, (front, service): (u32, u32)) -> Option<PoolPicker> {
         let spec = balancer_of(rule, scenario.balancer).ok()?;
         let servers = (1u32..).zip(&self.config.servers).filter(|(_, server)| rule.members.contains(&server.host));
         let member = |(id, server): (u32, &crate::ServerConfig)| Member {
@@ -73,7 +73,7 @@ impl<'a> FrontEnds<'a> {
             stats: ServerStats::default(),
         };
         let stream = format!("front end {front}, service {service}, {}", rule.path);
-        Picker::new(&spec, (scenario.seed, &stream), servers.map(member)).ok()
+        PoolPicker::new(&spec, (scenario.seed, &stream), servers.map(member)).ok()
     }
 
     pub(super) fn edge_of(&self, host: u32) -> NodeIx {
@@ -87,7 +87,7 @@ impl<'a> FrontEnds<'a> {
         Some((front, class.service, rule))
     }
 
-    fn of(&mut self, at: At) -> Option<&mut Picker> {
+    fn of(&mut self, at: At) -> Option<&mut PoolPicker> {
         let place = self.place_of(at)?;
         self.pickers.get_mut(&place)
     }

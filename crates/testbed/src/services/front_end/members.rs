@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use balance::Spec;
 use balance::central::{FlowTable, NetworkView};
-use balance::server::{Ended, Member, MemberId, MemberLocation, Picker, Request, ServerStats};
+use balance::server::{Ended, Member, MemberId, MemberLocation, PoolPicker, Request, ServerStats};
 use net::{Bandwidth, FiveTuple, HostIx, NodeIx, Routes, Time, Topology, TopologyBuilder};
 
 /// A rule of the configuration: the requests that match, and their members.
@@ -44,7 +44,7 @@ pub(super) struct Rule {
     edge: NodeIx,
     routes: Routes,
     alive: Vec<bool>,
-    picker: Mutex<Picker>,
+    picker: Mutex<PoolPicker>,
 }
 
 fn invalid(reason: String) -> io::Error {
@@ -69,7 +69,7 @@ impl Rule {
             stats: ServerStats::default(),
         };
         let (stream, members) = (format!("front end {}", config.path), (0u32..).zip(&config.members).map(member));
-        let picker = Mutex::new(Picker::new(&spec, (seed, &stream), members).map_err(invalid)?);
+        let picker = Mutex::new(PoolPicker::new(&spec, (seed, &stream), members).map_err(invalid)?);
         let (routes, alive) = (Routes::intact(&topology), vec![true; topology.links().len()]);
         Ok(Rule { config: config.clone(), began: Instant::now(), topology, edge, routes, alive, picker })
     }
@@ -78,7 +78,7 @@ impl Rule {
         path.starts_with(&self.config.path) && self.config.host.as_ref().is_none_or(|name| name == host)
     }
 
-    fn picker(&self) -> MutexGuard<'_, Picker> {
+    fn picker(&self) -> MutexGuard<'_, PoolPicker> {
         self.picker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

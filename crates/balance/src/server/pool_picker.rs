@@ -8,13 +8,13 @@ use crate::entry::Build;
 use crate::registry::Spec;
 
 /// A balancer, the members that it picks from, and its random stream.
-pub struct Picker {
+pub struct PoolPicker {
     balancer: Box<dyn ServerBalancer>,
     pool: Pool,
     rng: RandomStream,
 }
 
-impl Picker {
+impl PoolPicker {
     /// Makes a picker of these members. `stream` names its random stream among those of the seed.
     ///
     /// # Errors
@@ -23,14 +23,14 @@ impl Picker {
         spec: &Spec,
         (seed, stream): (u64, &str),
         members: impl IntoIterator<Item = Member>,
-    ) -> Result<Picker, String> {
+    ) -> Result<PoolPicker, String> {
         let Build::Server(build) = spec.entry.build else {
             return Err(format!("`{}` does not pick servers", spec.entry.name));
         };
         let pool = Pool::new(members);
         let mut balancer = build(&ServerEnv { seed }, &spec.params);
         balancer.on_pool_changed(&pool);
-        Ok(Picker { balancer, pool, rng: RandomStream::new(seed, stream) })
+        Ok(PoolPicker { balancer, pool, rng: RandomStream::new(seed, stream) })
     }
 
     /// Returns the member for a request; `None` if no member may serve it.
