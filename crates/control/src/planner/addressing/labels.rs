@@ -31,7 +31,7 @@ pub(super) struct SwitchLabels {
     /// Number of each switch, its VLAN label.
     numbers: BTreeMap<DatapathId, u16>,
     paths: ShortestPaths,
-    /// Switches that have hosts.
+    /// Switches that have hosts, as of the last update; their caches hold locations.
     edges: BTreeSet<DatapathId>,
     /// Locations that switches have in their caches, by switch and host.
     caches: BTreeMap<(DatapathId, MacAddr), DatapathId>,
