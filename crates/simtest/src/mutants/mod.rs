@@ -156,7 +156,7 @@ impl Mutant {
             Mutant::LosesChanges | Mutant::ForgetsRules => &[Service, Loss, Installed, Loop, Virtual, Restored, Quiet],
             // A switch may lack the other port.
             Mutant::SwapsPorts => &[Delivery, Loop, Service, Loss, Virtual, Messages],
-            Mutant::KeepsDeadRules => &[Installed, Service, Loss, Loop],
+            Mutant::KeepsDeadRules => &[Installed, Service, Loss, Loop, Restored],
             Mutant::IgnoresPortStatus => &[Service, Loss, Topology],
             Mutant::IgnoresCookies => &[Foreign],
             Mutant::RepeatsLate => &[Installed, Loss, Service, Loop, Quiet, Virtual, Restored],
