@@ -95,6 +95,11 @@ fn bundle(datapath: DatapathId, buckets: &[Bucket]) -> Option<Bundle> {
         }
         ports.extend(std::iter::repeat_n(port, share));
     }
+    if let [port] = ports[..] {
+        // Open vSwitch does not hash for a bundle with one member, and then its flows do not match the
+        // ports of a connection (`Installer::stay_divided`).
+        ports.push(port);
+    }
     // Neighbouring datapath ids give different bases, and hashes of different bases are
     // independent.
     let basis = (0..4).fold(0, |basis, part| basis ^ (datapath.0 >> (16 * part)) as u16);

@@ -4,7 +4,7 @@ use net::{NodeIx, Time};
 use openflow::{Action, ConnectionId, DatapathId, FlowMod, FlowStats, Match, Message, PortNo, headers::ether};
 
 use super::block::Block;
-use super::compile::divided_key;
+use super::compile::{Purpose, divided_key};
 use super::*;
 use crate::Output;
 
@@ -115,4 +115,33 @@ fn rule_rejected_for_want_of_its_group_is_sent_again_with_the_group() {
     assert_eq!(updater.switch(NODE).correct_groups(&[]), 1);
     let again = settle(&mut updater, &mut channels);
     assert_eq!(again.iter().map(|change| change.match_).collect::<Vec<_>>(), [key.match_]);
+}
+
+/// Open vSwitch's user-space datapath keeps flows to a dead next hop if their match changes with the
+/// rule: `Installer::stay_divided`.
+#[test]
+fn bundle_that_shrinks_to_one_next_hop_stays_a_bundle() {
+    let compiler = Compiler { owner: 7 };
+    let key = divided_key(Block::exact(std::net::Ipv4Addr::new(10, 0, 0, 1)));
+    let ports_of = |method: HashingMethod, history: &[&[u32]]| {
+        let mut switch = Installer::new(7);
+        switch.set_hashing_method(method);
+        for ports in history {
+            let ports: Vec<PortNo> = ports.iter().map(|port| PortNo(*port)).collect();
+            switch.set(key, compiler.spread_alike(Purpose::Base, &ports));
+        }
+        switch.desired.get(&key).map(|rule| rule.instructions.apply.clone())
+    };
+    let bundle = HashingMethod::Bundle(DatapathId(1));
+    let ports_in = |history: &[&[u32]]| match ports_of(bundle, history).as_deref() {
+        Some([Action::Bundle(bundle)]) => bundle.ports().map(|port| port.0).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(ports_in(&[&[3, 4], &[4]]), [4, 4], "Open vSwitch hashes only for more than one member");
+    assert_eq!(ports_in(&[&[3, 4], &[4], &[3]]), [3, 3], "the flows of the bundle may still be there");
+    assert_eq!(ports_in(&[&[3, 4], &[4], &[3, 4]]), [3, 4]);
+    let output = Some(vec![Action::output(PortNo(4))]);
+    assert_eq!(ports_of(bundle, &[&[3], &[4]]), output, "no flow matches ports");
+    assert_eq!(ports_of(bundle, &[&[3, 4], &[], &[4]]), output);
+    assert_eq!(ports_of(HashingMethod::Group, &[&[3, 4], &[4]]), output);
 }
