@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use std::io;
 
 use experiment::input::{FileError, SourceLocation};
+use experiment::merge::MergeError;
 use experiment::store::StoreError;
 
 /// Reason why a command ended early.
@@ -70,6 +71,9 @@ impl From<experiment::Error> for CliError {
     fn from(error: experiment::Error) -> CliError {
         let hint = match &error {
             experiment::Error::Interrupted { .. } => Some("repeat the command to resume"),
+            experiment::Error::Merge(MergeError::Missing { .. }) => {
+                Some("run the parts that are missing, all with --no-flows or all without")
+            }
             experiment::Error::Store(error) => store_hint(error),
             _ => None,
         };

@@ -6,6 +6,7 @@ mod fidelity;
 mod interrupt;
 mod progress;
 mod results;
+mod shard;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ struct Cli {
 enum Command {
     Compare(commands::compare::Args),
     Run(commands::run::Args),
+    Merge(commands::merge::Args),
     Matrix(commands::matrix::Args),
     Reproduce(commands::reproduce::Args),
     Check(commands::check::Args),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Run(args) => commands::run::execute(&args),
+        Command::Merge(args) => commands::merge::execute(&args),
         Command::Matrix(args) => commands::matrix::execute(&args),
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Check(args) => commands::check::execute(&args),

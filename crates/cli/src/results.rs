@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table};
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
 use experiment::runner::Runner;
+use experiment::shard::{self, Shard};
 use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
@@ -63,26 +65,10 @@ pub fn execute_in(
     args: &RunArgs,
 ) -> Result<Summary, CliError> {
     refuse_others_results(experiment, out)?;
-    if !args.quiet {
-        warn(experiment);
-        eprintln!("{}: {} runs into {}", experiment.name, experiment.run_count(), out.display());
-    }
-    if args.threads.is_some_and(|threads| threads > 1) && !args.quiet {
-        for (balancer, reason) in experiment.single_threaded() {
-            eprintln!("note: runs of `{balancer}` use one thread: {reason}");
-        }
-    }
-    let options = Options {
-        out: out.to_owned(),
-        jobs: usize::from(args.jobs.unwrap_or(0)),
-        threads: usize::from(args.threads.unwrap_or(0)),
-        flows: !args.no_flows,
-        flow_lists: args.write_flow_lists,
-    };
+    announce(experiment, &format!("{} runs", experiment.run_count()), out, args);
+    let options = options(out, args);
     let bar = progress::Bar::new(args.quiet);
-    // The testbed must restore the machine, which takes longer.
-    let grace = (platform.name() == "sim").then_some(INTERRUPT_GRACE);
-    let summary = experiment::run_in(platform, experiment, &options, &bar, interrupt::listen(grace));
+    let summary = experiment::run_in(platform, experiment, &options, &bar, listen(platform));
     bar.finish();
     if !args.quiet {
         bar.notes().iter().for_each(|note| eprintln!("note: {note}"));
@@ -90,11 +76,64 @@ pub fn execute_in(
     Ok(summary?)
 }
 
+/// Runs a part of an experiment into a folder of its own.
+pub fn run_shard(platform: &dyn Runner, experiment: &Experiment, shard: Shard, args: &RunArgs) -> Result<(), CliError> {
+    let folder = args.folder(experiment);
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => folder.with_file_name(format!("{}-shards", experiment.name)).join(shard.to_string()),
+    };
+    announce(experiment, &format!("part {shard} of {} runs", experiment.run_count()), &out, args);
+    let bar = progress::Bar::new(args.quiet);
+    let done = shard::run_shard(platform, experiment, shard, &options(&out, args), &bar, listen(platform));
+    bar.finish();
+    let (runs, total) = done?;
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "part {shard}: {runs} of {total} runs in {}", out.display())?;
+    if !args.quiet {
+        let parts = out
+            .parent()
+            .filter(|_| args.out.is_none())
+            .map_or_else(|| "DIR...".to_owned(), |parent| format!("{}/*", parent.display()));
+        writeln!(stdout, "when all parts have ended: anabranch merge {parts}")?;
+    }
+    Ok(stdout.flush()?)
+}
+
+fn announce(experiment: &Experiment, runs: &str, out: &Path, args: &RunArgs) {
+    if args.quiet {
+        return;
+    }
+    warn(experiment);
+    eprintln!("{}: {runs} into {}", experiment.name, out.display());
+    if args.threads.is_some_and(|threads| threads > 1) {
+        for (balancer, reason) in experiment.single_threaded() {
+            eprintln!("note: runs of `{balancer}` use one thread: {reason}");
+        }
+    }
+}
+
+fn options(out: &Path, args: &RunArgs) -> Options {
+    Options {
+        out: out.to_owned(),
+        jobs: usize::from(args.jobs.unwrap_or(0)),
+        threads: usize::from(args.threads.unwrap_or(0)),
+        flows: !args.no_flows,
+        flow_lists: args.write_flow_lists,
+    }
+}
+
+fn listen(platform: &dyn Runner) -> &'static AtomicBool {
+    // The testbed must restore the machine, which takes longer.
+    let grace = (platform.name() == "sim").then_some(INTERRUPT_GRACE);
+    interrupt::listen(grace)
+}
+
 /// Time that runs of the simulator have to end after Ctrl-C.
 const INTERRUPT_GRACE: std::time::Duration = std::time::Duration::from_millis(900);
 
 /// Results of another experiment are not overwritten: they may have taken hours.
-fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), CliError> {
+pub fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), CliError> {
     match experiment::store::Store::open(out).summary() {
         Ok(summary) if summary.experiment != experiment.name => {
             let (folder, other) = (out.display(), summary.experiment);

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod completions;
 pub mod list;
 pub mod matrix;
+pub mod merge;
 pub mod replay;
 pub mod report;
 pub mod reproduce;

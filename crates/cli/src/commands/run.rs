@@ -8,6 +8,7 @@ use experiment::{Experiment, Override};
 use crate::error::CliError;
 use crate::fidelity;
 use crate::results::{self, RunArgs};
+use crate::shard;
 
 /// Run experiment files
 ///
@@ -32,6 +33,12 @@ pub struct Args {
     /// error of its figures
     #[arg(long)]
     check_fidelity: bool,
+    /// Do this part of the runs only, such as 2/8; `anabranch merge` puts the parts together. With COUNT
+    /// alone the number is that of the task in a Slurm array or of the pod in a Kubernetes Job, without a
+    /// value Slurm gives both
+    #[arg(long, value_name = "NUMBER/COUNT", num_args = 0..=1, default_missing_value = shard::FROM_ENVIRONMENT)]
+    #[arg(conflicts_with = "check_fidelity")]
+    shard: Option<String>,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -55,6 +62,11 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
+    let environment = |name: &str| std::env::var(name).ok();
+    if let Some(text) = &args.shard {
+        let shard = shard::parse(text, &environment)?;
+        return experiments.iter().try_for_each(|one| results::run_shard(&Simulator, one, shard, &args.run));
+    }
     for (file, experiment) in args.files.iter().zip(&experiments) {
         results::run_in(&Simulator, experiment, &args.run)?;
         if args.check_fidelity {

@@ -143,6 +143,28 @@ fn written_flow_lists_replay_to_the_same_completion_times() {
 }
 
 #[test]
+fn merged_parts_are_the_bytes_of_one_run() {
+    let folder = folder();
+    succeed(folder.path(), "run small.toml --out one");
+    for part in ["1/3", "2/3", "3/3"] {
+        succeed(folder.path(), &format!("run small.toml --shard {part}"));
+    }
+    let stdout = succeed(
+        folder.path(),
+        "merge results/small-shards/3-of-3 results/small-shards/1-of-3 results/small-shards/2-of-3",
+    );
+    assert!(stdout.ends_with("report: results/small/report.html\n"), "{stdout}");
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(read("results/small/SHA256SUMS"), read("one/SHA256SUMS"));
+    assert_rejected(
+        folder.path(),
+        "merge results/small-shards/1-of-3 --out two",
+        &["runs are in none of the folders, such as", "run the parts that are missing"],
+    );
+    assert_rejected(folder.path(), "run small.toml --shard 4/3", &["there is no part 4 of 3"]);
+}
+
+#[test]
 fn quiet_prints_the_table_only() {
     let folder = folder();
     let (code, stdout, stderr) = outcome(folder.path(), &["run", "small.toml", "--quiet", "--seeds", "1"]);

@@ -155,15 +155,15 @@ impl Shared<'_> {
         let began = Instant::now();
         let variant = &self.experiment.variants[run.variant];
         let balancer = &self.experiment.balancers[run.balancer];
-        let failed = |cause: SimError| Error::Run { run: self.name(run), cause: Box::new(cause) };
+        let failed = |cause: SimError| Error::Run { run: run.name(self.experiment), cause: Box::new(cause) };
         let flows = variant
             .traffic
             .flows(&variant.topology, run.load, run.seed)
-            .map_err(|cause| Error::Traffic { run: self.name(run), cause: Box::new(cause) })?;
+            .map_err(|cause| Error::Traffic { run: run.name(self.experiment), cause: Box::new(cause) })?;
         let scenario =
             Scenario { topology: &variant.topology, flows: &flows, balancer, seed: run.seed, config: &variant.config };
         let mut seen = (0, 0);
-        let name = self.name(run);
+        let name = run.name(self.experiment);
         let ended =
             self.control.platform.run(&RunJob { scenario, variant, name: &name, threads: self.threads }, &mut |at| {
                 self.tally.advance(&mut seen, at.flows_done, at.events);
@@ -212,18 +212,6 @@ impl Shared<'_> {
             self.store.write_part(&run.fingerprint, &rows(run.index as u32, &record, &flows, services, &outcome))?;
         }
         Ok(Some(record))
-    }
-
-    fn name(&self, run: &PlannedRun) -> String {
-        let variant = &self.experiment.variants[run.variant].label;
-        let mut name = format!("{}, seed {}", self.experiment.balancers[run.balancer].label(), run.seed);
-        if let Some(load) = run.load {
-            name += &format!(", load {load}");
-        }
-        if !variant.is_empty() {
-            name += &format!(", {variant}");
-        }
-        name
     }
 
     fn keep(&self, record: RunRecord) {

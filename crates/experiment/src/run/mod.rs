@@ -4,10 +4,12 @@ pub(crate) mod captures;
 pub mod checksums;
 pub mod controller;
 pub mod execute;
+pub mod merge;
 pub mod plan;
 pub mod records;
 pub mod runner;
 mod schedule;
+pub mod shard;
 pub mod store;
 mod threads;
 
@@ -57,6 +59,8 @@ pub enum Error {
     #[error("interrupted after {done} of {total} runs; {out} keeps their results")]
     Interrupted { done: usize, total: usize, out: PathBuf },
     #[error(transparent)]
+    Merge(#[from] merge::MergeError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Flows(#[from] FlowsError),
@@ -84,29 +88,63 @@ pub fn run_in(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Summary, Error> {
-    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let store = Store::create(&options.out)?;
     let runs = plan::plan_in(experiment, platform);
-    let known = known(&store, platform, experiment, &runs, options)?;
-    let runs_outdated = known.outdated(platform, experiment, &runs);
-    let mut published = write_inputs(experiment, &store)?;
+    let done = execute_missing(platform, experiment, &store, (&runs, options), (observer, stop))?;
+    finish(experiment, &store, &runs, &done, options)
+}
+
+/// Runs of a plan with their records.
+struct Done {
+    records: Vec<RunRecord>,
+    /// Records of other plans in the folder.
+    others: Vec<RunRecord>,
+    /// Files in the folder that repeat byte for byte.
+    published: Vec<String>,
+}
+
+/// Executes the runs that the folder does not have.
+fn execute_missing(
+    platform: &dyn Runner,
+    experiment: &Experiment,
+    store: &Store,
+    (runs, options): (&[PlannedRun], &Options),
+    (observer, stop): (&dyn Observer, &AtomicBool),
+) -> Result<Done, Error> {
+    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
+    let known = known(store, platform, experiment, runs, options)?;
+    let runs_outdated = known.outdated(platform, experiment, runs);
+    let mut published = write_inputs(experiment, store)?;
     if options.flow_lists {
-        write_flow_lists(experiment, &store, &runs)?;
-    }
-    let control = execute::Control { platform, runs_outdated, observer, stop };
-    let records = execute::execute(experiment, &runs, known.runs, &store, options, control)?;
-    let summary = summarise(experiment, &records);
-    if options.flows {
-        write_flows(&store, &runs, &records)?;
+        write_flow_lists(experiment, store, runs)?;
     }
     if options.flows || known.has_flows {
         published.extend(FLOWS.map(str::to_owned));
     }
+    let control = execute::Control { platform, runs_outdated, observer, stop };
+    let records = execute::execute(experiment, runs, known.runs, store, options, control)?;
+    Ok(Done { records, others: known.others, published })
+}
+
+/// Writes the results of all runs of an experiment.
+fn finish(
+    experiment: &Experiment,
+    store: &Store,
+    runs: &[PlannedRun],
+    done: &Done,
+    options: &Options,
+) -> Result<Summary, Error> {
+    let Done { records, others, published } = done;
+    let mut published = published.clone();
+    let summary = summarise(experiment, records);
+    if options.flows {
+        write_flows(store, runs, records)?;
+    }
     // Records of other plans stay, unless these records replace them.
-    let done: BTreeSet<String> = records.iter().map(|record| identity(&record.summary)).collect();
-    let others = known.others.iter().filter(|record| !done.contains(&identity(&record.summary)));
+    let replaced: BTreeSet<String> = records.iter().map(|record| identity(&record.summary)).collect();
+    let others = others.iter().filter(|record| !replaced.contains(&identity(&record.summary)));
     store.write_records(records.iter().chain(others))?;
-    store.write_timings(&records)?;
+    store.write_timings(records)?;
     let mut publish = |name: &str, content: &[u8]| {
         published.push(name.to_owned());
         store.write(name, content)
@@ -117,17 +155,17 @@ pub fn run_in(
         publish("responses.csv", responses::csv(&responses).as_bytes())?;
     }
     let is_captured = |run: &&PlannedRun| !experiment.variants[run.variant].config.probes.capture.links.is_empty();
-    let captured = runs.iter().zip(&records).filter(|(run, _)| is_captured(run));
+    let captured = runs.iter().zip(records).filter(|(run, _)| is_captured(run));
     let captures: Vec<String> = captured.map(|(_, record)| captures::name(&record.summary)).collect();
-    if let Some(series) = link_rows::parquet(&records) {
+    if let Some(series) = link_rows::parquet(records) {
         let cause =
             |cause: parquet::errors::ParquetError| FlowsError { path: options.out.join(SERIES), cause: cause.into() };
         publish(SERIES, &series.map_err(cause)?)?;
     }
-    publish(REPORT, report::html(&summary, &records).as_bytes())?;
+    publish(REPORT, report::html(&summary, records).as_bytes())?;
     publish(store::SUMMARY, &store::pretty(&summary))?;
     published.extend(captures.into_iter().filter(|name| store.path(name).is_file()));
-    Checksums::of(&store, published)?.write(&store)?;
+    Checksums::of(store, published)?.write(store)?;
     store.remove_parts()?;
     Ok(summary)
 }

@@ -22,6 +22,21 @@ pub struct PlannedRun {
     pub fingerprint: String,
 }
 
+impl PlannedRun {
+    /// Returns balancer, seed, load and variant, for messages.
+    pub(crate) fn name(&self, experiment: &Experiment) -> String {
+        let variant = &experiment.variants[self.variant].label;
+        let mut name = format!("{}, seed {}", experiment.balancers[self.balancer].label(), self.seed);
+        if let Some(load) = self.load {
+            name += &format!(", load {load}");
+        }
+        if !variant.is_empty() {
+            name += &format!(", {variant}");
+        }
+        name
+    }
+}
+
 pub fn plan(experiment: &Experiment) -> Vec<PlannedRun> {
     plan_in(experiment, &Simulator)
 }

@@ -184,6 +184,21 @@ impl Store {
         read.map_err(|cause| StoreError::Read { path, cause })
     }
 
+    /// Copies a file of another folder, unless this one has it.
+    pub(crate) fn copy(&self, from: &Store, name: &str) -> Result<(), StoreError> {
+        if self.path(name).is_file() {
+            return Ok(());
+        }
+        let path = from.path(name);
+        let content = fs::read(&path).map_err(|cause| StoreError::Read { path, cause })?;
+        self.write(name, &content)
+    }
+
+    /// Copies the flows of a run from another folder.
+    pub(crate) fn copy_part(&self, from: &Store, fingerprint: &str) -> Result<(), StoreError> {
+        self.copy(from, &format!("{PARTS}/{fingerprint}"))
+    }
+
     pub fn remove_parts(&self) -> Result<(), StoreError> {
         let path = self.path(PARTS);
         match fs::remove_dir_all(&path) {

@@ -1,0 +1,49 @@
+//! `anabranch merge`: the results of an experiment from the folders of its parts.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use experiment::Options;
+use experiment::merge;
+use experiment::runner::Simulator;
+
+use crate::error::CliError;
+use crate::results;
+
+/// Merge the parts of an experiment that `anabranch run --shard` has run
+///
+/// The results are the bytes that one machine writes, apart from measured times, in whatever order
+/// the folders are given.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+#[command(after_help = "Example:\n  anabranch run sweep.toml --shard 1/2    on one machine\n  \
+                        anabranch run sweep.toml --shard 2/2    on another\n  \
+                        anabranch merge results/sweep-shards/*")]
+pub struct Args {
+    /// Folders of the parts
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+    /// Folder for the results [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print the table only
+    #[arg(long, short)]
+    quiet: bool,
+    /// Write no row per flow, as for parts that were run with --no-flows
+    #[arg(long)]
+    no_flows: bool,
+}
+
+pub fn execute(args: &Args) -> Result<(), CliError> {
+    let experiment = merge::experiment_of(&args.folders).map_err(experiment::Error::from)?;
+    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
+    results::refuse_others_results(&experiment, &out)?;
+    let options = Options { out: out.clone(), jobs: 1, threads: 1, flows: !args.no_flows, flow_lists: false };
+    let summary = merge::merge(&Simulator, &experiment, &args.folders, &options)?;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(results::text(&summary, args.quiet).as_bytes())?;
+    if !args.quiet {
+        writeln!(stdout, "report: {}", out.join("report.html").display())?;
+    }
+    Ok(stdout.flush()?)
+}
