@@ -76,7 +76,7 @@ pub fn execute_in(
     Ok(summary?)
 }
 
-/// Runs a part of an experiment into a folder of its own.
+/// Runs a part of an experiment into a separate folder.
 pub fn run_shard(platform: &dyn Runner, experiment: &Experiment, shard: Shard, args: &RunArgs) -> Result<(), CliError> {
     let folder = args.folder(experiment);
     let out = match &args.out {

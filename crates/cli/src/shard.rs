@@ -19,7 +19,7 @@ pub fn parse(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result
     }
     let number = |name: &str| -> Result<Option<usize>, String> {
         let Some(value) = environment(name) else { return Ok(None) };
-        value.parse().map(Some).map_err(|_| format!("the variable {name} is `{value}`, which is no number"))
+        value.parse().map(Some).map_err(|_| format!("the variable {name} is `{value}`, which is not a number"))
     };
     let count = match text {
         FROM_ENVIRONMENT => number("SLURM_ARRAY_TASK_COUNT").map_err(failed)?,

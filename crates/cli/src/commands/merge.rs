@@ -12,21 +12,21 @@ use crate::results;
 
 /// Merge the parts of an experiment that `anabranch run --shard` has run
 ///
-/// The results are the bytes that one machine writes, apart from measured times, in whatever order
-/// the folders are given.
+/// The results are the bytes that one machine writes, apart from measured times. The order of the
+/// folders does not matter.
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "Example:\n  anabranch run sweep.toml --shard 1/2    on one machine\n  \
                         anabranch run sweep.toml --shard 2/2    on another\n  \
                         anabranch merge results/sweep-shards/*")]
 pub struct Args {
-    /// Folders of the parts
+    /// Folders of the parts, each written by one `anabranch run --shard`
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Folder for the results [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print the table only
+    /// Print the table of balancers only, without verdicts and the path of the report
     #[arg(long, short)]
     quiet: bool,
     /// Write no row per flow, as for parts that were run with --no-flows

@@ -122,7 +122,7 @@ fn rule_rejected_for_want_of_its_group_is_sent_again_with_the_group() {
 #[test]
 fn bundle_that_shrinks_to_one_next_hop_stays_a_bundle() {
     let compiler = Compiler { owner: 7 };
-    let key = divided_key(Block::exact(std::net::Ipv4Addr::new(10, 0, 0, 1)));
+    let key = divided_key(Block::exact(core::net::Ipv4Addr::new(10, 0, 0, 1)));
     let ports_of = |method: HashingMethod, history: &[&[u32]]| {
         let mut switch = Installer::new(7);
         switch.set_hashing_method(method);

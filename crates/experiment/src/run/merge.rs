@@ -192,7 +192,7 @@ mod tests {
         let text = merge(&Simulator, &experiment, &folders, &options(at("out"), false)).unwrap_err().to_string();
         assert!(text.contains("runs are in none of the folders, such as"), "{text}");
         assert!(!at("out").exists(), "nothing is written");
-        // Runs without the flows that are wanted do not count.
+        // Without its flows a run does not count.
         run_part(&experiment, 2, at("2"), false);
         let folders = [at("1"), at("2"), at("3")];
         assert!(merge(&Simulator, &experiment, &folders, &options(at("out"), true)).is_err());

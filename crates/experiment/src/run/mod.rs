@@ -88,6 +88,7 @@ pub fn run_in(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Result<Summary, Error> {
+    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let store = Store::create(&options.out)?;
     let runs = plan::plan_in(experiment, platform);
     let done = execute_missing(platform, experiment, &store, (&runs, options), (observer, stop))?;
@@ -111,7 +112,6 @@ fn execute_missing(
     (runs, options): (&[PlannedRun], &Options),
     (observer, stop): (&dyn Observer, &AtomicBool),
 ) -> Result<Done, Error> {
-    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let known = known(store, platform, experiment, runs, options)?;
     let runs_outdated = known.outdated(platform, experiment, runs);
     let mut published = write_inputs(experiment, store)?;

@@ -62,6 +62,7 @@ pub fn run_shard(
     observer: &dyn Observer,
     stop: &AtomicBool,
 ) -> Result<(usize, usize), Error> {
+    platform.check(experiment).map_err(Error::UnsupportedExperiment)?;
     let store = Store::create(&options.out)?;
     let mut runs = plan::plan_in(experiment, platform);
     let total = runs.len();
