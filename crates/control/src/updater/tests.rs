@@ -129,6 +129,8 @@ fn bundle_that_shrinks_to_one_next_hop_stays_a_bundle() {
         for ports in history {
             let ports: Vec<PortNo> = ports.iter().map(|port| PortNo(*port)).collect();
             switch.set(key, compiler.spread_alike(Purpose::Base, &ports));
+            let sent = switch.desired.get(&key).cloned();
+            switch.put_installed(key, sent);
         }
         switch.desired.get(&key).map(|rule| rule.instructions.apply.clone())
     };

@@ -151,7 +151,7 @@ impl Installer {
     /// (`ovs-appctl dpctl/dump-flows`, in 2 of 4 runs of a service test; in none of 12 with a bundle).
     /// Presumably the datapath looks up the flow that it must change by a packet, and finds a newer one.
     fn stay_divided(&self, key: &RuleKey, wanted: DesiredRule) -> DesiredRule {
-        let is_bundle = matches!(self.hashing_method, HashingMethod::Bundle(_)) && self.divided.get(key).is_some();
+        let is_bundle = matches!(self.hashing_method, HashingMethod::Bundle(_)) && self.has_bundle(key);
         match (&wanted.instructions.apply[..], &wanted.group) {
             ([Action::Output { port, .. }], None) if is_bundle => {
                 let group = Some([Bucket::watching(*port, 1)].into());
@@ -160,6 +160,23 @@ impl Installer {
             }
             _ => wanted,
         }
+    }
+
+    /// Applies [`Installer::stay_divided`] to desired rules after a table read-back.
+    fn keep_bundles(&mut self) {
+        let is_output = |rule: &Rule| matches!(rule.instructions.apply[..], [Action::Output { .. }]);
+        let outputs = self.desired.iter().filter(|(key, rule)| is_output(rule) && self.has_bundle(key));
+        let outputs: Vec<(RuleKey, Arc<Rule>)> = outputs.map(|(key, rule)| (key, rule.clone())).collect();
+        for (key, rule) in outputs {
+            let Rule { cookie, idle_timeout_s, ref instructions, .. } = *rule;
+            let wanted = DesiredRule { cookie, idle_timeout_s, instructions: instructions.clone(), group: None };
+            self.set(key, Some(wanted));
+        }
+    }
+
+    fn has_bundle(&self, key: &RuleKey) -> bool {
+        let installed = self.installed.get(key);
+        installed.is_some_and(|rule| matches!(rule.instructions.apply[..], [Action::Bundle(_)]))
     }
 
     /// Returns a desired rule with buckets.
@@ -308,6 +325,7 @@ impl Installer {
             let rule = desired.unwrap_or_else(|| self.recent.share(rule));
             self.put_installed(key, Some(rule));
         }
+        self.keep_bundles();
         let all = self.desired.keys().chain(self.installed.keys());
         self.dirty = all.filter(|key| self.desired.get(key) != self.installed.get(key)).map(|key| (key, ())).collect();
         self.dirty_groups = self.groups.keys().chain(self.groups_installed.keys()).copied().collect();
