@@ -43,16 +43,26 @@ pub struct RunArgs {
 impl RunArgs {
     /// Returns the folder of the results of an experiment.
     pub fn folder(&self, experiment: &Experiment) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name))
+        self.out.clone().unwrap_or_else(|| default_folder(&experiment.name))
     }
+}
+
+/// Returns the folder of results that have this name, unless the user gives another one.
+pub fn default_folder(name: &str) -> PathBuf {
+    Path::new("results").join(name)
 }
 
 pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) -> Result<(), CliError> {
     let out = args.folder(experiment);
     let summary = execute_in(platform, experiment, &out, args)?;
+    print(&summary, &out, args.quiet)
+}
+
+/// Prints the table, and unless `quiet` the verdicts and the path of the report.
+pub fn print(summary: &Summary, out: &Path, quiet: bool) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text(&summary, args.quiet).as_bytes())?;
-    if !args.quiet {
+    stdout.write_all(text(summary, quiet).as_bytes())?;
+    if !quiet {
         writeln!(stdout, "report: {}", out.join("report.html").display())?;
     }
     Ok(stdout.flush()?)
@@ -78,11 +88,8 @@ pub fn execute_in(
 
 /// Runs a part of an experiment into a separate folder.
 pub fn run_shard(platform: &dyn Runner, experiment: &Experiment, shard: Shard, args: &RunArgs) -> Result<(), CliError> {
-    let folder = args.folder(experiment);
-    let out = match &args.out {
-        Some(out) => out.clone(),
-        None => folder.with_file_name(format!("{}-shards", experiment.name)).join(shard.to_string()),
-    };
+    let parts = default_folder(&format!("{}-shards", experiment.name));
+    let out = args.out.clone().unwrap_or_else(|| parts.join(shard.to_string()));
     announce(experiment, &format!("part {shard} of {} runs", experiment.run_count()), &out, args);
     let bar = progress::Bar::new(args.quiet);
     let done = shard::run_shard(platform, experiment, shard, &options(&out, args), &bar, listen(platform));
@@ -91,10 +98,7 @@ pub fn run_shard(platform: &dyn Runner, experiment: &Experiment, shard: Shard, a
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "part {shard}: {runs} of {total} runs in {}", out.display())?;
     if !args.quiet {
-        let parts = out
-            .parent()
-            .filter(|_| args.out.is_none())
-            .map_or_else(|| "DIR...".to_owned(), |parent| format!("{}/*", parent.display()));
+        let parts = if args.out.is_none() { format!("{}/*", parts.display()) } else { "DIR...".to_owned() };
         writeln!(stdout, "when all parts have ended: anabranch merge {parts}")?;
     }
     Ok(stdout.flush()?)

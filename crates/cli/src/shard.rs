@@ -11,7 +11,7 @@ pub const FROM_ENVIRONMENT: &str = "";
 /// job array or of the pod in an indexed Kubernetes Job; or empty, where Slurm gives both.
 pub fn parse(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Shard, CliError> {
     let failed = |cause: String| {
-        CliError::new(format!("--shard {text}: {cause}").replace(" : ", ": "))
+        CliError::new(format!("{}: {cause}", format!("--shard {text}").trim_end()))
             .with_hint("write --shard NUMBER/COUNT, such as 2/8, or --shard COUNT in a Slurm array or a Kubernetes Job")
     };
     if text.contains('/') {

@@ -1,7 +1,6 @@
 //! `anabranch merge`: the results of an experiment from the folders of its parts.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use experiment::Options;
 use experiment::merge;
@@ -36,14 +35,9 @@ pub struct Args {
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let experiment = merge::experiment_of(&args.folders).map_err(experiment::Error::from)?;
-    let out = args.out.clone().unwrap_or_else(|| Path::new("results").join(&experiment.name));
+    let out = args.out.clone().unwrap_or_else(|| results::default_folder(&experiment.name));
     results::refuse_others_results(&experiment, &out)?;
     let options = Options { out: out.clone(), jobs: 1, threads: 1, flows: !args.no_flows, flow_lists: false };
     let summary = merge::merge(&Simulator, &experiment, &args.folders, &options)?;
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(results::text(&summary, args.quiet).as_bytes())?;
-    if !args.quiet {
-        writeln!(stdout, "report: {}", out.join("report.html").display())?;
-    }
-    Ok(stdout.flush()?)
+    results::print(&summary, &out, args.quiet)
 }

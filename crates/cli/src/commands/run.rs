@@ -62,9 +62,8 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
         args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
-    let environment = |name: &str| std::env::var(name).ok();
     if let Some(text) = &args.shard {
-        let shard = shard::parse(text, &environment)?;
+        let shard = shard::parse(text, &|name| std::env::var(name).ok())?;
         return experiments.iter().try_for_each(|one| results::run_shard(&Simulator, one, shard, &args.run));
     }
     for (file, experiment) in args.files.iter().zip(&experiments) {

@@ -147,3 +147,26 @@ fn bundle_that_shrinks_to_one_next_hop_stays_a_bundle() {
     assert_eq!(ports_of(bundle, &[&[3, 4], &[], &[4]]), output);
     assert_eq!(ports_of(HashingMethod::Group, &[&[3, 4], &[4]]), output);
 }
+
+/// A restarted controller would otherwise change rules of an unchanged network.
+#[test]
+fn bundle_of_one_next_hop_is_kept_when_it_is_read_back() {
+    let compiler = Compiler { owner: 7 };
+    let key = divided_key(Block::exact(core::net::Ipv4Addr::new(10, 0, 0, 1)));
+    let installer = || {
+        let mut switch = Installer::new(7);
+        switch.set_hashing_method(HashingMethod::Bundle(DatapathId(1)));
+        switch
+    };
+    let mut former = installer();
+    for ports in [&[PortNo(3), PortNo(4)][..], &[PortNo(4)]] {
+        former.set(key, compiler.spread_alike(Purpose::Base, ports));
+        let sent = former.desired.get(&key).cloned();
+        former.put_installed(key, sent);
+    }
+    let mut restarted = installer();
+    restarted.set(key, compiler.spread_alike(Purpose::Base, &[PortNo(4)]));
+    restarted.reconcile(&former.entries(), &[], false);
+    assert!(restarted.is_settled(), "nothing must change");
+    assert_eq!(restarted.desired.get(&key), former.desired.get(&key));
+}

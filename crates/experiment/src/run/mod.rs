@@ -92,7 +92,7 @@ pub fn run_in(
     let store = Store::create(&options.out)?;
     let runs = plan::plan_in(experiment, platform);
     let done = execute_missing(platform, experiment, &store, (&runs, options), (observer, stop))?;
-    finish(experiment, &store, &runs, &done, options)
+    finish(experiment, &store, &runs, done, options)
 }
 
 /// Runs of a plan with their records.
@@ -131,20 +131,19 @@ fn finish(
     experiment: &Experiment,
     store: &Store,
     runs: &[PlannedRun],
-    done: &Done,
+    done: Done,
     options: &Options,
 ) -> Result<Summary, Error> {
-    let Done { records, others, published } = done;
-    let mut published = published.clone();
-    let summary = summarise(experiment, records);
+    let Done { records, others, mut published } = done;
+    let summary = summarise(experiment, &records);
     if options.flows {
-        write_flows(store, runs, records)?;
+        write_flows(store, runs, &records)?;
     }
     // Records of other plans stay, unless these records replace them.
     let replaced: BTreeSet<String> = records.iter().map(|record| identity(&record.summary)).collect();
     let others = others.iter().filter(|record| !replaced.contains(&identity(&record.summary)));
     store.write_records(records.iter().chain(others))?;
-    store.write_timings(records)?;
+    store.write_timings(&records)?;
     let mut publish = |name: &str, content: &[u8]| {
         published.push(name.to_owned());
         store.write(name, content)
@@ -155,14 +154,14 @@ fn finish(
         publish("responses.csv", responses::csv(&responses).as_bytes())?;
     }
     let is_captured = |run: &&PlannedRun| !experiment.variants[run.variant].config.probes.capture.links.is_empty();
-    let captured = runs.iter().zip(records).filter(|(run, _)| is_captured(run));
+    let captured = runs.iter().zip(&records).filter(|(run, _)| is_captured(run));
     let captures: Vec<String> = captured.map(|(_, record)| captures::name(&record.summary)).collect();
-    if let Some(series) = link_rows::parquet(records) {
+    if let Some(series) = link_rows::parquet(&records) {
         let cause =
             |cause: parquet::errors::ParquetError| FlowsError { path: options.out.join(SERIES), cause: cause.into() };
         publish(SERIES, &series.map_err(cause)?)?;
     }
-    publish(REPORT, report::html(&summary, records).as_bytes())?;
+    publish(REPORT, report::html(&summary, &records).as_bytes())?;
     publish(store::SUMMARY, &store::pretty(&summary))?;
     published.extend(captures.into_iter().filter(|name| store.path(name).is_file()));
     Checksums::of(store, published)?.write(store)?;
