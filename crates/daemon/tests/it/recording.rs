@@ -59,10 +59,16 @@ fn recording_of_a_killed_daemon_replays() {
     let Some(process) = Process::start(test, move |settings| settings.log.record = Some(of_parent)) else { return };
     let fabric = Fabric::start(fat_tree(), process.openflow);
     fabric.wait_reached();
+    // The daemon writes at intervals: a kill loses what it received since the last write.
+    let file = name(std::process::id());
+    wait("the file holds every switch and its rules", || {
+        replay(&file, Options::default(), None).is_ok_and(|summary| {
+            summary.switches == 20 && summary.sent.get("flow_mod").is_some_and(|rules| *rules > 100)
+        })
+    });
     process.signal(Signal::SIGKILL);
     drop((process, fabric));
 
-    let file = name(std::process::id());
     let summary = replayed(&file);
     assert!(summary.is_same() && summary.end != "the daemon stopped", "{summary}");
     assert!(summary.switches == 20 && summary.sent["flow_mod"] > 100, "{summary}");
