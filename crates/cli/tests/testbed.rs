@@ -110,6 +110,28 @@ fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
 }
 
 #[test]
+fn tcp_flows_of_all_pairs_complete() {
+    let Some((_guard, folder)) = machine() else { return };
+    let folder = folder.path();
+    let tcp = ["--set", "transport={kind=\"cubic\"}", "--set", "traffic.workload=fixed:size=20KB"];
+    assert_ends(folder, &[&["testbed", "run", "file.toml", "--out", "out"][..], &tcp].concat(), 0, "");
+    let summary: Value =
+        serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
+    let run = &summary["runs"][0];
+    assert_eq!((&run["testbed"]["source"], &run["flows"]["completed"]), (&"sockets".into(), &240.into()), "{run}");
+    let flows = fs::read_to_string(folder.join("out/flows.csv")).expect("a table");
+    let mut rows = flows.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = rows.next().expect("a header");
+    let column = |name: &str| names.iter().position(|known| *known == name).expect("a column");
+    let (bytes, sent) = (column("delivered_bytes"), column("packets_sent"));
+    for row in rows {
+        // 20 kB are at least 14 full segments of 1,448 bytes.
+        assert_eq!(row[bytes], "20000", "{row:?}");
+        assert!(row[sent].parse::<u64>().is_ok_and(|sent| sent >= 14), "{row:?}");
+    }
+}
+
+#[test]
 fn all_pairs_complete_and_nothing_is_left() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());

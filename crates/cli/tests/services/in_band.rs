@@ -4,7 +4,7 @@
 use std::net::TcpStream;
 
 use testbed::network::driver::Program;
-use testbed::traffic::sockets::run_in_namespace;
+use testbed::traffic::namespace::run_in_namespace;
 
 use super::*;
 

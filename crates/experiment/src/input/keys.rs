@@ -231,7 +231,7 @@ const KEYS: &[Key] = &[
 
     key("stop", "until", Kind::Time, "none", "end of simulated time; without it a run ends when every flow has ended"),
 
-    key("testbed", "source", Kind::Choice(&["sockets", "d-itg", "iperf3"]), "sockets for udp, iperf3 for tcp", "`[testbed]` is for `anabranch testbed`, and the simulator ignores it: program that sends flows"),
+    key("testbed", "source", Kind::Choice(&["sockets", "d-itg", "iperf3"]), "sockets", "`[testbed]` is for `anabranch testbed`, and the simulator ignores it: program that sends flows"),
     key("testbed", "rules", Kind::Choice(&["controller", "static"]), "controller", "static: pre-installed rules of one shortest path, without a controller, for `sdn-spt:tie=first`"),
     key("testbed", "host_learning", Kind::Choice(&["configured", "persisted", "learned"]), "configured", "how the controller learns the hosts: from its configuration; from traffic, persisted in a file (`serve --state`); only from traffic"),
     key("testbed", "datapath", Kind::Choice(&["auto", "user", "kernel"]), "auto", "where Open vSwitch forwards; auto uses the kernel if it has the module"),

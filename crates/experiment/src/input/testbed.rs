@@ -7,8 +7,7 @@ use net::Time;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestbedConfig {
-    /// Traffic source; `None` for plain sockets for UDP and iperf3 for TCP.
-    pub source: Option<TrafficSource>,
+    pub source: TrafficSource,
     pub rules: RuleSource,
     pub host_learning: HostLearning,
     pub datapath: Datapath,
@@ -120,7 +119,7 @@ pub(crate) fn testbed(section: &Section<'_>) -> Result<TestbedConfig, FileError>
     }
     let learning = [HostLearning::Configured, HostLearning::Persisted, HostLearning::Learned];
     Ok(TestbedConfig {
-        source: choice(section, "source", SOURCES)?,
+        source: choice(section, "source", SOURCES)?.unwrap_or(TrafficSource::Sockets),
         rules: section
             .chosen("rules", &[RuleSource::Controller, RuleSource::Static])?
             .unwrap_or(RuleSource::Controller),

@@ -1,6 +1,6 @@
 //! Measurements of the programs that send and receive.
 
-use crate::traffic::sockets::DeliveryGap;
+use crate::traffic::datagrams::DeliveryGap;
 
 /// Measurement of one flow. Times are nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -11,7 +11,7 @@ use crate::error::{Result, TestbedError};
 use crate::network::driver::Counters;
 use crate::network::rules::{Choice, StaticRoutes};
 use crate::network::running_network::RunningNetwork;
-use crate::traffic::sockets::{Gap, SendPlan, Traffic};
+use crate::traffic::datagrams::{Gap, SendPlan, Traffic};
 
 const FILL: f64 = 0.95;
 

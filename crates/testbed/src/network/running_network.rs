@@ -13,7 +13,7 @@ use crate::network::cpu_affinity::CpuAffinity;
 use crate::network::driver::{Driver, Event};
 use crate::network::plan::{NetworkPlan, host_name, hosts};
 use crate::run::faults::InjectedFault;
-use crate::traffic::sockets::HostAt;
+use crate::traffic::namespace::HostAt;
 
 /// Building a network of some hundred links takes a minute or two on a busy machine.
 const BUILD_PATIENCE: Duration = Duration::from_secs(900);

@@ -1,11 +1,9 @@
 //! Host agents: they report flows that exceed the report threshold, and the end of those flows.
 //!
-//! Plain sockets count the bytes they send. For iperf3 the agent reads the socket statistics of
-//! each host's kernel (`ss`), as a real agent does.
+//! Sockets of this process count the bytes they send. For iperf3 the agent reads the counters of
+//! each connection from the host's kernel, as a real agent does.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use std::process::Command;
+use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::FiveTuple;
@@ -14,13 +12,14 @@ use serde_json::{Value, json};
 use crate::clock::now_ns;
 use crate::error::{Result, failed};
 use crate::run::controller::Http;
-use crate::traffic::sockets::{HostAt, run_in_namespace};
+use crate::traffic::namespace::HostAt;
+use crate::traffic::tcp_info::TcpSockets;
 
-/// Time between two readings of the sockets of hosts with unreported flows, nanoseconds.
+/// Time between two readings of the counters of unreported flows, nanoseconds.
 const POLL_NS: u64 = 100_000_000;
 
-/// The same for flows that may have ended. Each reading takes processor time from the switches, and
-/// reports of ends are not urgent.
+/// The same for reported flows, which may have ended. Each reading takes processor time from the
+/// switches, and reports of ends are not urgent.
 const POLL_ENDS_NS: u64 = 2_000_000_000;
 
 /// Time between two requests for agent commands, nanoseconds: the commands change with the
@@ -49,6 +48,8 @@ enum ReportState {
 pub struct Agents {
     http: Http,
     hosts: Vec<HostAt>,
+    /// The kernels of the hosts; empty until they are asked.
+    sockets: Vec<TcpSockets>,
     flows: Vec<ReportableFlow>,
     states: Vec<ReportState>,
     sent: Vec<u64>,
@@ -66,6 +67,7 @@ impl Agents {
         Agents {
             http,
             hosts,
+            sockets: Vec::new(),
             flows,
             states,
             sent,
@@ -113,32 +115,27 @@ impl Agents {
         Ok(())
     }
 
-    /// Reads the sockets of hosts with flows that may be reported. Returns which flows have ended.
+    /// Reads the counters of flows that may be reported. Returns which flows have ended.
     fn read_sockets(&mut self, now: u64) -> Result<Vec<bool>> {
         let mut has_ended = vec![false; self.flows.len()];
         let is_for_ends = now >= self.next_ends_ns;
         if is_for_ends {
             self.next_ends_ns = now + POLL_ENDS_NS;
         }
-        for (number, host) in self.hosts.iter().enumerate() {
-            let may_report = |(flow, state): (&ReportableFlow, &ReportState)| {
-                let is_open = *state == ReportState::Unreported || (is_for_ends && *state == ReportState::Started);
-                flow.src == number && flow.start_ns <= now && is_open
-            };
-            if !self.flows.iter().zip(&self.states).any(may_report) {
+        if self.sockets.is_empty() {
+            self.sockets = self.hosts.iter().map(|host| TcpSockets::open(*host)).collect::<Result<_>>()?;
+        }
+        for (place, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.start_ns <= now) {
+            let is_started = self.states[place] == ReportState::Started;
+            if self.states[place] != ReportState::Unreported && !(is_for_ends && is_started) {
                 continue;
             }
-            let output = run_in_namespace(*host, || Command::new("ss").args(["-tinHO"]).output())?;
-            if !output.status.success() {
-                return Err(failed("ss", String::from_utf8_lossy(&output.stderr)));
-            }
-            let sockets = sockets(&String::from_utf8_lossy(&output.stdout));
-            for (place, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.src == number) {
-                let tuple = &flow.tuple;
-                match sockets.get(&(tuple.src_port, tuple.dst, tuple.dst_port)) {
-                    Some(sent) => self.sent[place] = *sent,
-                    None => has_ended[place] = self.states[place] == ReportState::Started,
-                }
+            let FiveTuple { src, src_port, dst, dst_port, .. } = flow.tuple;
+            let (local, peer) = (SocketAddrV4::new(src, src_port), SocketAddrV4::new(dst, dst_port));
+            let found = self.sockets[flow.src].find(local, peer);
+            match found.map_err(|cause| failed("counters of TCP", cause.to_string()))? {
+                Some(counters) => self.sent[place] = counters.bytes_sent,
+                None => has_ended[place] = is_started,
             }
         }
         Ok(has_ended)
@@ -173,36 +170,5 @@ impl Agents {
             report["size"] = json!(flow.size_bytes);
         }
         Some((report, (place, state)))
-    }
-}
-
-/// Returns bytes sent by local port, peer address and peer port. `ss -tinHO` prints state, queues,
-/// both ends, then `name:value` pairs.
-fn sockets(text: &str) -> BTreeMap<(u16, Ipv4Addr, u16), u64> {
-    let end = |word: &str| -> Option<(Ipv4Addr, u16)> {
-        let (address, port) = word.rsplit_once(':')?;
-        Some((address.parse().ok()?, port.parse().ok()?))
-    };
-    let socket = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let ((_, own), (peer, port)) = (end(words.get(3)?)?, end(words.get(4)?)?);
-        let sent = words.iter().find_map(|word| word.strip_prefix("bytes_sent:")).unwrap_or("0");
-        Some(((own, peer, port), sent.parse().ok()?))
-    };
-    text.lines().filter_map(socket).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_sent_are_parsed_from_ss() {
-        let text = "ESTAB 0 163768 10.0.0.1:10003 10.0.0.9:5204 cubic wscale:7,7 rto:204 bytes_sent:181616 bytes_acked:2 lastsnd:1\n\
-                    ESTAB 0 0 10.0.0.1:53220 10.0.0.9:5204 cubic wscale:7,7 rto:204\nLISTEN 0 10 *:5201 *:* cubic\n";
-        let found = sockets(text);
-        let peer = Ipv4Addr::new(10, 0, 0, 9);
-        assert_eq!(found.get(&(10_003, peer, 5204)), Some(&181_616));
-        assert_eq!((found.get(&(53_220, peer, 5204)), found.len()), (Some(&0), 2));
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Result, TestbedError, not_here};
 use crate::network::driver::Machine;
 use crate::network::plan::IGNORED_DELAY_US;
 use crate::services::serving;
-use crate::traffic::sockets::PAYLOAD_MIN;
+use crate::traffic::datagrams::PAYLOAD_MIN;
 
 /// Programs that every testbed needs, with their Debian packages.
 const TOOLS: [(&str, &str); 6] = [
@@ -38,7 +38,7 @@ pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<()> {
         missing.push(("Mininet's Python module", "mininet"));
     }
     let of_variant = |variant: &Variant| -> Vec<(&str, &str)> {
-        match (&variant.config.services, source_of(variant)) {
+        match (&variant.config.services, variant.testbed.source) {
             (Some(_), _) => serving::check::tools(variant),
             (None, TrafficSource::Sockets) => Vec::new(),
             (None, TrafficSource::Ditg) => vec![("ITGSend", "d-itg"), ("ITGRecv", "d-itg"), ("ITGDec", "d-itg")],
@@ -57,11 +57,6 @@ pub fn check_machine(machine: &Machine, variants: &[Variant]) -> Result<()> {
     let (tools, packages): (Vec<&str>, BTreeSet<&str>) = missing.into_iter().unzip();
     let packages: Vec<&str> = packages.into_iter().collect();
     Err(TestbedError::Missing { missing: tools.join(", "), packages: packages.join(" ") })
-}
-
-pub fn source_of(variant: &Variant) -> TrafficSource {
-    let is_udp = matches!(variant.config.transport.kind, TransportKind::Udp(_));
-    variant.testbed.source.unwrap_or(if is_udp { TrafficSource::Sockets } else { TrafficSource::Iperf3 })
 }
 
 /// Returns the balancer that the controller runs for `spec`.
@@ -118,7 +113,7 @@ fn check_probes(variant: &Variant) -> Result<()> {
 
 fn check_agents(variant: &Variant, balancers: &[Spec]) -> Result<()> {
     match balancers.iter().find(|spec| has_agents(spec)) {
-        Some(spec) if source_of(variant) == TrafficSource::Ditg => {
+        Some(spec) if variant.testbed.source == TrafficSource::Ditg => {
             let reason = format!(
                 "`{}` needs flow reports of host agents, which cannot read the progress of D-ITG; use sockets or iperf3",
                 spec.entry.name
@@ -184,12 +179,14 @@ fn check_network(variant: &Variant, machine: &Machine) -> Result<()> {
 }
 
 fn check_traffic(variant: &Variant) -> Result<()> {
-    let (kind, source, mss) = (variant.config.transport.kind, source_of(variant), variant.config.transport.mss_bytes);
+    let (kind, source, mss) =
+        (variant.config.transport.kind, variant.testbed.source, variant.config.transport.mss_bytes);
     let (is_udp, name) = (matches!(kind, TransportKind::Udp(_)), kind.name());
     let reason = format!("emulated hosts use the kernel's TCP and UDP, not `{name}`");
     refuse_if(!is_udp && variant.config.transport.properties().linux.is_none(), "transport.kind", reason)?;
-    let reason = format!("`{}` cannot send `{name}`: use sockets or d-itg for UDP, iperf3 for TCP", source.name());
-    let is_mismatch = variant.config.services.is_none() && is_udp == (source == TrafficSource::Iperf3);
+    let reason = format!("`{}` cannot send `{name}`: use sockets, d-itg for UDP or iperf3 for TCP", source.name());
+    let program = if is_udp { TrafficSource::Iperf3 } else { TrafficSource::Ditg };
+    let is_mismatch = variant.config.services.is_none() && source == program;
     refuse_if(is_mismatch, "testbed.source", reason)?;
     let reason = "is missing: a run on a real network needs an end, such as until = \"30s\"";
     refuse_if(variant.config.stop.until.is_none(), "stop.until", reason)?;
@@ -284,6 +281,9 @@ until = "1s"
     fn agents_and_controller_faults_need_support() {
         let of = |balancer: &str, key: &str, value: &str| error_with(&[("balancers", balancer), (key, value)]);
         assert_eq!(of("[\"ofpt\"]", "testbed.source", "sockets"), "");
+        let of_tcp = |source: &str| error_with(&[("transport", "{ kind = \"cubic\" }"), ("testbed.source", source)]);
+        assert_eq!((of_tcp("sockets"), of_tcp("iperf3")), (String::new(), String::new()));
+        assert!(of_tcp("d-itg").starts_with("testbed.source: `d-itg` cannot send `cubic`"), "{}", of_tcp("d-itg"));
         let error = of("[\"ofpt\"]", "testbed.source", "d-itg");
         assert!(error.starts_with("testbed.source: `ofpt`"), "{error}");
         let down = ("failure", "[\"controller-down,at=1ms\"]");

@@ -78,7 +78,7 @@ pub fn agents(
         return None;
     }
     let reportable = |(number, flow): (usize, &Flow)| {
-        let (tuple, start_ns) = (tuple(source, number, flow)?, span.at(flow.start.time()?));
+        let (tuple, start_ns) = (tuple(&job.scenario, source, number, flow)?, span.at(flow.start.time()?));
         Some(ReportableFlow { tuple, src: flow.src.ix(), size_bytes: flow.size_bytes, start_ns })
     };
     let flows: Vec<ReportableFlow> = job.scenario.flows.flows.iter().enumerate().filter_map(reportable).collect();

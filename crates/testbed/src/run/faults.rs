@@ -2,7 +2,7 @@
 
 use experiment::summary::Fault;
 
-use crate::traffic::sockets::DeliveryGap;
+use crate::traffic::datagrams::DeliveryGap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct InjectedFault {

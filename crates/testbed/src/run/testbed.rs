@@ -23,14 +23,14 @@ use crate::network::rules::{Choice, StaticRoutes, no_rules};
 use crate::network::running_network::RunningNetwork;
 use crate::processes::cpu_s;
 use crate::run::active_run::ActiveRun;
-use crate::run::checks::{check_experiment, check_machine, source_of};
+use crate::run::checks::{check_experiment, check_machine};
 use crate::run::controller::{Controller, free_port, write_config};
 use crate::run::controller_setup::{ControllerSetup, agents, plan_of};
 use crate::run::faults::faults;
 use crate::run::outcome::{RunData, outcome};
 use crate::run::supervisor::RunSupervisor;
 use crate::services::serving::{self, Programs, Served};
-use crate::traffic::sockets::announce_hosts;
+use crate::traffic::datagrams::announce_hosts;
 use crate::traffic::{self, RunWindow};
 
 /// Emulated networks on this machine, one at a time. A network stays up as long as consecutive runs
@@ -133,7 +133,7 @@ struct JobRun<'a> {
 impl JobRun<'_> {
     fn execute(mut self) -> Result<RunOutput> {
         let (job, program) = (self.job, &self.testbed.program);
-        let (options, source) = (&job.variant.testbed, source_of(job.variant));
+        let (options, source) = (&job.variant.testbed, job.variant.testbed.source);
         self.live.request("controller", json!({"target": null}))?;
         let preflight = check_lossless(self.live, job.scenario.topology, options, self.should_continue)?;
         let mut controller = self.install_rules()?;

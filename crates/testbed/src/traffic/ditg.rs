@@ -20,7 +20,7 @@ use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::network::driver::words;
 use crate::network::plan::host_name;
 use crate::run::active_run::ActiveRun;
-use crate::traffic::sockets::PORT;
+use crate::traffic::PORT;
 
 pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     let (scenario, span, flows) = (run.scenario, run.span, &run.scenario.flows.flows);

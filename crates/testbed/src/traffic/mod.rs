@@ -1,8 +1,11 @@
-//! Sending the flows of a run with one of three kinds of programs.
+//! Sending the flows of a run, from sockets of this process or with programs.
 
+pub mod datagrams;
 mod ditg;
 mod iperf3;
-pub mod sockets;
+pub mod namespace;
+mod streams;
+pub mod tcp_info;
 
 use std::time::Duration;
 
@@ -15,7 +18,10 @@ use crate::clock::now_ns;
 use crate::error::{Result, failed, not_here};
 use crate::measure::measurement::{FlowMeasurement, TrafficMeasurement};
 use crate::run::active_run::ActiveRun;
-use crate::traffic::sockets::{DeliveryGap, Gap, PORT, SendPlan, Tally, Traffic};
+use crate::traffic::datagrams::{DeliveryGap, Gap, SendPlan, Tally, Traffic};
+
+/// Port of the receivers of this process.
+pub const PORT: u16 = 7000;
 
 /// Ethernet, IP and UDP headers, which queues count in addition to the payload.
 const UDP_FRAME_BYTES: u64 = 14 + 28;
@@ -63,10 +69,15 @@ pub fn lead_ns(source: TrafficSource, flows: usize) -> u64 {
 /// Sends the flows of a run and returns their measurements.
 pub fn send(run: &mut ActiveRun<'_, '_>, source: TrafficSource) -> Result<TrafficMeasurement> {
     match source {
-        TrafficSource::Sockets => send_by_sockets(run),
+        TrafficSource::Sockets if is_udp(run.scenario) => send_datagrams(run),
+        TrafficSource::Sockets => streams::send(run),
         TrafficSource::Ditg => ditg::send(run),
         TrafficSource::Iperf3 => iperf3::send(run),
     }
+}
+
+fn is_udp(scenario: &Scenario<'_>) -> bool {
+    matches!(scenario.config.transport.kind, TransportKind::Udp(_))
 }
 
 /// Returns the pace of a UDP flow: the configured one, but at most the rate of the sender's link.
@@ -78,7 +89,7 @@ fn gap(scenario: &Scenario<'_>, flow: &Flow, is_paced: bool) -> Gap {
             let per_s = 1.0 / rate.time_for(u64::from(transport.packet_bytes())).as_s_f64();
             (per_s, per_s)
         }
-        // iperf3 sends the flows of other transports.
+        // TCP has no pace.
         _ => (1.0, 1.0),
     };
     let rate = sender_rate(scenario, flow);
@@ -97,9 +108,9 @@ fn source_port(flow: usize) -> u16 {
 }
 
 /// Returns the five-tuple of a flow; `None` if the program chooses its port.
-pub fn tuple(source: TrafficSource, number: usize, flow: &Flow) -> Option<FiveTuple> {
+pub fn tuple(scenario: &Scenario<'_>, source: TrafficSource, number: usize, flow: &Flow) -> Option<FiveTuple> {
     let (protocol, dst_port) = match source {
-        TrafficSource::Sockets => (17, PORT),
+        TrafficSource::Sockets => (if is_udp(scenario) { 17 } else { 6 }, PORT),
         TrafficSource::Iperf3 => (6, iperf3::server_port(number)),
         TrafficSource::Ditg => return None,
     };
@@ -107,7 +118,7 @@ pub fn tuple(source: TrafficSource, number: usize, flow: &Flow) -> Option<FiveTu
     Some(FiveTuple { src, dst, protocol, src_port: source_port(number), dst_port })
 }
 
-fn send_by_sockets(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
+fn send_datagrams(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
     let ActiveRun { live, scenario, span, supervisor } = run;
     let (scenario, span, flows) = (*scenario, *span, &scenario.flows.flows);
     let is_shaped = live.plan.links.iter().any(|link| link.rate_ab.is_some());

@@ -82,10 +82,11 @@ fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summ
         Some(other) if other.is_difference => "difference",
         Some(_) => "ratio",
     };
+    let reading = number.reading.map(|reading| &index.readings[reading]);
     NumberResult {
         what: number.claim.claim.clone(),
         kind: number.kind,
-        reading: number.reading.map(|reading| index.readings[reading].clone()),
+        reading: reading.cloned(),
         printed: number.printed.clone(),
         value: number.value,
         metric: number.claim.metric.name().to_owned(),
@@ -95,7 +96,7 @@ fn judge_number(index: &Index, number: &Number, summaries: &BTreeMap<usize, Summ
         bound: bound_text(number, bound),
         verdict,
         standing: standing(number, verdict, &points),
-        reason: reason(number, verdict, &points),
+        reason: reason(number, reading, verdict, &points),
         figure: number.figure.clone(),
         run: index.runs[number.run].name.clone(),
         points,

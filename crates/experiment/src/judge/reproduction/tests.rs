@@ -216,7 +216,7 @@ fn contradiction_gives_document_inconsistent() {
     let points = [at(&wrong, 5.0, 0.0)];
     let verdict = verdict(&wrong, &points);
     assert_eq!(verdict, Some(Verdict::DocumentInconsistent));
-    assert_eq!(reason(&wrong, verdict, &points), Some("1 + 1 is 2".to_owned()));
+    assert_eq!(reason(&wrong, None, verdict, &points), Some("1 + 1 is 2".to_owned()));
 }
 
 #[test]
@@ -243,11 +243,24 @@ fn reason_applies_only_in_its_range() {
     number.claim.reason = Some("one round".to_owned());
     let reason_at = |measured: f64| {
         let points = [at(&number, measured, 0.0)];
-        reason(&number, verdict(&number, &points), &points)
+        reason(&number, None, verdict(&number, &points), &points)
     };
     assert_eq!(reason_at(2.2).as_deref(), Some("one round"));
     assert_eq!(reason_at(1.5), None, "what is reproduced needs no reason");
     assert!(reason_at(3.0).expect("a text without a reason").starts_with("not explained"));
+}
+
+#[test]
+fn number_of_refuted_reading_has_the_reason_of_the_reading() {
+    let number = number(Comparison::Within(1.0, 2.0));
+    let reason_of = |status, measured: f64| {
+        let [id, name, why] = ["E9", "first", "a figure excludes it"].map(str::to_owned);
+        let (reading, points) = (Reading { id, name, status, reason: why }, [at(&number, measured, 0.0)]);
+        reason(&number, Some(&reading), verdict(&number, &points), &points)
+    };
+    assert_eq!(reason_of(Status::Refuted, 3.0).as_deref(), Some("a figure excludes it"));
+    assert_eq!(reason_of(Status::Refuted, 1.5), None, "what is reproduced needs no reason");
+    assert_eq!(reason_of(Status::Open, 3.0), None, "an open reading may be right");
 }
 
 fn blank() -> NumberResult {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Number;
 use super::result::{Measured, NumberResult, PointResult};
+use super::{Number, Reading};
 use crate::claims::Comparison;
 use crate::summary::Judgement;
 
@@ -119,8 +119,14 @@ fn has_direction(number: &Number, measured: &Measured) -> bool {
     share(measured.mean) >= EFFECT && share(nearest) > 0.0
 }
 
-/// Returns the reason if it applies: only to the range it was written for.
-pub(super) fn reason(number: &Number, verdict: Option<Verdict>, points: &[PointResult]) -> Option<String> {
+/// Returns the reason if it applies: only to the range it was written for. A number of a reading that
+/// is known to be wrong has the reason of the reading.
+pub(super) fn reason(
+    number: &Number,
+    reading: Option<&Reading>,
+    verdict: Option<Verdict>,
+    points: &[PointResult],
+) -> Option<String> {
     let verdict = verdict?;
     if verdict == Verdict::DocumentInconsistent {
         return number.inconsistent.clone();
@@ -128,7 +134,9 @@ pub(super) fn reason(number: &Number, verdict: Option<Verdict>, points: &[PointR
     if verdict.holds() {
         return None;
     }
-    let (reason, (low, high)) = (number.claim.reason.as_ref()?, number.found?);
+    let Some((reason, (low, high))) = number.claim.reason.as_ref().zip(number.found) else {
+        return reading.filter(|reading| !reading.status.decides()).map(|reading| reading.reason.clone());
+    };
     let is_off = |point: &&PointResult| {
         number.claim.comparison == Comparison::Unjudged
             || point.outcome.is_some_and(|outcome| outcome != Judgement::Holds)

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use crate::clock::now_ns;
 use crate::error::Result;
-use crate::traffic::sockets::{HostAt, spawn_in_namespace};
+use crate::traffic::namespace::{HostAt, spawn_in_namespace};
 
 pub use failure::Failure;
 pub use http::{HttpRequest, Response, get};

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::run::active_run::ActiveRun;
 use crate::services::compute;
 use crate::services::requests::{Failure, HttpRequest, Response, StreamLimits, ftp, get, wget};
-use crate::traffic::sockets::spawn_in_namespace;
+use crate::traffic::namespace::spawn_in_namespace;
 use crate::traffic::starts;
 
 /// Time without a byte after which a request has failed. Jobs may be silent for their whole

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use net::RandomStream;
 
 use super::header::{Header, LENGTH};
 use crate::clock::now_ns;
+use crate::traffic::namespace::prioritise_this_thread;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
@@ -59,14 +59,6 @@ pub struct Sent {
     /// Sending time of the first packet, nanoseconds of CLOCK_MONOTONIC; 0 for never.
     pub first_ns: u64,
     pub is_all: bool,
-}
-
-/// Gives this thread real-time priority, because delayed packets cannot be sent on time later.
-/// Without the privilege it paces as well as possible.
-fn prioritise_this_thread() {
-    let thread = nix::unistd::gettid().to_string();
-    let mut chrt = Command::new("chrt");
-    let _ = chrt.args(["--rr", "--pid", "1", &thread]).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 /// Sends until everything is sent, the run ends or `stop` is set.

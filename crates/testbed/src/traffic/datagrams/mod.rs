@@ -1,4 +1,4 @@
-//! Plain UDP sockets in the namespaces of hosts: paced senders, and receivers that count every
+//! UDP flows over sockets in the namespaces of hosts: paced senders, and receivers that count every
 //! packet.
 //!
 //! One process holds the sockets of all hosts. A socket belongs to the namespace in which it was
@@ -8,20 +8,18 @@ mod header;
 mod receive;
 mod send;
 
-use std::fs::File;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::path::PathBuf;
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{setsockopt, sockopt};
 
 use crate::clock::now_ns;
-use crate::error::{Result, TestbedError, failed, file_error};
+use crate::error::Result;
+use crate::traffic::PORT;
+use crate::traffic::namespace::{HostAt, run_in_namespace};
 
 pub use receive::{DeliveryGap, Received};
 pub use send::{Gap, SendPlan, Sent};
@@ -29,20 +27,11 @@ pub use send::{Gap, SendPlan, Sent};
 /// Minimum payload of a packet, bytes: its number and sending time.
 pub const PAYLOAD_MIN: usize = header::LENGTH;
 
-pub const PORT: u16 = 7000;
-
 /// The port of the discard protocol, which no host runs.
 const DISCARD: u16 = 9;
 
 /// Receive buffer, for the time that a busy machine keeps a receiver from its processor.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
-
-/// A host: a process in its namespace, and its address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostAt {
-    pub pid: u32,
-    pub ip: Ipv4Addr,
-}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
@@ -174,48 +163,4 @@ pub fn announce_hosts(hosts: &[HostAt]) -> Result<()> {
         run_in_namespace(*host, || UdpSocket::bind((host.ip, 0))?.send_to(&[0], (next.ip, DISCARD)))?;
     }
     Ok(())
-}
-
-/// Runs `work` in the network namespace of a host, on a thread that ends with it.
-pub fn run_in_namespace<T: Send>(host: HostAt, work: impl FnOnce() -> std::io::Result<T> + Send) -> Result<T> {
-    let namespace = namespace(host)?;
-    thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            setns(&namespace, CloneFlags::CLONE_NEWNET).map_err(std::io::Error::from)?;
-            work()
-        });
-        match thread.join() {
-            Ok(done) => done.map_err(|cause| sockets_failed(host, &cause.to_string())),
-            Err(_) => Err(sockets_failed(host, "panicked")),
-        }
-    })
-}
-
-/// Starts a detached thread in the network namespace of a host.
-pub fn spawn_in_namespace(host: HostAt, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let namespace = namespace(host)?;
-    let (sender, receiver) = channel();
-    let thread = thread::spawn(move || {
-        let entered = setns(&namespace, CloneFlags::CLONE_NEWNET);
-        let is_in = entered.is_ok();
-        // The caller waits for this result.
-        let _ = sender.send(entered);
-        if is_in {
-            work();
-        }
-    });
-    match receiver.recv() {
-        Ok(Ok(())) => Ok(thread),
-        Ok(Err(cause)) => Err(sockets_failed(host, &cause.to_string())),
-        Err(_) => Err(sockets_failed(host, "panicked")),
-    }
-}
-
-fn namespace(host: HostAt) -> Result<File> {
-    let path = PathBuf::from(format!("/proc/{}/ns/net", host.pid));
-    File::open(&path).map_err(file_error("open", &path))
-}
-
-fn sockets_failed(host: HostAt, reason: &str) -> TestbedError {
-    failed(&format!("sockets of {}", host.ip), reason)
 }
