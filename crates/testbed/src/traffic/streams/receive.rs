@@ -106,7 +106,7 @@ fn accept(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>>
         match listener.accept() {
             Ok(accepted) => return Ok(Some(accepted)),
             Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(None),
-            // The peer gave up first.
+            // The peer aborted before it was accepted.
             Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
             Err(cause) => return Err(cause),
         }
