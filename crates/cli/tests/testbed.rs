@@ -109,14 +109,18 @@ fn start(folder: &Path, arguments: &[&str]) -> std::process::Child {
     child
 }
 
+/// Returns the summary in the folder `out`.
+fn summary(folder: &Path) -> Value {
+    serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON")
+}
+
 #[test]
 fn tcp_flows_of_all_pairs_complete() {
     let Some((_guard, folder)) = machine() else { return };
     let folder = folder.path();
     let tcp = ["--set", "transport={kind=\"cubic\"}", "--set", "traffic.workload=fixed:size=20KB"];
     assert_ends(folder, &[&["testbed", "run", "file.toml", "--out", "out"][..], &tcp].concat(), 0, "");
-    let summary: Value =
-        serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
+    let summary = summary(folder);
     let run = &summary["runs"][0];
     assert_eq!((&run["testbed"]["source"], &run["flows"]["completed"]), (&"sockets".into(), &240.into()), "{run}");
     let flows = fs::read_to_string(folder.join("out/flows.csv")).expect("a table");
@@ -136,8 +140,7 @@ fn all_pairs_complete_and_nothing_is_left() {
     let Some((_guard, folder)) = machine() else { return };
     let (folder, settings) = (folder.path(), buffers());
     assert_ends(folder, &["testbed", "run", "file.toml", "--out", "out"], 0, "");
-    let summary: Value =
-        serde_json::from_slice(&fs::read(folder.join("out/summary.json")).expect("a summary")).expect("JSON");
+    let summary = summary(folder);
     let run = &summary["runs"][0];
     assert_eq!((&run["platform"], &run["flows"]["completed"]), (&"testbed".into(), &240.into()), "{run}");
     let packets = &run["packets"];

@@ -1,6 +1,7 @@
 //! A run while its traffic is sent.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use experiment::runner::Scenario;
@@ -25,8 +26,13 @@ impl ActiveRun<'_, '_> {
     /// Records the events of the network, waiting at most `patience` for the first one, and carries
     /// out what is due.
     pub fn poll(&mut self, patience: Duration) -> Result<()> {
+        self.poll_with(patience, None)
+    }
+
+    /// The same with the payload bytes sent so far of each flow, if the sender counts them.
+    pub(crate) fn poll_with(&mut self, patience: Duration, sent: Option<&[AtomicU64]>) -> Result<()> {
         self.live.poll_events(patience)?;
-        if self.supervisor.poll(None) { Ok(()) } else { Err(self.supervisor.failure()) }
+        if self.supervisor.poll(sent) { Ok(()) } else { Err(self.supervisor.failure()) }
     }
 
     /// Waits until a time of CLOCK_MONOTONIC.

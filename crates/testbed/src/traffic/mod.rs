@@ -119,9 +119,8 @@ pub fn tuple(scenario: &Scenario<'_>, source: TrafficSource, number: usize, flow
 }
 
 fn send_datagrams(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
-    let ActiveRun { live, scenario, span, supervisor } = run;
-    let (scenario, span, flows) = (*scenario, *span, &scenario.flows.flows);
-    let is_shaped = live.plan.links.iter().any(|link| link.rate_ab.is_some());
+    let (scenario, span, flows) = (run.scenario, run.span, &run.scenario.flows.flows);
+    let is_shaped = run.live.plan.links.iter().any(|link| link.rate_ab.is_some());
     let plan = |((number, flow), start): ((usize, &Flow), Time)| SendPlan {
         flow: number as u32,
         src: flow.src.ix(),
@@ -134,20 +133,15 @@ fn send_datagrams(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
         gap: gap(scenario, flow, is_shaped),
     };
     let plans: Vec<SendPlan> = flows.iter().enumerate().zip(starts(flows)?).map(plan).collect();
-    let traffic = Traffic::prepare(&live.hosts, &plans, span.end_ns)?;
+    let traffic = Traffic::prepare(&run.live.hosts, &plans, span.end_ns)?;
     span.check_readiness("sockets")?;
     let progress = traffic.progress();
-    let mut failure = None;
+    let mut polled = Ok(());
     let tallies = traffic.run(span.end_ns, Duration::from_millis(1500), DRAIN, &mut || {
-        failure = live.poll_events(Duration::ZERO).err();
-        failure.is_none() && supervisor.poll(Some(&progress))
+        polled = run.poll_with(Duration::ZERO, Some(&progress));
+        polled.is_ok()
     });
-    if let Some(cause) = failure {
-        return Err(cause);
-    }
-    if !supervisor.poll(Some(&progress)) {
-        return Err(supervisor.failure());
-    }
+    polled.and_then(|()| run.poll_with(Duration::ZERO, Some(&progress)))?;
     let measurement = |(Tally { sent, received }, plan): (&Tally, &SendPlan)| FlowMeasurement {
         first_ns: sent.first_ns,
         last_ns: received.last_ns,

@@ -31,12 +31,14 @@ pub struct TcpSockets(Socket);
 
 impl TcpSockets {
     pub fn open(host: HostAt) -> Result<TcpSockets> {
-        let socket = run_in_namespace(host, || {
-            let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-            socket.bind_auto()?;
-            socket.connect(&SocketAddr::new(0, 0))?;
-            Ok(socket)
-        })?;
+        run_in_namespace(host, TcpSockets::open_here)
+    }
+
+    /// Opens the namespace of this thread.
+    fn open_here() -> io::Result<TcpSockets> {
+        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
         Ok(TcpSockets(socket))
     }
 
@@ -104,10 +106,7 @@ mod tests {
 
     #[test]
     fn bytes_of_a_connection_are_counted_until_it_is_closed() {
-        let mut socket = Socket::new(NETLINK_SOCK_DIAG).expect("a netlink socket");
-        socket.bind_auto().expect("an address");
-        socket.connect(&SocketAddr::new(0, 0)).expect("the kernel");
-        let sockets = TcpSockets(socket);
+        let sockets = TcpSockets::open_here().expect("the kernel");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let mut client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         let (mut server, _) = listener.accept().expect("a connection");

@@ -6,12 +6,18 @@
 mod receive;
 mod send;
 
+use std::io::{self, ErrorKind};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use mio::{Events, Poll};
+use net::{Time, address};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use socket2::{Domain, Protocol, Socket, Type};
+use traffic::Flow;
 
 use self::receive::{Received, Receiver};
 use self::send::{Sender, Sent};
@@ -43,34 +49,29 @@ pub struct StreamPlan {
 }
 
 pub(super) fn send(run: &mut ActiveRun<'_, '_>) -> Result<TrafficMeasurement> {
-    let ActiveRun { live, scenario, span, supervisor } = run;
-    let (scenario, span) = (*scenario, *span);
-    let flows = &scenario.flows.flows;
+    let (scenario, span, flows) = (run.scenario, run.span, &run.scenario.flows.flows);
     let congestion = scenario.config.transport.properties().linux.unwrap_or("cubic");
     check_congestion_control(congestion)?;
     allow_open_files()?;
-    let plan = |((number, flow), start): ((usize, &::traffic::Flow), net::Time)| StreamPlan {
+    let plan = |((number, flow), start): ((usize, &Flow), Time)| StreamPlan {
         src: flow.src.ix(),
         dst: flow.dst.ix(),
-        from: SocketAddrV4::new(net::address::host_ipv4(flow.src), source_port(number)),
-        to: SocketAddrV4::new(net::address::host_ipv4(flow.dst), PORT),
+        from: SocketAddrV4::new(address::host_ipv4(flow.src), source_port(number)),
+        to: SocketAddrV4::new(address::host_ipv4(flow.dst), PORT),
         size_bytes: flow.size_bytes,
         start_ns: span.at(start),
     };
     let plans: Arc<[StreamPlan]> = flows.iter().enumerate().zip(starts(flows)?).map(plan).collect();
     let stop = Arc::new(AtomicBool::new(false));
     let progress: Arc<[AtomicU64]> = plans.iter().map(|_| AtomicU64::new(0)).collect();
-    let receiver = Receiver::start(&live.hosts, Arc::clone(&plans), span.end_ns, Arc::clone(&stop))?;
-    let sender = Sender::prepare(&live.hosts, Arc::clone(&plans), congestion)?;
+    let receiver = Receiver::start(&run.live.hosts, Arc::clone(&plans), span.end_ns, Arc::clone(&stop))?;
+    let sender = Sender::prepare(&run.live.hosts, Arc::clone(&plans), congestion)?;
     span.check_readiness("sockets")?;
     let sender = sender.start(span.end_ns, Arc::clone(&stop), Arc::clone(&progress));
     let mut polled = Ok(());
     while now_ns() < span.end_ns && !sender.is_finished() && polled.is_ok() {
         std::thread::sleep(TURN);
-        polled = live.poll_events(Duration::ZERO).map(drop);
-        if polled.is_ok() && !supervisor.poll(Some(&progress)) {
-            polled = Err(supervisor.failure());
-        }
+        polled = run.poll_with(Duration::ZERO, Some(&progress));
     }
     stop.store(true, Ordering::Relaxed);
     let (sent, received) = (sender.join(), receiver.join());
@@ -105,4 +106,32 @@ fn allow_open_files() -> Result<()> {
     let raised =
         getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, most)| setrlimit(Resource::RLIMIT_NOFILE, most, most));
     raised.map_err(|cause| failed("limit of open files", cause.to_string()))
+}
+
+/// Returns a socket with an address. Must be called within the namespace of the address.
+fn bound_socket(address: SocketAddrV4) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
+    // The port may be in the TIME_WAIT state of an earlier run.
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn new_poll() -> Result<Poll> {
+    Poll::new().map_err(|cause| failed("epoll", cause.to_string()))
+}
+
+/// Waits for events. A signal ends the wait without any.
+fn wait(poll: &mut Poll, events: &mut Events, timeout: Duration) -> io::Result<()> {
+    match poll.poll(events, Some(timeout)) {
+        Err(cause) if cause.kind() != ErrorKind::Interrupted => Err(cause),
+        _ => Ok(()),
+    }
+}
+
+fn join<T>(name: &str, thread: JoinHandle<io::Result<T>>) -> Result<T> {
+    match thread.join() {
+        Ok(done) => done.map_err(|cause| failed(name, cause.to_string())),
+        Err(_) => Err(failed(name, "panicked")),
+    }
 }

@@ -10,11 +10,10 @@ use std::thread::{self, JoinHandle};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, Protocol, Socket, Type};
 
-use super::{PIECE, StreamPlan, TURN};
+use super::{PIECE, StreamPlan, TURN, bound_socket, join, new_poll, wait};
 use crate::clock::now_ns;
-use crate::error::{Result, failed};
+use crate::error::Result;
 use crate::traffic::PORT;
 use crate::traffic::namespace::{HostAt, prioritise_this_thread, run_in_namespace};
 
@@ -37,7 +36,7 @@ impl Receiver {
         let receives = |host: &usize| plans.iter().any(|plan| plan.dst == *host);
         let listen = |host: usize| run_in_namespace(hosts[host], || listen_at(hosts[host]));
         let listeners = (0..hosts.len()).filter(receives).map(listen).collect::<Result<Vec<_>>>()?;
-        let poll = Poll::new().map_err(|cause| failed("epoll", cause.to_string()))?;
+        let poll = new_poll()?;
         Ok(Receiver(thread::spawn(move || {
             prioritise_this_thread();
             receive_all(poll, listeners, &plans, end_ns, &stop)
@@ -45,18 +44,13 @@ impl Receiver {
     }
 
     pub fn join(self) -> Result<Vec<Received>> {
-        match self.0.join() {
-            Ok(received) => received.map_err(|cause| failed("TCP receiver", cause.to_string())),
-            Err(_) => Err(failed("TCP receiver", "panicked")),
-        }
+        join("TCP receiver", self.0)
     }
 }
 
 /// Must be called within the namespace of the host.
 fn listen_at(host: HostAt) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&SocketAddrV4::new(host.ip, PORT).into())?;
+    let socket = bound_socket(SocketAddrV4::new(host.ip, PORT))?;
     socket.listen(BACKLOG)?;
     Ok(TcpListener::from_std(socket.into()))
 }
@@ -79,10 +73,7 @@ fn receive_all(
     }
     let mut events = Events::with_capacity(1024);
     while !stop.load(Ordering::Relaxed) {
-        match poll.poll(&mut events, Some(TURN)) {
-            Err(cause) if cause.kind() != ErrorKind::Interrupted => return Err(cause),
-            _ => {}
-        }
+        wait(&mut poll, &mut events, TURN)?;
         for event in &events {
             let token = event.token().0;
             if token < plans.len() {

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::SockRef;
 
-use super::{PIECE, StreamPlan, TURN};
+use super::{PIECE, StreamPlan, TURN, bound_socket, join, new_poll, wait};
 use crate::clock::now_ns;
-use crate::error::{Result, failed};
+use crate::error::Result;
 use crate::traffic::namespace::{HostAt, Namespace, prioritise_this_thread};
 use crate::traffic::tcp_info::TcpSockets;
 
@@ -55,10 +55,7 @@ impl RunningSender {
     }
 
     pub fn join(self) -> Result<Vec<Sent>> {
-        match self.0.join() {
-            Ok(sent) => sent.map_err(|cause| failed("TCP sender", cause.to_string())),
-            Err(_) => Err(failed("TCP sender", "panicked")),
-        }
+        join("TCP sender", self.0)
     }
 }
 
@@ -66,7 +63,7 @@ impl Sender {
     pub fn prepare(hosts: &[HostAt], plans: Arc<[StreamPlan]>, congestion: &str) -> Result<Sender> {
         let open_host = |host: &HostAt| Ok((Namespace::of(*host)?, TcpSockets::open(*host)?));
         let hosts = hosts.iter().map(open_host).collect::<Result<_>>()?;
-        let poll = Poll::new().map_err(|cause| failed("epoll", cause.to_string()))?;
+        let poll = new_poll()?;
         let (open, sent, left) =
             (plans.iter().map(|_| None).collect(), vec![Sent::default(); plans.len()], plans.len());
         Ok(Sender { plans, congestion: congestion.to_owned(), hosts, poll, open, sent, left })
@@ -94,10 +91,7 @@ impl Sender {
                 self.connect(flow).map_err(|cause| self.explain(flow, &cause))?;
             }
             let next_ns = due.peek().map_or(u64::MAX, |Reverse((start_ns, _))| start_ns.saturating_sub(now_ns()));
-            match self.poll.poll(&mut events, Some(Duration::from_nanos(next_ns).min(TURN))) {
-                Err(cause) if cause.kind() != ErrorKind::Interrupted => return Err(cause),
-                _ => {}
-            }
+            wait(&mut self.poll, &mut events, Duration::from_nanos(next_ns).min(TURN))?;
             for event in &events {
                 let flow = event.token().0;
                 self.write(flow, &progress[flow]).map_err(|cause| self.explain(flow, &cause))?;
@@ -114,12 +108,9 @@ impl Sender {
     fn connect(&mut self, flow: usize) -> io::Result<()> {
         let plan = self.plans[flow];
         self.hosts[plan.src].0.enter()?;
-        let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking().cloexec(), Some(Protocol::TCP))?;
-        // The port may be in the TIME_WAIT state of an earlier run.
-        socket.set_reuse_address(true)?;
+        let socket = bound_socket(plan.from)?;
         socket.set_tcp_congestion(self.congestion.as_bytes())?;
         socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
-        socket.bind(&plan.from.into())?;
         self.sent[flow].first_ns = now_ns();
         match socket.connect(&plan.to.into()) {
             Err(cause) if cause.raw_os_error() != Some(nix::libc::EINPROGRESS) => return Err(cause),
