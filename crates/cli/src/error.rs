@@ -11,10 +11,13 @@ use experiment::store::StoreError;
 /// Reason why a command ended early.
 #[derive(Debug)]
 pub enum CliError {
+    /// The reader of the output has read enough.
     BrokenPipe,
+    /// Everything else.
     Failure(Box<Failure>),
 }
 
+/// An error with its place and a hint.
 #[derive(Debug, Default)]
 pub struct Failure {
     message: String,
@@ -28,9 +31,11 @@ pub struct Failure {
 }
 
 impl CliError {
+    /// Creates an error with this message.
     pub fn new(message: impl Into<String>) -> CliError {
         CliError::Failure(Box::new(Failure { message: message.into(), ..Failure::default() }))
     }
+    /// Creates an error with the message of another one and of its causes.
     pub fn of(error: &dyn Error) -> CliError {
         let causes = std::iter::successors(error.source(), |&cause| cause.source());
         causes.fold(CliError::new(error.to_string()), CliError::caused_by)
@@ -49,9 +54,13 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         if matches!(self, CliError::Failure(failure) if failure.is_check) { 1 } else { 2 }
     }
+    /// Adds a cause.
+    #[must_use]
     pub fn caused_by(self, cause: impl fmt::Display) -> CliError {
         self.with(|failure| failure.causes.push(cause.to_string()))
     }
+    /// Adds advice on what to do.
+    #[must_use]
     pub fn with_hint(self, text: impl Into<String>) -> CliError {
         self.with(|failure| failure.hint = Some(text.into()))
     }

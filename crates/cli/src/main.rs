@@ -1,101 +1,10 @@
-//! The `anabranch` command: compares load balancers on simulated networks.
-
-mod commands;
-mod error;
-mod fidelity;
-mod interrupt;
-mod progress;
-mod results;
-mod shard;
+//! The `anabranch` program.
 
 use std::process::ExitCode;
-
-use clap::{Parser, Subcommand};
-
-use error::CliError;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Which load balancer should your network run? Compares them in a packet simulator and on Open
-/// vSwitch, and controls OpenFlow switches
-#[derive(Debug, Parser)]
-#[command(name = "anabranch", version, max_term_width = 100, arg_required_else_help = true)]
-#[command(
-    after_help = "Start with:\n  anabranch compare           three balancers on a small fat-tree, in seconds\n  \
-                        anabranch list balancers    what can be compared\n\
-                        Exit codes: 0 done, 1 a check failed, 2 usage, configuration or environment."
-)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    Compare(commands::compare::Args),
-    Run(commands::run::Args),
-    Merge(commands::merge::Args),
-    Matrix(commands::matrix::Args),
-    Reproduce(commands::reproduce::Args),
-    Check(commands::check::Args),
-    List(commands::list::Args),
-    Topology(commands::topology::Args),
-    Bound(commands::bound::Args),
-    Report(commands::report::Args),
-    Bench(commands::bench::Args),
-    Simtest(commands::simtest::Args),
-    Testbed(commands::testbed::Args),
-    Serve(commands::serve::Args),
-    Replay(commands::replay::Args),
-    Agent(commands::agent::Args),
-    Completions(commands::completions::Args),
-}
-
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Compare(args) => commands::compare::execute(&args),
-        Command::Run(args) => commands::run::execute(&args),
-        Command::Merge(args) => commands::merge::execute(&args),
-        Command::Matrix(args) => commands::matrix::execute(&args),
-        Command::Reproduce(args) => commands::reproduce::execute(&args),
-        Command::Check(args) => commands::check::execute(&args),
-        Command::List(args) => commands::list::execute(&args),
-        Command::Topology(args) => commands::topology::execute(&args),
-        Command::Bound(args) => commands::bound::execute(&args),
-        Command::Report(args) => commands::report::execute(&args),
-        Command::Bench(args) => commands::bench::execute(&args),
-        Command::Simtest(args) => commands::simtest::execute(&args),
-        Command::Testbed(args) => commands::testbed::execute(&args),
-        Command::Serve(args) => commands::serve::execute(&args),
-        Command::Replay(args) => commands::replay::execute(&args),
-        Command::Agent(args) => commands::agent::execute(&args),
-        Command::Completions(args) => commands::completions::execute(&args),
-    };
-    match done {
-        // The reader closed the pipe because it has read enough.
-        Ok(()) | Err(CliError::BrokenPipe) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprint!("{failure}");
-            ExitCode::from(failure.exit_code())
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    #[test]
-    fn every_command_and_option_is_well_formed_and_explained() {
-        let mut command = super::Cli::command();
-        command.build();
-        command.clone().debug_assert();
-        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
-            assert!(command.get_about().is_some(), "{}", command.get_name());
-            for argument in command.get_arguments() {
-                assert!(argument.get_help().is_some(), "{} {}", command.get_name(), argument.get_id());
-            }
-        }
-    }
+    ExitCode::from(anabranch_cli::run(std::env::args_os()))
 }

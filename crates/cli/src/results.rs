@@ -61,7 +61,7 @@ pub fn run_in(platform: &dyn Runner, experiment: &Experiment, args: &RunArgs) ->
 /// Prints the table, and unless `quiet` the verdicts and the path of the report.
 pub fn print(summary: &Summary, out: &Path, quiet: bool) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text(summary, quiet).as_bytes())?;
+    stdout.write_all(summary_text(summary, quiet).as_bytes())?;
     if !quiet {
         writeln!(stdout, "report: {}", out.join("report.html").display())?;
     }
@@ -136,7 +136,10 @@ fn listen(platform: &dyn Runner) -> &'static AtomicBool {
 /// Time that runs of the simulator have to end after Ctrl-C.
 const INTERRUPT_GRACE: std::time::Duration = std::time::Duration::from_millis(900);
 
-/// Results of another experiment are not overwritten: they may have taken hours.
+/// Returns an error if a folder has results of another experiment: they may have taken hours.
+///
+/// # Errors
+/// It has.
 pub fn refuse_others_results(experiment: &Experiment, out: &Path) -> Result<(), CliError> {
     match experiment::store::Store::open(out).summary() {
         Ok(summary) if summary.experiment != experiment.name => {
@@ -158,7 +161,8 @@ pub fn warn(experiment: &Experiment) {
     }
 }
 
-pub fn text(summary: &Summary, quiet: bool) -> String {
+/// Returns what a command prints of results: tables, verdicts and claims; if `quiet`, the tables.
+pub fn summary_text(summary: &Summary, quiet: bool) -> String {
     let mut out = String::new();
     for verdict in &summary.verdicts {
         let of_panel = |point: &&Point| (&point.variant, point.load) == (&verdict.variant, verdict.load);

@@ -264,7 +264,7 @@ fn as_json(figures: &Figures) -> Value {
 }
 
 fn measure(id: &str, balancer: Option<&str>, threads: u16) -> Result<Figures, CliError> {
-    let program = std::env::current_exe()?;
+    let program = crate::program::path()?;
     let mut command = Command::new(program);
     command.args(["bench", "sim", "--one", id]);
     command.args(["--threads", &threads.to_string()]);

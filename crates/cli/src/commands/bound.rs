@@ -37,25 +37,51 @@ pub struct Args {
 }
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    if !(0.001..=1.0).contains(&args.eps) {
-        let failure = CliError::new(format!("--eps {}: must be from 0.001 to 1", args.eps));
-        return Err(failure.with_hint("0.05 is enough for most comparisons; smaller takes longer, as its square"));
-    }
     let topology = super::topology::read(&args.topology)?;
-    let bounds = Bounds::of(&topology, &pairs(args, &topology)?, args.eps);
-    let text = if args.json { format!("{:#}\n", bounds.json(args)) } else { bounds.text(args, &topology) };
+    let text = if args.json {
+        let mut bounds = json(&topology, &args.pattern, args.seed, args.eps)?;
+        bounds["topology"] = json!(args.topology);
+        format!("{bounds:#}\n")
+    } else {
+        Bounds::of(&topology, &args.pattern, args.seed, args.eps)?.text(&args.pattern, &topology)
+    };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-fn pairs(args: &Args, topology: &Topology) -> Result<Vec<(HostIx, HostIx)>, CliError> {
-    let impossible = || CliError::new(format!("--pattern {}: not possible here", args.pattern));
+/// Returns the bounds of a pattern as `anabranch bound --json` prints them.
+///
+/// # Errors
+/// `pattern` is none with a fixed list of pairs, or `eps` is not between 0.001 and 1.
+pub fn json(topology: &Topology, pattern: &str, seed: u64, eps: f64) -> Result<serde_json::Value, CliError> {
+    let bounds = Bounds::of(topology, pattern, seed, eps)?;
+    let share = |share: Share| json!({ "throughput": share.throughput, "least": share.least });
+    Ok(json!({
+        "topology": topology.name(),
+        "pattern": pattern,
+        "seed": seed,
+        "pairs": bounds.pairs,
+        "hose": share(bounds.hose),
+        "cut": share(bounds.cut),
+        "mcf": {
+            "throughput": bounds.mcf_throughput[0],
+            "least": bounds.mcf.share,
+            "throughput_at_most": bounds.mcf_throughput[1],
+            "least_at_most": bounds.mcf.at_most,
+            "eps": eps,
+            "phases": bounds.mcf.phases,
+        },
+    }))
+}
+
+fn pairs(pattern: &str, seed: u64, topology: &Topology) -> Result<Vec<(HostIx, HostIx)>, CliError> {
+    let impossible = || CliError::new(format!("--pattern {pattern}: not possible here"));
     let fixed = || {
         let kinds = [PatternKind::Matrix, PatternKind::Triggered];
         let fixed = traffic::PATTERNS.iter().filter(|pattern| kinds.contains(&pattern.kind));
         format!("patterns with a fixed list of pairs: {}", fixed.map(|p| p.name).collect::<Vec<_>>().join(", "))
     };
-    let pattern = Pattern::parse(&args.pattern).map_err(|error| impossible().caused_by(error).with_hint(fixed()))?;
-    let mut stream = RandomStream::new(args.seed, "pattern");
+    let pattern = Pattern::parse(pattern).map_err(|error| impossible().caused_by(error).with_hint(fixed()))?;
+    let mut stream = RandomStream::new(seed, "pattern");
     let pairs = pattern.pairs(topology, &mut stream).map_err(|error| impossible().caused_by(error))?;
     pairs.ok_or_else(|| impossible().caused_by("each of its flows draws a new pair").with_hint(fixed()))
 }
@@ -77,7 +103,12 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(topology: &Topology, pairs: &[(HostIx, HostIx)], eps: f64) -> Bounds {
+    fn of(topology: &Topology, pattern: &str, seed: u64, eps: f64) -> Result<Bounds, CliError> {
+        if !(0.001..=1.0).contains(&eps) {
+            let failure = CliError::new(format!("--eps {eps}: must be from 0.001 to 1"));
+            return Err(failure.with_hint("0.05 is enough for most comparisons; smaller takes longer, as its square"));
+        }
+        let pairs = &*pairs(pattern, seed, topology)?;
         let out_links = |host: HostIx| topology.out_links(topology.host(host)).iter();
         let host_bps = |host| out_links(host).map(|link| topology.link(*link).rate.as_bps_f64()).sum::<f64>();
         let wanted: Vec<f64> = pairs.iter().map(|(src, _)| host_bps(*src)).collect();
@@ -94,20 +125,20 @@ impl Bounds {
             pairs.iter().zip(&wanted).map(|((src, dst), bps)| Demand { src: *src, dst: *dst, bps: *bps }).collect();
         let mcf = mcf::max_concurrent(topology, &demands, eps);
         let all = wanted.iter().sum::<f64>() / capacity;
-        Bounds {
+        Ok(Bounds {
             pairs: pairs.len(),
             hose: share(Capacity::Hose),
             cut: share(Capacity::Cut),
             mcf,
             mcf_throughput: [mcf.share * all, mcf.at_most * all],
-        }
+        })
     }
 
-    fn text(&self, args: &Args, topology: &Topology) -> String {
+    fn text(&self, pattern: &str, topology: &Topology) -> String {
         let line = |name: &str, share: Share, words: &str| {
             format!("  {name:<5} {:>10.4} {:>10.4}   {words}\n", share.throughput, share.least)
         };
-        let mut out = format!("{}, {}: {} pairs\n", topology.name(), args.pattern, self.pairs);
+        let mut out = format!("{}, {}: {} pairs\n", topology.name(), pattern, self.pairs);
         out += &format!("  {:<5} {:>10} {:>10}\n", "bound", "throughput", "least pair");
         out += &line("hose", self.hose, "max-min fair, host links alone");
         out += &line("cut", self.cut, "max-min fair, links out of and into racks and pods too");
@@ -119,25 +150,5 @@ impl Bounds {
             &format!("the same share for all, any splitting; the best is at most {:.2} % more", 100.0 * within),
         );
         out
-    }
-
-    fn json(&self, args: &Args) -> serde_json::Value {
-        let share = |share: Share| json!({ "throughput": share.throughput, "least": share.least });
-        json!({
-            "topology": args.topology,
-            "pattern": args.pattern,
-            "seed": args.seed,
-            "pairs": self.pairs,
-            "hose": share(self.hose),
-            "cut": share(self.cut),
-            "mcf": {
-                "throughput": self.mcf_throughput[0],
-                "least": self.mcf.share,
-                "throughput_at_most": self.mcf_throughput[1],
-                "least_at_most": self.mcf.at_most,
-                "eps": args.eps,
-                "phases": self.mcf.phases,
-            },
-        })
     }
 }

@@ -15,7 +15,7 @@ use crate::results;
 #[command(arg_required_else_help = true)]
 pub struct Args {
     /// Experiment files
-    #[arg(required = true, value_name = "FILE.toml")]
+    #[arg(required = true, value_name = "FILE.toml", value_parser = crate::shipped::path)]
     files: Vec<PathBuf>,
     /// Set a key of the file, such as traffic.load=0.3
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -9,6 +9,7 @@ use experiment::claims::{METRICS, MetricInfo, Unit};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
+use crate::shipped;
 
 /// List balancers, topologies, workloads, …
 #[derive(Debug, clap::Args)]
@@ -30,8 +31,17 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["json", "names"])]
     schema: bool,
     /// Folder of experiment files, for `list experiments`
-    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    #[arg(long, value_name = "DIR", default_value = "experiments", value_parser = shipped::path)]
     folder: PathBuf,
+}
+
+/// Returns a list as `anabranch list WHAT --json` prints it.
+///
+/// # Errors
+/// There is no list of this name.
+pub fn json(what: &str) -> Result<String, CliError> {
+    let what = What::from_str(what, false).map_err(|_| CliError::new(format!("there is no list of `{what}`")))?;
+    Ok(to_json(&items(what, &shipped::path("experiments").map_err(CliError::new)?)?))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -79,7 +89,13 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         let schema = schema(args.what)?;
         return Ok(writeln!(std::io::stdout(), "{schema:#}")?);
     }
-    let items = match args.what {
+    let items = named(items(args.what, &args.folder)?, &args.names)?;
+    let text = if args.json { to_json(&items) } else { to_text(&items) + explanation(args.what) };
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+fn items(what: What, folder: &Path) -> Result<Vec<Item>, CliError> {
+    Ok(match what {
         What::Balancers => balancers(),
         What::Topologies => net::spec::FAMILIES.iter().map(topology).collect(),
         What::Workloads => workloads(),
@@ -92,15 +108,12 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         }
         What::Transports => transports(),
         What::Addressing => net::ADDRESSING_MODES.iter().map(addressing).collect(),
-        What::Experiments => experiments(&args.folder)?,
+        What::Experiments => experiments(folder)?,
         What::Metrics => metrics(),
         What::Keys => key_items(&experiment::input::LAYOUT),
         What::Settings => key_items(&daemon::config::LAYOUT),
         What::Indexes => key_items(&experiment::reproduction::LAYOUT),
-    };
-    let items = named(items, &args.names)?;
-    let text = if args.json { to_json(&items) } else { to_text(&items) + explanation(args.what) };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    })
 }
 
 fn named(mut items: Vec<Item>, names: &[String]) -> Result<Vec<Item>, CliError> {
@@ -288,6 +301,7 @@ fn key_items(layout: &Layout) -> Vec<Item> {
         let dot = if key.section.is_empty() { "" } else { "." };
         let more = vec![
             ("takes", json!(key.kind.to_string())),
+            ("schema", key.kind.schema()),
             ("default", json!(key.default)),
             ("doc", json!(key.doc)),
             ("is_repeated", json!(layout.repeated.contains(&key.section))),
@@ -300,13 +314,12 @@ fn key_items(layout: &Layout) -> Vec<Item> {
 
 fn experiments(folder: &Path) -> Result<Vec<Item>, CliError> {
     let mut items = Vec::new();
-    for file in experiment_files(folder).map_err(|failure| {
-        failure.with_hint(
-            "give the command in the folder of the repository, or name a folder of experiment files with --folder",
-        )
-    })? {
+    for file in experiment_files(folder)
+        .map_err(|failure| failure.with_hint("name a folder of experiment files with --folder"))?
+    {
         let headline = experiment::input::Headline::read(&file)?;
-        items.push(item(&file.display().to_string(), &headline.text, &headline.source, Vec::new()));
+        let name = shipped::name(&file).display().to_string();
+        items.push(item(&name, &headline.text, &headline.source, Vec::new()));
     }
     Ok(items)
 }

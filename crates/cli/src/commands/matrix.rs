@@ -20,7 +20,7 @@ use crate::results::{self, RunArgs};
 #[command(after_help = "Example:\n  anabranch matrix experiments/canon --balancers ecmp,spray,hermes-rtt --seeds 2")]
 pub struct Args {
     /// Folders of experiment files, or files
-    #[arg(value_name = "FOLDER|FILE.toml", default_value = "experiments/canon")]
+    #[arg(value_name = "FOLDER|FILE.toml", default_value = "experiments/canon", value_parser = crate::shipped::path)]
     paths: Vec<PathBuf>,
     /// Number of seeds, instead of the files' values
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long)]
     list: bool,
     /// Folder with the documents' folders
-    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    #[arg(long, value_name = "DIR", default_value = "experiments", value_parser = crate::shipped::path)]
     folder: PathBuf,
     /// Runs at a time [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -102,8 +102,7 @@ fn asked(args: &Args) -> Result<Vec<Asked>, CliError> {
     Ok(asked)
 }
 
-const WHERE_FROM: &str =
-    "give the command in the folder of the repository, or name its folder `experiments` with --folder";
+const WHERE_FROM: &str = "name the folder `experiments` of the repository with --folder, or leave it out";
 
 /// Returns `reproduce.toml` of every folder, ordered by name.
 fn index_files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {

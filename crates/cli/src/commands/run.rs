@@ -18,7 +18,7 @@ use crate::shard;
 #[command(arg_required_else_help = true)]
 pub struct Args {
     /// Experiment files
-    #[arg(required = true, value_name = "FILE.toml")]
+    #[arg(required = true, value_name = "FILE.toml", value_parser = crate::shipped::path)]
     files: Vec<PathBuf>,
     /// Number of seeds, instead of the file's value
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

@@ -90,7 +90,7 @@ struct FrontEndFile {
 #[derive(Debug, clap::Args)]
 struct What {
     /// Experiment file
-    #[arg(value_name = "FILE.toml")]
+    #[arg(value_name = "FILE.toml", value_parser = crate::shipped::path)]
     file: PathBuf,
     /// Number of seeds, instead of the file's value
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -173,7 +173,7 @@ fn front_end(args: &FrontEndFile) -> Result<(), CliError> {
 }
 
 pub fn testbed() -> Result<Testbed, CliError> {
-    let program = std::env::current_exe().map_err(|cause| {
+    let program = crate::program::path().map_err(|cause| {
         CliError::new("cannot find the program itself, which is the controller too").caused_by(cause)
     })?;
     Testbed::new(Path::new(&program).to_owned()).map_err(failure)

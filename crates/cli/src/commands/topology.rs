@@ -61,7 +61,7 @@ pub fn read(network: &str) -> Result<Topology, CliError> {
                 .with_hint("`anabranch list topologies` shows all families with their parameters; files end with .graphml, .topo or .json")
         });
     }
-    let text = std::fs::read_to_string(network).map_err(|cause| {
+    let text = std::fs::read_to_string(crate::shipped::path(network).map_err(CliError::new)?).map_err(|cause| {
         let failure = CliError::new(format!("cannot read {network}")).caused_by(cause);
         failure.with_hint("name a file that is there, or a family of `anabranch list topologies`")
     })?;

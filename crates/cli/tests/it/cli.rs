@@ -361,7 +361,7 @@ fn matrix_errors_name_cause_and_fix() {
     let folder = canon();
     let path = folder.path();
     fs::create_dir(path.join("empty")).unwrap();
-    assert_no_results(path, "matrix", &["no such file or folder: experiments/canon", "hint: name a folder"]);
+    assert_no_results(path, "matrix nothing", &["no such file or folder: nothing", "hint: name a folder"]);
     assert_no_results(path, "matrix empty", &["there is no experiment file in empty", "hint: "]);
     assert_no_results(path, "matrix small.toml small.toml", &["both named `small`", "hint: give one of them"]);
     assert_no_results(path, "matrix canon --balancers ecpm", &["--balancers ecpm", "did you mean `ecmp`?"]);

@@ -16,5 +16,6 @@ mod replay;
 mod reproduce;
 mod schema;
 mod serve;
+mod shipped;
 mod store;
 mod validate;

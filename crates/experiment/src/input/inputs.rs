@@ -1,6 +1,7 @@
 //! Files an experiment refers to. They are read once, relative to the experiment file, and copied
 //! to the results folder so that it can repeat the experiment on its own.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use config::diagnostic::FileError;
@@ -19,23 +20,43 @@ pub struct Input {
     pub text: String,
 }
 
+/// Where an experiment finds the files that it refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// Folder that paths are relative to.
+    pub folder: PathBuf,
+    /// Texts of files that exist only in memory, by path; they come first.
+    pub texts: BTreeMap<String, String>,
+}
+
+impl Files {
+    /// Files below a folder.
+    pub fn below(folder: &Path) -> Files {
+        Files { folder: folder.to_owned(), texts: BTreeMap::new() }
+    }
+
+    fn read(&self, path: &str) -> std::io::Result<String> {
+        self.texts.get(path).map_or_else(|| std::fs::read_to_string(self.folder.join(path)), |text| Ok(text.clone()))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    base: PathBuf,
+    from: Files,
     pub files: Vec<Input>,
 }
 
 impl Inputs {
-    /// Creates an empty collection; paths are relative to `base`.
-    pub fn new(base: &Path) -> Inputs {
-        Inputs { base: base.to_owned(), files: Vec::new() }
+    /// Creates an empty collection.
+    pub fn new(from: Files) -> Inputs {
+        Inputs { from, files: Vec::new() }
     }
 
     pub fn read(&mut self, written: &str) -> Result<String, String> {
         if let Some(input) = self.files.iter().find(|input| input.written == written) {
             return Ok(input.text.clone());
         }
-        let text = std::fs::read_to_string(self.base.join(written)).map_err(|error| error.to_string())?;
+        let text = self.from.read(written).map_err(|error| error.to_string())?;
         let stored = self.stored_name(written);
         self.files.push(Input { written: written.to_owned(), stored, text: text.clone() });
         Ok(text)

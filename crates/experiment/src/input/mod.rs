@@ -55,7 +55,7 @@ use traffic::FlowList;
 
 pub use config::diagnostic::{Diagnostic, FileError, SourceLocation};
 pub use headline::Headline;
-pub use inputs::Input;
+pub use inputs::{Files, Input};
 pub use keys::LAYOUT;
 pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
@@ -165,8 +165,8 @@ impl Experiment {
                 .with_hint("start from the experiment.toml that `anabranch compare` writes into its results folder"));
         }
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
-        let base = path.parent().unwrap_or(Path::new(""));
-        Experiment::parse_as(&name, &text, (stem, base), overrides, extent)
+        let files = Files::below(path.parent().unwrap_or(Path::new("")));
+        Experiment::parse_as(&name, &text, (stem, files), overrides, extent)
     }
 
     /// Reads an experiment from text. Messages quote `file`; `name` is the default name of the
@@ -178,13 +178,24 @@ impl Experiment {
         base: &Path,
         overrides: &[Override],
     ) -> Result<Experiment, FileError> {
-        Experiment::parse_as(file, text, (name, base), overrides, Extent::Whole)
+        Experiment::parse_with(file, text, name, Files::below(base), overrides)
+    }
+
+    /// As [`Experiment::parse`], for experiments that refer to files in memory.
+    pub fn parse_with(
+        file: &str,
+        text: &str,
+        name: &str,
+        files: Files,
+        overrides: &[Override],
+    ) -> Result<Experiment, FileError> {
+        Experiment::parse_as(file, text, (name, files), overrides, Extent::Whole)
     }
 
     fn parse_as(
         file: &str,
         text: &str,
-        (name, base): (&str, &Path),
+        (name, files): (&str, Files),
         overrides: &[Override],
         extent: Extent,
     ) -> Result<Experiment, FileError> {
@@ -216,7 +227,7 @@ impl Experiment {
             file: String::new(),
             inputs: Vec::new(),
         };
-        let mut inputs = Inputs::new(base);
+        let mut inputs = Inputs::new(files);
         experiment.read_variants(&document, &mut inputs)?;
         let expected = expect::read(&top, &experiment, is_reduced)?;
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);

@@ -1,11 +1,12 @@
 //! `points.csv`: statistics over seeds, one line per variant, load and balancer.
 
 use crate::results::csv;
+use crate::results::table::{Column, Table, Values};
 use crate::summary::{Point, Stat};
 
-type Column = (&'static str, fn(&Point) -> &Stat);
+type Quantity = (&'static str, fn(&Point) -> &Stat);
 
-const COLUMNS: [Column; 14] = [
+const QUANTITIES: [Quantity; 14] = [
     ("fct_mean_us", |point| &point.fct_mean_us),
     ("fct_p50_us", |point| &point.fct_p50_us),
     ("fct_p99_us", |point| &point.fct_p99_us),
@@ -22,28 +23,47 @@ const COLUMNS: [Column; 14] = [
     ("slowdown_vs_best", |point| &point.slowdown_vs_best),
 ];
 
-/// Returns the table as text: mean, standard deviation, half width of the 95 % interval, minimum
-/// and maximum of each quantity.
-pub(crate) fn csv(points: &[Point]) -> String {
-    let mut header = "variant,load,balancer,seeds,flows_started,flows_completed".to_owned();
-    for (name, _) in COLUMNS {
-        header += &["", "_sd", "_ci95", "_min", "_max"].map(|part| format!(",{name}{part}")).concat();
-    }
-    header += ",rank,is_bound,share_of_optimum,share_of_optimum_ci95";
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-    let record = |point: &Point| {
-        let mut fields = vec![point.variant.clone(), number(point.load), point.balancer.clone()];
-        fields.extend([point.seeds.into(), point.flows_started, point.flows_completed].map(|count| count.to_string()));
-        for (_, stat) in COLUMNS {
-            let Stat { mean, sd, ci95, min, max } = stat(point);
-            fields.extend([mean, sd, ci95, min, max].map(f64::to_string));
+type Part = (&'static str, fn(&Stat) -> f64);
+
+/// Mean, standard deviation, half width of the 95 % interval, minimum and maximum.
+const PARTS: [Part; 5] = [
+    ("", |stat| stat.mean),
+    ("_sd", |stat| stat.sd),
+    ("_ci95", |stat| stat.ci95),
+    ("_min", |stat| stat.min),
+    ("_max", |stat| stat.max),
+];
+
+/// Returns the points by column, as in `points.csv`.
+pub fn table(points: &[Point]) -> Table {
+    let mut table = Table::new();
+    let mut add = |name: &str, values: Values| table.push(Column { name: name.to_owned(), values });
+    add("variant", Values::of_texts(points.iter().map(|point| &point.variant)));
+    add("load", Values::of_optional(points.iter().map(|point| point.load)));
+    add("balancer", Values::of_texts(points.iter().map(|point| &point.balancer)));
+    add("seeds", Values::U32(points.iter().map(|point| point.seeds).collect()));
+    add("flows_started", Values::U64(points.iter().map(|point| point.flows_started).collect()));
+    add("flows_completed", Values::U64(points.iter().map(|point| point.flows_completed).collect()));
+    for (name, stat) in QUANTITIES {
+        for (suffix, part) in PARTS {
+            add(&format!("{name}{suffix}"), Values::F64(points.iter().map(|point| part(stat(point))).collect()));
         }
-        let share = point.share_of_optimum.as_ref();
-        fields.extend([point.rank.to_string(), point.is_bound.to_string()]);
-        fields.extend([number(share.map(|stat| stat.mean)), number(share.map(|stat| stat.ci95))]);
-        fields
+    }
+    add("rank", Values::U32(points.iter().map(|point| point.rank).collect()));
+    add("is_bound", Values::Flag(points.iter().map(|point| point.is_bound).collect()));
+    let share = |part: fn(&Stat) -> f64| {
+        Values::of_optional(points.iter().map(|point| point.share_of_optimum.as_ref().map(part)))
     };
-    csv::text(&header, points.iter().map(record))
+    add("share_of_optimum", share(|stat| stat.mean));
+    add("share_of_optimum_ci95", share(|stat| stat.ci95));
+    table
+}
+
+pub(crate) fn csv(points: &[Point]) -> String {
+    let table = table(points);
+    let header: Vec<&str> = table.iter().map(|column| column.name.as_str()).collect();
+    let record = |row| table.iter().map(move |column| column.values.text(row));
+    csv::text(&header.join(","), (0..points.len()).map(record))
 }
 
 #[cfg(test)]
@@ -62,6 +82,6 @@ mod tests {
         let text = csv(&[point]);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
-        assert_eq!((record.len(), &record[0]), (80, "a=1, b=2"));
+        assert_eq!((record.len(), &record[0], &record[1], &record[77]), (80, "a=1, b=2", "0.5", "false"));
     }
 }

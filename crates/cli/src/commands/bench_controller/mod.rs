@@ -262,7 +262,7 @@ fn schedule(args: &Args) -> Schedule {
 /// Starts the anabranch controller, if it is measured.
 fn serve(args: &Args, placement: &Placement) -> Result<Option<ReferenceController>, CliError> {
     let Some(balancer) = &args.serve else { return Ok(None) };
-    let program = std::env::current_exe()
+    let program = crate::program::path()
         .map_err(|error| CliError::new("cannot find the path of this program").caused_by(error))?;
     let mut further = ["--http", "off", "--balancer", balancer].map(str::to_owned).to_vec();
     if let Some(file) = &args.serve_config {

@@ -343,6 +343,14 @@ impl Metric {
         METRICS[self as usize].name
     }
 
+    /// Returns whether a higher value is better.
+    pub fn is_better_high(self) -> bool {
+        use Metric::{CompletedShare, CoreBbRx, CoreBbTx, DownloadRate, FlowShare80, FlowShareHalf};
+        use Metric::{FlowShareMean, FlowShareMin, ThroughputShare};
+        let of_flows = matches!(self, FlowShareMin | FlowShareMean | FlowShareHalf | FlowShare80 | CompletedShare);
+        of_flows || matches!(self, ThroughputShare | CoreBbRx | CoreBbTx | DownloadRate)
+    }
+
     pub fn unit(self) -> Unit {
         METRICS[self as usize].unit
     }

@@ -1,5 +1,6 @@
 //! Statistics over seeds, and the ranking: paired differences on common random numbers.
 
+mod compare;
 mod verdict;
 
 use std::borrow::Borrow;
@@ -7,6 +8,8 @@ use std::borrow::Borrow;
 use crate::results::bounds::is_optimum;
 use crate::results::student_t::t975;
 use crate::summary::{Measure, Point, RunSummary, SizeBucket, Stat, Verdict};
+
+pub use compare::{Compared, Standing, compare, comparison_table, run_table};
 
 /// A single seed allows no statistical distinction; results within this share count as equal.
 const TIE_SHARE: f64 = 0.02;
