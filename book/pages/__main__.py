@@ -18,6 +18,7 @@ import sys
 import api
 import balancers
 import documents
+import python_api
 import reference
 import schema
 from sources import Mistake
@@ -38,6 +39,7 @@ GENERATORS = {
     "summary": schema.tables,
     "api": api.tables,
     "api-types": api.types,
+    "python": python_api.page,
 }
 MARKER = re.compile(r"^\{\{(generated|document) ([^}]+)\}\}$", re.MULTILINE)
 CHECK = re.compile(r"^<!-- check:.*?-->\n", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ use experiment::store::StoreError;
 pub enum CliError {
     /// The reader of the output has read enough.
     BrokenPipe,
-    /// Everything else.
+    /// Any other reason, with its message.
     Failure(Box<Failure>),
 }
 
@@ -54,7 +54,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         if matches!(self, CliError::Failure(failure) if failure.is_check) { 1 } else { 2 }
     }
-    /// Adds a cause.
+    /// Adds a cause, shown below the message.
     #[must_use]
     pub fn caused_by(self, cause: impl fmt::Display) -> CliError {
         self.with(|failure| failure.causes.push(cause.to_string()))

@@ -1,5 +1,5 @@
-//! The file that starts this program: the controller of a testbed and the runs of a benchmark are
-//! processes of their own.
+//! The file that starts this program, for the controller of a testbed and the runs of a benchmark,
+//! which are separate processes.
 
 use std::io;
 use std::path::PathBuf;

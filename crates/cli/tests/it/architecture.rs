@@ -66,6 +66,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "anabranch-traffic",
         ],
     ),
+    (
+        "anabranch-python",
+        &[
+            "anabranch",
+            "anabranch-balance",
+            "anabranch-config",
+            "anabranch-experiment",
+            "anabranch-net",
+            "anabranch-sim",
+        ],
+    ),
 ];
 
 /// Further dependencies of a crate's tests: controller and daemon are tested with real switches.

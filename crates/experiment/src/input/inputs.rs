@@ -20,7 +20,7 @@ pub struct Input {
     pub text: String,
 }
 
-/// Where an experiment finds the files that it refers to.
+/// The files that an experiment refers to: on disk, or in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// Folder that paths are relative to.
@@ -30,7 +30,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Files below a folder.
+    /// Returns the files that paths name, relative to a folder.
     pub fn below(folder: &Path) -> Files {
         Files { folder: folder.to_owned(), texts: BTreeMap::new() }
     }
@@ -47,7 +47,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Creates an empty collection.
+    /// Creates a collection, which [`Inputs::read`] fills.
     pub fn new(from: Files) -> Inputs {
         Inputs { from, files: Vec::new() }
     }

@@ -71,6 +71,17 @@ pub fn run_shard(
     Ok((runs.len(), total))
 }
 
+/// Returns the numbers, from 1, of the runs that a folder lacks: the part of this number of
+/// [`Experiment::run_count`] parts is that run alone.
+///
+/// # Errors
+/// The folder cannot be read, or its files were changed.
+pub fn missing(platform: &dyn Runner, experiment: &Experiment, options: &Options) -> Result<Vec<usize>, Error> {
+    let runs = plan::plan_in(experiment, platform);
+    let known = super::known(&Store::open(&options.out), platform, experiment, &runs, options)?.runs;
+    Ok(runs.iter().filter(|run| !known.contains_key(&run.fingerprint)).map(|run| run.index + 1).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ pub struct Compared {
     pub load: Option<f64>,
     pub balancer: String,
     pub standing: Standing,
-    /// Seeds with a value.
+    /// Number of seeds whose run has a value.
     pub seeds: u32,
     pub value: Stat,
     /// Paired differences to the best balancer.

@@ -1,0 +1,1 @@
+"""Tests of the package; `scripts/python-tests` runs them."""
