@@ -7,9 +7,9 @@ from sources import read
 
 FOLDER = "python/anabranch"
 # Modules in the order of the page; those that begin with `_generated` come last, because they are long.
-MODULES = ["experiment", "topology", "results", "bounds", "registries", "cluster", "_generated"]
+MODULES = ["experiment", "topology", "results", "balancer", "bounds", "registries", "cluster", "_generated"]
 # Names of modules whose content is not for users, apart from these.
-ONLY = {"cluster": ["run"]}
+ONLY = {"cluster": ["run"], "balancer": ["Balancer", "SwitchBalancer", "EdgeBalancer", "check_balancer"]}
 HIDDEN = {"Bar", "Plot.__init__", "Fields"}
 
 

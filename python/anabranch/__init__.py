@@ -13,6 +13,7 @@ from . import bounds
 from ._generated import *
 from ._generated import __all__ as _generated
 from ._native import AnabranchError, Table, __version__
+from .balancer import Balancer, Candidates, EdgeBalancer, Feedback, Packet, Place, SwitchBalancer, check_balancer
 from .experiment import Experiment, InputFile, experiment_path
 from .registries import Entry, balancers, collectives, metrics, patterns, topologies, transports, workloads
 from .results import Results
@@ -20,15 +21,23 @@ from .topology import Topology
 
 __all__ = [
     "AnabranchError",
+    "Balancer",
+    "Candidates",
+    "EdgeBalancer",
     "Entry",
     "Experiment",
+    "Feedback",
     "InputFile",
+    "Packet",
+    "Place",
     "Results",
+    "SwitchBalancer",
     "Table",
     "Topology",
     "__version__",
     "balancers",
     "bounds",
+    "check_balancer",
     "collectives",
     "experiment_path",
     "metrics",

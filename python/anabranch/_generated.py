@@ -13,6 +13,7 @@ from ._section import Section
 from .topology import Topology
 
 if TYPE_CHECKING:
+    from .balancer import Balancer
     from .experiment import InputFile
 
 
@@ -617,7 +618,7 @@ class Fields:
     traffic: Traffic | Mapping[str, Any] | None = None
     """Section `[traffic]`."""
     _: KW_ONLY
-    balancers: Sequence[str] | None = None
+    balancers: Sequence[str | type[Balancer]] | None = None
     """Balancers to compare, such as `hermes-rtt:good=1.25` (default: required)."""
     seeds: int | Sequence[int] | None = None
     """Seeds 1 to n, or exactly these; the same for every balancer (default: 3)."""

@@ -15,19 +15,13 @@ def shipped(path: str) -> Path: ...
 def to_toml(json: str) -> str: ...
 def from_toml(text: str) -> str: ...
 def pattern_bounds(topology: Topology, pattern: str, seed: int, eps: float) -> str: ...
+def mix(value: int) -> int: ...
+def combine(hash: int, value: int) -> int: ...
 def concurrent(topology: Topology, demands: Sequence[tuple[str, str, float]], eps: float) -> tuple[float, float]: ...
 
 @final
 class Experiment:
-    def __new__(
-        cls,
-        text: str,
-        file: str,
-        name: str,
-        folder: Path,
-        texts: Mapping[str, str],
-        overrides: Sequence[tuple[str, str]],
-    ) -> Experiment: ...
+    def __new__(cls, text: str, file: str, name: str, given: Mapping[str, Any]) -> Experiment: ...
     @property
     def name(self) -> str: ...
     @property
@@ -56,6 +50,99 @@ class Experiment:
         progress: Callable[[int, int, float, int], object] | None,
     ) -> None: ...
     def merge(self, folders: Sequence[Path], options: Mapping[str, Any]) -> None: ...
+
+@final
+class Place:
+    """The switch or edge of a balancer."""
+
+    @property
+    def name(self) -> str:
+        """Name in the topology."""
+    @property
+    def node(self) -> int:
+        """Number of the node."""
+    @property
+    def tier(self) -> int:
+        """Height above the hosts."""
+    @property
+    def seed(self) -> int:
+        """Seed of the run."""
+
+@final
+class Packet:
+    """The properties of a packet that a balancer can read."""
+
+    @property
+    def flow(self) -> int:
+        """Number of the flow."""
+    @property
+    def hash(self) -> int:
+        """Hash of the five-tuple in the direction of travel, 64 bits."""
+    @property
+    def bytes(self) -> int:
+        """Size on the wire, bytes."""
+    @property
+    def src(self) -> int:
+        """Number of the host that sent it."""
+    @property
+    def dst(self) -> int:
+        """Number of the host that receives it."""
+    @property
+    def to(self) -> int:
+        """Number of the receiver's first switch, among those of all receivers."""
+    @property
+    def is_data(self) -> bool:
+        """Whether it carries payload, and is not a bare acknowledgement."""
+    @property
+    def is_retransmission(self) -> bool:
+        """Whether this payload was sent before."""
+    @property
+    def priority(self) -> int:
+        """Traffic class, 0 (least urgent) to 7."""
+
+@final
+class Candidates:
+    """The candidates of a decision, the time, and the random numbers of the place."""
+
+    def __len__(self) -> int: ...
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the links, or of the paths, in order; failures leave gaps."""
+    @property
+    def queued_bytes(self) -> list[int]:
+        """Bytes queued at each port, including the packet in transmission; empty for paths."""
+    @property
+    def current(self) -> int | None:
+        """Number of the path that the flow used last, if it is live; None for ports."""
+    @property
+    def now_ps(self) -> int:
+        """Simulated time, picoseconds."""
+    def random_u64(self) -> int:
+        """Return 64 random bits."""
+    def random_below(self, n: int) -> int:
+        """Return a random whole number from 0 to n - 1."""
+    def random(self) -> float:
+        """Return a random number in [0, 1)."""
+
+@final
+class Feedback:
+    """An acknowledgement that came back to an edge."""
+
+    @property
+    def flow(self) -> int:
+        """Number of the flow."""
+    @property
+    def to(self) -> int:
+        """Number of the receiver's first switch, among those of all receivers."""
+    @property
+    def path(self) -> int:
+        """Number of the path of the data packet."""
+    @property
+    def rtt_ps(self) -> int:
+        """Round-trip time, picoseconds."""
+    @property
+    def marked(self) -> bool:
+        """Whether a switch marked the data packet."""
 
 @final
 class Results:

@@ -31,6 +31,9 @@ def plain(value: Any, files: dict[str, str]) -> Any:
     if is_input(value):
         files[value.name] = value.text
         return value.name
+    if isinstance(value, type) and hasattr(value, "label"):
+        # A balancer in Python, by its name.
+        return value.label()
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, dict):

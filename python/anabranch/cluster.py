@@ -43,7 +43,8 @@ class Task:
     def __call__(self) -> bytes:
         """Run it on one core. Return an archive of its files."""
         texts = {f"inputs/{name}": text for name, text in self.inputs.items()}
-        experiment = _native.Experiment(self.text, self.name, self.name, Path(), texts, [])
+        given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": []}
+        experiment = _native.Experiment(self.text, self.name, self.name, given)
         with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
             options = {"out": Path(folder), "jobs": 1, "threads": 1, "flows": self.flows}
             experiment.run_shard(self.number, self.count, options, None)

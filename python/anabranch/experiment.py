@@ -7,11 +7,12 @@ import json
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from . import _native, cluster
 from ._generated import Fields
 from ._section import plain
+from .balancer import Balancer
 from .results import Results
 from .topology import Topology
 
@@ -59,7 +60,12 @@ class Experiment(Fields):
         document = _document({field.name: getattr(self, field.name) for field in fields(self)}, files)
         document["balancers"] = document.get("balancers", [])
         name = str(document.get("name", "experiment"))
-        return _native.Experiment(_native.to_toml(json.dumps(document)), name, name, Path(), files, [])
+        return _parsed(_native.to_toml(json.dumps(document)), name, name, texts=files, balancers=self._classes())
+
+    def _classes(self) -> list[type[Balancer]]:
+        """Return the balancers in Python."""
+        given = [] if self.balancers is None or isinstance(self.balancers, str) else self.balancers
+        return [one for one in given if isinstance(one, type) and issubclass(one, Balancer)]
 
     def check(self) -> list[str]:
         """Check the experiment, and return warnings. Errors are exceptions."""
@@ -106,7 +112,7 @@ class Experiment(Fields):
 
         Ctrl-C stops the runs and raises KeyboardInterrupt; the folder keeps completed runs.
         """
-        return _run(self._read(), out, options(jobs, threads, flows), progress, on)
+        return _run(self._read(), out, options(jobs, threads, flows), progress, on, self._classes())
 
 
 class FileExperiment(Experiment):
@@ -117,7 +123,7 @@ class FileExperiment(Experiment):
             document = json.loads(_native.from_toml(text))
         except _native.AnabranchError:
             # This error names the place in the file.
-            _native.Experiment(text, file, name, folder, {}, [])
+            _parsed(text, file, name, folder)
             raise
         known = {field.name for field in fields(Fields)}
         super().__init__(**{key: value for key, value in document.items() if key in known})
@@ -142,7 +148,25 @@ class FileExperiment(Experiment):
         if sections or gone:
             document = {key: value for key, value in json.loads(_native.from_toml(text)).items() if key not in gone}
             text = _native.to_toml(json.dumps(document | sections))
-        return _native.Experiment(text, file, name, folder, files, overrides)
+        return _parsed(text, file, name, folder, files, overrides, self._classes())
+
+
+def _parsed(
+    text: str,
+    file: str,
+    name: str,
+    folder: Path = Path(),
+    texts: Mapping[str, str] | None = None,
+    overrides: Sequence[tuple[str, str]] = (),
+    balancers: Sequence[type[Balancer]] = (),
+) -> _native.Experiment:
+    given = {
+        "folder": folder,
+        "texts": dict(texts or {}),
+        "overrides": list(overrides),
+        "balancers": [balancer._about() for balancer in balancers],
+    }
+    return _native.Experiment(text, file, name, given)
 
 
 def _changes(key: str, before: Any, value: Any) -> list[tuple[str, str]] | None:
@@ -191,6 +215,7 @@ def _run(
     how: dict[str, Any],
     progress: Progress | bool | None,
     on: object,
+    classes: Sequence[type[Balancer]],
 ) -> Results:
     folder = Path("results") / read.name if out is None else Path(out)
     for warning in read.warnings:
@@ -202,6 +227,8 @@ def _run(
     else:
         bar = progress
     try:
+        if on is not None and classes:
+            raise ValueError(f"{classes[0].label()} is written in Python, and exists in this process only: leave out `on`")
         if on is None:
             read.run({"out": folder, **how}, bar)
         else:

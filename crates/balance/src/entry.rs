@@ -140,7 +140,23 @@ pub struct Entry {
     pub flow_level: FlowLevel,
     /// The constructor, called with parameters that are already checked.
     pub build: Build,
+    /// Hash of the source of a balancer that is not part of this program; empty for others.
+    pub code: &'static str,
     is_select_group: bool,
+}
+
+/// The description of a balancer that is not part of this program, such as one written in Python.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreign<'a> {
+    /// The name users write in specifications.
+    pub name: &'a str,
+    /// One sentence that describes the behaviour.
+    pub summary: &'a str,
+    /// The unit of one decision.
+    pub granularity: Granularity,
+    /// A hash of the source: a changed balancer is another one. Also the value of the parameter
+    /// `code`, by which the constructor finds it.
+    pub code: &'a str,
 }
 
 /// An entry that still lacks its constructor.
@@ -161,8 +177,20 @@ impl Entry {
             needs: |_, _| Needs::default(),
             flow_level: FlowLevel::None,
             build: Build::Bound(Bound::FluidOptimum),
+            code: "",
             is_select_group: false,
         })
+    }
+
+    /// Makes the entry of a balancer that is not part of this program. It stays in memory: entries
+    /// live as long as the program.
+    pub fn foreign(about: Foreign<'_>, build: Build) -> &'static Entry {
+        let leaked = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+        let (name, code) = (leaked(about.name), leaked(about.code));
+        let choices: &'static [&'static str] = Box::leak(Box::new([code]));
+        let params = Box::leak(Box::new([Param::choice("code", choices, code).doc("Hash of the source.")]));
+        let declared = Entry::declare(name, name).summary(leaked(about.summary)).granularity(about.granularity);
+        Box::leak(Box::new(Entry { params, code, build, ..declared.0 }))
     }
 }
 

@@ -124,20 +124,30 @@ pub enum SpecError {
 
 /// Finds a balancer by name.
 pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
-    let mut known = all().chain(TEST_BALANCERS.iter().copied());
-    known.find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownBalancer {
-        name: name.to_owned(),
-        hint: match name.contains(char::is_whitespace) {
-            true => "balancers are separated by commas, such as `ecmp,spray`".to_owned(),
-            false => did_you_mean::suggestion(name, all().map(|entry| entry.name)),
-        },
+    find_with(name, &[])
+}
+
+/// Finds a balancer by name in the registry, or among others.
+fn find_with(name: &str, others: &[&'static Entry]) -> Result<&'static Entry, SpecError> {
+    let known = || all().chain(others.iter().copied());
+    known().chain(TEST_BALANCERS.iter().copied()).find(|entry| entry.name == name).ok_or_else(|| {
+        SpecError::UnknownBalancer {
+            name: name.to_owned(),
+            hint: match name.contains(char::is_whitespace) {
+                true => "balancers are separated by commas, such as `ecmp,spray`".to_owned(),
+                false => did_you_mean::suggestion(name, known().map(|entry| entry.name)),
+            },
+        }
     })
 }
 
 impl Spec {
     /// Makes a specification from a name and parameter values.
     pub fn new(name: &str, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
-        let entry = find(name)?;
+        Spec::of_entry(find(name)?, given)
+    }
+
+    fn of_entry(entry: &'static Entry, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
         for (key, value) in &given {
             let param = entry.params.iter().find(|p| p.name == key).ok_or_else(|| SpecError::UnknownParameter {
                 balancer: entry.name,
@@ -156,6 +166,10 @@ impl Spec {
 
     /// Parses one specification: `ecmp` or `ecmp:hash=threshold,seeds=none`.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
+        Spec::parse_with(text, &[])
+    }
+
+    fn parse_with(text: &str, others: &[&'static Entry]) -> Result<Spec, SpecError> {
         let SpecText { name, values } = SpecText::parse(text).map_err(|error| match error {
             SpecTextError::NotKeyValue(_) => SpecError::Form(text.to_owned()),
             SpecTextError::Repeated(key) => SpecError::Repeated { spec: text.to_owned(), name: key.to_owned() },
@@ -163,13 +177,19 @@ impl Spec {
         if name.is_empty() {
             return Err(SpecError::Form(text.to_owned()));
         }
-        Spec::new(name, values.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
+        let given = values.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        Spec::of_entry(find_with(name, others)?, given)
     }
 
     /// Parses a comma-separated list, in which `all` is every dataplane balancer with its defaults.
     /// A piece with `=` but without a name continues the piece before it, so
     /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
     pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
+        Spec::parse_list_with(text, &[])
+    }
+
+    /// As [`Spec::parse_list`], with balancers that are not in the registry.
+    pub fn parse_list_with(text: &str, others: &[&'static Entry]) -> Result<Vec<Spec>, SpecError> {
         let mut pieces: Vec<String> = Vec::new();
         for piece in text.split(',').filter(|piece| !piece.trim().is_empty()) {
             // No balancer name contains `=`, but a value may contain `:`.
@@ -190,10 +210,16 @@ impl Spec {
                         specs.push(Spec::new(entry.name, BTreeMap::new())?);
                     }
                 }
-                piece => specs.push(Spec::parse(piece)?),
+                piece => specs.push(Spec::parse_with(piece, others)?),
             }
         }
         Ok(specs)
+    }
+
+    /// Returns the label, and of a balancer that is not part of this program the hash of its source:
+    /// runs of equal identity have equal results.
+    pub fn identity(&self) -> String {
+        if self.entry.code.is_empty() { self.label() } else { format!("{} code={}", self.label(), self.entry.code) }
     }
 
     /// Returns the name with the parameters the user set: unique within any sensible comparison.

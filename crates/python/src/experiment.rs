@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use experiment::input::Files;
-use experiment::runner::Simulator;
+use experiment::input::Context;
+use experiment::runner::{RunError, RunJob, RunOutput, RunProgress, Runner, Simulator};
 use experiment::shard::{Shard, missing, run_shard};
-use experiment::{Observer, Options, Override, Progress};
+use experiment::{Observer, Options, Override, Progress, run_in};
 use pyo3::prelude::*;
 
+use crate::balancers::{About, Class, class_of};
 use crate::{exception, failure};
 
 /// Time between two looks at signals and two calls of the progress function.
@@ -21,28 +22,20 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// An experiment that was read and checked.
 #[pyclass(frozen, module = "anabranch._native")]
-pub struct Experiment(experiment::Experiment);
+pub struct Experiment(experiment::Experiment, Vec<Arc<Class>>);
 
 #[pymethods]
 impl Experiment {
-    /// Read TOML text. Messages quote `file`; `name` is the default name; `texts` has files that
-    /// exist only in memory, and `folder` the others. `overrides` are values in TOML of keys, which
-    /// count as those of the command's options.
+    /// Read TOML text. Messages quote `file`; `name` is the default name.
     #[new]
-    fn new(
-        py: Python<'_>,
-        text: &str,
-        file: &str,
-        name: &str,
-        folder: PathBuf,
-        texts: BTreeMap<String, String>,
-        overrides: Vec<(String, String)>,
-    ) -> PyResult<Experiment> {
-        let files = Files { folder, texts };
+    fn new(py: Python<'_>, text: &str, file: &str, name: &str, given: Given) -> PyResult<Experiment> {
+        let classes: Vec<_> = given.balancers.iter().map(|about| class_of(about, py)).collect::<PyResult<_>>()?;
+        let balancers = classes.iter().map(|class| class.entry).collect();
+        let context = Context { folder: given.folder, texts: given.texts, balancers };
         let of = |(key, value): &(String, String)| Override::value(key, value, format!("{key} = {value}"));
-        let overrides: Vec<Override> = overrides.iter().map(of).collect();
-        let read = py.detach(|| experiment::Experiment::parse_with(file, text, name, files, &overrides));
-        read.map(Experiment).map_err(exception)
+        let overrides: Vec<Override> = given.overrides.iter().map(of).collect();
+        let read = py.detach(|| experiment::Experiment::parse_with(file, text, name, context, &overrides));
+        read.map(|read| Experiment(read, classes)).map_err(exception)
     }
 
     #[getter]
@@ -92,8 +85,8 @@ impl Experiment {
     fn run(&self, py: Python<'_>, options: RunOptions, progress: Option<Py<PyAny>>) -> PyResult<()> {
         anabranch_cli::refuse_others_results(&self.0, &options.out).map_err(exception)?;
         let options = options.of_program();
-        watched(py, progress, |observer, stop| {
-            experiment::run(&self.0, &options, observer, stop).map(|_| ()).map_err(Into::into)
+        watched(py, &self.1, progress, |observer, stop| {
+            run_in(&Guarded(&self.1), &self.0, &options, observer, stop).map(|_| ()).map_err(Into::into)
         })
     }
 
@@ -117,8 +110,8 @@ impl Experiment {
         let shard =
             Shard::new(number, count).ok_or_else(|| failure(format!("there is no part {number} of {count}")))?;
         let options = options.of_program();
-        watched(py, progress, |observer, stop| {
-            run_shard(&Simulator, &self.0, shard, &options, observer, stop).map(|_| ()).map_err(Into::into)
+        watched(py, &self.1, progress, |observer, stop| {
+            run_shard(&Guarded(&self.1), &self.0, shard, &options, observer, stop).map(|_| ()).map_err(Into::into)
         })
     }
 
@@ -128,6 +121,20 @@ impl Experiment {
         let options = options.of_program();
         py.detach(|| experiment::merge::merge(&Simulator, &self.0, &folders, &options).map(|_| ())).map_err(exception)
     }
+}
+
+/// The files, values and balancers that belong to an experiment: a dictionary in Python.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Given {
+    /// Folder that paths are relative to.
+    folder: PathBuf,
+    /// Texts of files that exist only in memory, by path.
+    texts: BTreeMap<String, String>,
+    /// Values in TOML of keys, which count as those of the command's options.
+    overrides: Vec<(String, String)>,
+    /// Classes of balancers in Python that the text names.
+    balancers: Vec<About>,
 }
 
 /// How to run: a dictionary in Python.
@@ -146,6 +153,25 @@ impl RunOptions {
     }
 }
 
+/// The simulator, without the results of a run in which a balancer raised an exception.
+struct Guarded<'a>(&'a [Arc<Class>]);
+
+impl Runner for Guarded<'_> {
+    fn name(&self) -> &'static str {
+        Simulator.name()
+    }
+
+    fn run(
+        &self,
+        job: &RunJob<'_>,
+        progress: &mut (dyn FnMut(&RunProgress) -> bool + Send),
+    ) -> Result<RunOutput, RunError> {
+        let is_sound = || !self.0.iter().any(|class| class.has_exception());
+        let output = Simulator.run(job, &mut |now| is_sound() && progress(now))?;
+        if is_sound() { Ok(output) } else { Err(RunError::Interrupted) }
+    }
+}
+
 #[derive(Default)]
 struct Latest(Mutex<Progress>);
 
@@ -156,14 +182,17 @@ impl Observer for Latest {
 }
 
 /// Runs `work` on a thread without the interpreter's lock, while this one calls `progress` and
-/// looks at signals. An exception of either, such as `KeyboardInterrupt`, stops the work; completed
-/// runs are kept.
+/// looks at signals. An exception of either, such as `KeyboardInterrupt`, or of a balancer of `classes`
+/// stops the work; completed runs are kept.
 fn watched(
     py: Python<'_>,
+    classes: &[Arc<Class>],
     progress: Option<Py<PyAny>>,
     work: impl Fn(&dyn Observer, &AtomicBool) -> Result<(), anabranch_cli::CliError> + Sync,
 ) -> PyResult<()> {
     let (latest, stop) = (Latest::default(), AtomicBool::new(false));
+    // An exception of an earlier run that was stopped for another reason.
+    classes.iter().for_each(|class| drop(class.take_exception()));
     let report = |py: Python<'_>| -> PyResult<()> {
         py.check_signals()?;
         let Some(progress) = &progress else { return Ok(()) };
@@ -190,6 +219,9 @@ fn watched(
         py.detach(|| worker.join())
     });
     raised?;
+    if let Some(raised) = classes.iter().find_map(|class| class.take_exception()) {
+        return Err(raised);
+    }
     match done {
         Ok(done) => done.map_err(exception)?,
         Err(panic) => std::panic::resume_unwind(panic),

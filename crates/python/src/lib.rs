@@ -1,6 +1,7 @@
 //! The native module of the Python package: thin wrappers of what the command uses, so that both
 //! give the same bytes. The package itself is in `python/anabranch`.
 
+mod balancers;
 mod bounds;
 mod experiment;
 mod results;
@@ -78,6 +79,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<results::Results>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<topology::Topology>()?;
+    module.add_class::<balancers::Place>()?;
+    module.add_class::<balancers::Packet>()?;
+    module.add_class::<balancers::Candidates>()?;
+    module.add_class::<balancers::Feedback>()?;
+    module.add_function(wrap_pyfunction!(balancers::mix, module)?)?;
+    module.add_function(wrap_pyfunction!(balancers::combine, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(shipped, module)?)?;

@@ -20,19 +20,21 @@ pub struct Input {
     pub text: String,
 }
 
-/// The files that an experiment refers to: on disk, or in memory.
+/// The files and balancers that an experiment refers to.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub struct Context {
     /// Folder that paths are relative to.
     pub folder: PathBuf,
     /// Texts of files that exist only in memory, by path; they come first.
     pub texts: BTreeMap<String, String>,
+    /// Balancers that are not in the registry.
+    pub balancers: Vec<&'static balance::Entry>,
 }
 
-impl Files {
-    /// Returns the files that paths name, relative to a folder.
-    pub fn below(folder: &Path) -> Files {
-        Files { folder: folder.to_owned(), texts: BTreeMap::new() }
+impl Context {
+    /// Returns a context of files only, whose paths are relative to a folder.
+    pub fn below(folder: &Path) -> Context {
+        Context { folder: folder.to_owned(), ..Context::default() }
     }
 
     fn read(&self, path: &str) -> std::io::Result<String> {
@@ -42,13 +44,13 @@ impl Files {
 
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    from: Files,
+    from: Context,
     pub files: Vec<Input>,
 }
 
 impl Inputs {
     /// Creates a collection, which [`Inputs::read`] fills.
-    pub fn new(from: Files) -> Inputs {
+    pub fn new(from: Context) -> Inputs {
         Inputs { from, files: Vec::new() }
     }
 

@@ -55,7 +55,7 @@ use traffic::FlowList;
 
 pub use config::diagnostic::{Diagnostic, FileError, SourceLocation};
 pub use headline::Headline;
-pub use inputs::{Files, Input};
+pub use inputs::{Context, Input};
 pub use keys::LAYOUT;
 pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
@@ -165,8 +165,8 @@ impl Experiment {
                 .with_hint("start from the experiment.toml that `anabranch compare` writes into its results folder"));
         }
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment");
-        let files = Files::below(path.parent().unwrap_or(Path::new("")));
-        Experiment::parse_as(&name, &text, (stem, files), overrides, extent)
+        let context = Context::below(path.parent().unwrap_or(Path::new("")));
+        Experiment::parse_as(&name, &text, (stem, context), overrides, extent)
     }
 
     /// Reads an experiment from text. Messages quote `file`; `name` is the default name of the
@@ -178,24 +178,24 @@ impl Experiment {
         base: &Path,
         overrides: &[Override],
     ) -> Result<Experiment, FileError> {
-        Experiment::parse_with(file, text, name, Files::below(base), overrides)
+        Experiment::parse_with(file, text, name, Context::below(base), overrides)
     }
 
-    /// As [`Experiment::parse`], for experiments that refer to files in memory.
+    /// As [`Experiment::parse`], for experiments that refer to files or balancers in memory.
     pub fn parse_with(
         file: &str,
         text: &str,
         name: &str,
-        files: Files,
+        context: Context,
         overrides: &[Override],
     ) -> Result<Experiment, FileError> {
-        Experiment::parse_as(file, text, (name, files), overrides, Extent::Whole)
+        Experiment::parse_as(file, text, (name, context), overrides, Extent::Whole)
     }
 
     fn parse_as(
         file: &str,
         text: &str,
-        (name, files): (&str, Files),
+        (name, context): (&str, Context),
         overrides: &[Override],
         extent: Extent,
     ) -> Result<Experiment, FileError> {
@@ -218,7 +218,7 @@ impl Experiment {
             column: matrix::title(&top)?,
             rank_by: rank_by(&top)?,
             seeds: seeds(&top)?,
-            balancers: balancers(&top)?,
+            balancers: balancers(&top, &context.balancers)?,
             variants: Vec::new(),
             claims: Vec::new(),
             left_out: Vec::new(),
@@ -227,7 +227,7 @@ impl Experiment {
             file: String::new(),
             inputs: Vec::new(),
         };
-        let mut inputs = Inputs::new(files);
+        let mut inputs = Inputs::new(context);
         experiment.read_variants(&document, &mut inputs)?;
         let expected = expect::read(&top, &experiment, is_reduced)?;
         (experiment.claims, experiment.left_out) = (expected.claims, expected.left_out);
@@ -389,14 +389,14 @@ fn seeds(top: &Section<'_>) -> Result<Vec<u64>, FileError> {
     }
 }
 
-fn balancers(top: &Section<'_>) -> Result<Vec<balance::Spec>, FileError> {
+fn balancers(top: &Section<'_>, others: &[&'static balance::Entry]) -> Result<Vec<balance::Spec>, FileError> {
     let mut balancers: Vec<balance::Spec> = Vec::new();
     for value in top.list("balancers") {
         let at = |message: String| top.document.error(&value.at, "balancers", message);
         let Data::Text(text) = &value.data else {
             return Err(at(format!("must be text in quotes, not {}", value.kind())));
         };
-        for spec in balance::Spec::parse_list(text).map_err(|cause| at(cause.to_string()))? {
+        for spec in balance::Spec::parse_list_with(text, others).map_err(|cause| at(cause.to_string()))? {
             if balancers.iter().any(|other| other.label() == spec.label()) {
                 return Err(at(format!("`{}` is listed twice", spec.label())));
             }

@@ -279,7 +279,13 @@ fn claims_are_left_out_if_arguments_replace_their_loads_or_balancers() {
 const WITH_TABLE: &str = include_str!("../../tests/data/with-matrix.toml");
 
 fn for_matrix(text: &str, overrides: &[Override]) -> Result<Experiment, FileError> {
-    Experiment::parse_as("table.toml", text, ("table", Files::below(Path::new("."))), overrides, Extent::Representative)
+    Experiment::parse_as(
+        "table.toml",
+        text,
+        ("table", Context::below(Path::new("."))),
+        overrides,
+        Extent::Representative,
+    )
 }
 
 #[test]

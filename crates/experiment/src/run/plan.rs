@@ -56,7 +56,7 @@ pub fn plan_in(experiment: &Experiment, platform: &dyn Runner) -> Vec<PlannedRun
                         balancer: balancer_ix,
                         seed: *seed,
                         flows_expected: *flows_expected,
-                        fingerprint: fingerprint(BUILD, &place, variant, &balancer.label(), *load, *seed),
+                        fingerprint: fingerprint(BUILD, &place, variant, &balancer.identity(), *load, *seed),
                     });
                 }
             }

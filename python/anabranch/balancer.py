@@ -1,0 +1,132 @@
+"""Balancers written in Python, for prototypes: slower than those of the program, with the same decisions for the same draws.
+
+A class with `choose` is a balancer of switches: each switch has an instance, which picks the next hop of every packet with
+two or more. A class with `path` is a balancer of edges: it picks the whole path where a packet enters the fabric.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import textwrap
+import uuid
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, Literal
+
+from . import _native
+from ._native import Candidates, Feedback, Packet, Place
+
+Granularity = Literal["packet", "flow", "flowlet"]
+
+
+class Balancer:
+    """Base of `SwitchBalancer` and `EdgeBalancer`."""
+
+    #: Name in experiments and reports; by default that of the class in lower case with hyphens.
+    name: ClassVar[str] = ""
+    #: Unit of a decision: "packet" (hosts then resequence), "flow" or "flowlet".
+    granularity: ClassVar[Granularity] = "packet"
+
+    def __init__(self, place: Place) -> None:
+        """Start at a switch or edge; called once per run."""
+        self.place = place
+
+    @classmethod
+    def label(cls) -> str:
+        """Return the name."""
+        return cls.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__).lower()
+
+    @classmethod
+    def _about(cls) -> dict[str, Any]:
+        summary = inspect.cleandoc(cls.__doc__ or "A balancer in Python.").splitlines()[0]
+        return {
+            "name": cls.label(),
+            "summary": summary,
+            "granularity": cls.granularity,
+            "code": _code(cls),
+            "is_edge": issubclass(cls, EdgeBalancer),
+            "class": cls,
+        }
+
+
+class SwitchBalancer(Balancer):
+    """A balancer that picks the next hop at every switch."""
+
+    def choose(self, packet: Packet, candidates: Candidates) -> int:
+        """Return the position of the next hop among the candidates, from 0."""
+        raise NotImplementedError
+
+
+class EdgeBalancer(Balancer):
+    """A balancer that picks the whole path where a packet enters the fabric. A method `on_feedback(feedback)`, if there is
+    one, is called for every acknowledgement (`Feedback`)."""
+
+    def path(self, packet: Packet, candidates: Candidates) -> int:
+        """Return the position of the path among the candidates, from 0."""
+        raise NotImplementedError
+
+
+def _code(cls: type) -> str:
+    """Return a hash of the source of a class and of the classes that it extends. A class without source, as from `exec`,
+    gets a new one each time, so that its runs are never reused."""
+    texts = []
+    for part in cls.__mro__:
+        if part in (Balancer, SwitchBalancer, EdgeBalancer, object):
+            continue
+        try:
+            texts.append(textwrap.dedent(inspect.getsource(part)))
+        except (OSError, TypeError):
+            return cls.__dict__.get("_anabranch_code") or _mark(cls)
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _mark(cls: type) -> str:
+    code = uuid.uuid4().hex[:16]
+    setattr(cls, "_anabranch_code", code)
+    return code
+
+
+def check_balancer(cls: type[Balancer]) -> None:
+    """Check a balancer as the program's own are checked: every flow completes in a fabric with two tiers and in one with
+    three, with a failed link and a repaired one; the same seed gives the same bytes, on one thread and on two; packets of a
+    flow stay in order if `granularity` is "flow". Raises AssertionError or the exception of the balancer."""
+    from . import Experiment, Failure, Traffic, fat_tree, leaf_spine
+
+    networks = [leaf_spine(leaves=3, spines=4, hosts_per_leaf=2), fat_tree(k=4)]
+    for network in networks:
+        experiment = Experiment(
+            network,
+            Traffic("fixed:size=60KB", load=0.6, flows=60),
+            balancers=[cls],
+            seeds=1,
+            name="check",
+            failure=[Failure("link-down", link="any", at="50us", until="200us", detection_delay="20us")],
+        )
+        with TemporaryDirectory(prefix="anabranch-") as folder:
+            texts = []
+            for number, threads in enumerate((1, 1, 2)):
+                results = experiment.run(Path(folder) / str(number), jobs=1, threads=threads, progress=False)
+                texts.append((results.folder / "SHA256SUMS").read_text(encoding="utf-8"))
+                states = set(results.flows.column("status"))
+                assert states == {"completed"}, f"{cls.label()} on {network.name}: flows are {', '.join(sorted(states))}"
+            assert len(set(texts)) == 1, f"{cls.label()} on {network.name}: the same seed gives other results"
+        if cls.granularity == "flow":
+            steady = Experiment(network, Traffic("fixed:size=60KB", load=0.6, flows=60), balancers=[cls], seeds=1, name="check")
+            with TemporaryDirectory(prefix="anabranch-") as folder:
+                reordered = sum(steady.run(folder, jobs=1, progress=False).flows.column("reordered"))
+            assert reordered == 0, f"{cls.label()} on {network.name}: {reordered} packets of a flow overtook others"
+
+
+def mix(value: int) -> int:
+    """Mix 64 bits, as the hash of the program's switches does."""
+    return _native.mix(value)
+
+
+def combine(hash: int, value: int) -> int:
+    """Mix a second value into a hash."""
+    return _native.combine(hash, value)
+
+
+__all__ = ["Balancer", "Candidates", "EdgeBalancer", "Feedback", "Packet", "Place", "SwitchBalancer", "check_balancer"]
