@@ -72,7 +72,7 @@ class Scheduler(Protocol):
 
 
 class OfExecutor:
-    """An executor of `concurrent.futures`, or a Dask client, which has the same interface."""
+    """An executor of `concurrent.futures`."""
 
     def __init__(self, executor: Executor) -> None:
         """Run tasks on this executor."""
@@ -194,11 +194,12 @@ def run(read: _native.Experiment, on: object, folder: Path, flows: bool, progres
     parts = folder.parent / f"{folder.name}.parts"
     count, missing = read.run_count, read.missing(options)
     names = {number: parts / f"{number}-of-{count}" for number in missing}
-    tasks = (Task(read.toml, read.name, read.inputs, number, count, flows) for number in missing if not names[number].is_dir())
+    pending = [number for number in missing if not names[number].is_dir()]
+    text, inputs = read.toml, read.inputs
+    tasks = (Task(text, read.name, inputs, number, count, flows) for number in pending)
     if missing:
         parts.mkdir(parents=True, exist_ok=True)
-        for _ in _results(tasks, scheduler(on), names):
-            done = count - len(missing) + sum(part.is_dir() for part in names.values())
+        for done, _ in enumerate(_results(tasks, scheduler(on), names), start=count - len(pending) + 1):
             if progress is not None:
                 progress(done, count, done / count, 0)
         read.merge(list(names.values()), options)
@@ -218,12 +219,15 @@ def _results(tasks: Iterator[Task], on: Scheduler, names: dict[int, Path]) -> It
                 running[on.submit(task, memory)] = task
             if not running:
                 return
-            for handle, result in on.completed(list(running)):
+            ended = on.completed(list(running))
+            for handle, result in ended:
                 task = running.pop(handle)
                 store(result(), names[task.number])
                 memory = memory or needed_memory(names[task.number])
-                limit = AHEAD * max(on.width(), 1)
                 yield task.number
+            if ended:
+                # Asked once a round: nodes join and leave.
+                limit = AHEAD * max(on.width(), 1)
     finally:
         # An exception or Ctrl-C ends all; parts that are stored stay.
         on.cancel(list(running))

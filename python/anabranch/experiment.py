@@ -220,12 +220,9 @@ def _run(
     folder = Path("results") / read.name if out is None else Path(out)
     for warning in read.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    bar: Progress | None = None
-    if progress is None or isinstance(progress, bool):
-        wanted = _is_watched() if progress is None else progress
-        bar = Bar() if wanted else None
-    else:
-        bar = progress
+    if progress is None:
+        progress = _is_watched()
+    bar = (Bar() if progress else None) if isinstance(progress, bool) else progress
     try:
         if on is not None and classes:
             raise ValueError(f"{classes[0].label()} is written in Python, and exists in this process only: leave out `on`")

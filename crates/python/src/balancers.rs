@@ -232,10 +232,9 @@ impl Instance {
     }
 
     /// Calls a method with the packet and the candidates. Returns the position that it chose.
-    fn decide(&mut self, method: &str, cx: &mut Cx<'_>, packet: &PacketView, mut candidates: Candidates) -> usize {
+    fn decide(&mut self, method: &str, cx: &mut Cx<'_>, packet: &PacketView, candidates: Candidates) -> usize {
         let Some(object) = &self.object else { return 0 };
         let count = candidates.numbers.len();
-        candidates.random = cx.rng.clone();
         let chosen = Python::attach(|py| {
             let candidates = Py::new(py, candidates)?;
             let chosen = object.call_method1(py, method, (Packet::of(packet), &candidates))?;

@@ -61,11 +61,6 @@ impl Experiment {
     }
 
     #[getter]
-    fn seeds(&self) -> Vec<u64> {
-        self.0.seeds.clone()
-    }
-
-    #[getter]
     fn variants(&self) -> Vec<String> {
         self.0.variants.iter().map(|variant| variant.label.clone()).collect()
     }
