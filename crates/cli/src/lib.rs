@@ -56,6 +56,7 @@ enum Command {
     Replay(commands::replay::Args),
     Agent(commands::agent::Args),
     Completions(commands::completions::Args),
+    Manual(commands::manual::Args),
 }
 
 /// Runs the command with these arguments, of which the first is the name of the program. Returns
@@ -87,6 +88,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Replay(args) => commands::replay::execute(&args),
         Command::Agent(args) => commands::agent::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
+        Command::Manual(args) => commands::manual::execute(&args),
     };
     match done {
         // The reader closed the pipe because it has read enough.

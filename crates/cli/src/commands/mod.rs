@@ -8,6 +8,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod list;
+pub mod manual;
 pub mod matrix;
 pub mod merge;
 pub mod replay;
