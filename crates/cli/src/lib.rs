@@ -43,6 +43,7 @@ enum Command {
     Run(commands::run::Args),
     Merge(commands::merge::Args),
     Matrix(commands::matrix::Args),
+    #[cfg(feature = "network")]
     Reproduce(commands::reproduce::Args),
     Check(commands::check::Args),
     List(commands::list::Args),
@@ -50,10 +51,15 @@ enum Command {
     Bound(commands::bound::Args),
     Report(commands::report::Args),
     Bench(commands::bench::Args),
+    #[cfg(feature = "network")]
     Simtest(commands::simtest::Args),
+    #[cfg(feature = "network")]
     Testbed(commands::testbed::Args),
+    #[cfg(feature = "network")]
     Serve(commands::serve::Args),
+    #[cfg(feature = "network")]
     Replay(commands::replay::Args),
+    #[cfg(feature = "network")]
     Agent(commands::agent::Args),
     Completions(commands::completions::Args),
     Manual(commands::manual::Args),
@@ -75,6 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Run(args) => commands::run::execute(&args),
         Command::Merge(args) => commands::merge::execute(&args),
         Command::Matrix(args) => commands::matrix::execute(&args),
+        #[cfg(feature = "network")]
         Command::Reproduce(args) => commands::reproduce::execute(&args),
         Command::Check(args) => commands::check::execute(&args),
         Command::List(args) => commands::list::execute(&args),
@@ -82,10 +89,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Bound(args) => commands::bound::execute(&args),
         Command::Report(args) => commands::report::execute(&args),
         Command::Bench(args) => commands::bench::execute(&args),
+        #[cfg(feature = "network")]
         Command::Simtest(args) => commands::simtest::execute(&args),
+        #[cfg(feature = "network")]
         Command::Testbed(args) => commands::testbed::execute(&args),
+        #[cfg(feature = "network")]
         Command::Serve(args) => commands::serve::execute(&args),
+        #[cfg(feature = "network")]
         Command::Replay(args) => commands::replay::execute(&args),
+        #[cfg(feature = "network")]
         Command::Agent(args) => commands::agent::execute(&args),
         Command::Completions(args) => commands::completions::execute(&args),
         Command::Manual(args) => commands::manual::execute(&args),

@@ -11,6 +11,7 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 use sim::benchmark_scenarios::{self, BenchmarkScenario};
 
+#[cfg(feature = "network")]
 use crate::commands::bench_controller;
 use crate::error::CliError;
 
@@ -25,6 +26,7 @@ pub struct Args {
 #[expect(clippy::large_enum_variant, reason = "one value for each run of the program")]
 enum Target {
     Sim(SimArgs),
+    #[cfg(feature = "network")]
     Controller(bench_controller::Args),
 }
 
@@ -81,6 +83,7 @@ impl Figures {
 pub fn execute(args: &Args) -> Result<(), CliError> {
     let args = match &args.target {
         Target::Sim(args) => args,
+        #[cfg(feature = "network")]
         Target::Controller(args) => return bench_controller::execute(args),
     };
     match &args.one {
@@ -337,6 +340,7 @@ fn output(command: &mut Command) -> Result<String, CliError> {
 
 /// Returns the user and system time of this process, seconds.
 fn cpu_seconds() -> Result<f64, CliError> {
-    let time = ofload::process::cpu_s(std::process::id());
-    time.ok_or_else(|| CliError::new("CPU time needs /proc, which this system lacks"))
+    let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+    let stat = stat.map_err(|_| CliError::new("CPU time needs /proc, which this system lacks"))?;
+    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }

@@ -61,6 +61,7 @@ enum What {
     /// Keys of experiment files
     Keys,
     /// Keys of configuration files of `anabranch serve`
+    #[cfg(feature = "network")]
     Settings,
     /// Keys of indexes of reproductions (`reproduce.toml`)
     Indexes,
@@ -111,6 +112,7 @@ fn items(what: What, folder: &Path) -> Result<Vec<Item>, CliError> {
         What::Experiments => experiments(folder)?,
         What::Metrics => metrics(),
         What::Keys => key_items(&experiment::input::LAYOUT),
+        #[cfg(feature = "network")]
         What::Settings => key_items(&daemon::config::LAYOUT),
         What::Indexes => key_items(&experiment::reproduction::LAYOUT),
     })
@@ -150,6 +152,7 @@ fn explanation(what: What) -> &'static str {
             "\n`section.key`, what it means (what it takes) [default]; `traffic.load` is `load` below `[traffic]` in the file, or \
              --set traffic.load=0.3.\n"
         }
+        #[cfg(feature = "network")]
         What::Settings => {
             "\n`section.key`, what it means (what it takes) [default]; `anabranch serve --config FILE.toml` reads them.\n"
         }
@@ -289,6 +292,7 @@ fn metrics() -> Vec<Item> {
 fn schema(what: What) -> Result<Value, CliError> {
     match what {
         What::Keys => Ok(config::schema::schema(&experiment::input::LAYOUT, "An experiment of anabranch")),
+        #[cfg(feature = "network")]
         What::Settings => Ok(daemon::config::schema()),
         What::Indexes => Ok(config::schema::schema(&experiment::reproduction::LAYOUT, "An index of a reproduction")),
         _ => Err(CliError::new("only files have a schema").with_hint("use it with `keys`, `settings` or `indexes`")),
