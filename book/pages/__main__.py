@@ -6,7 +6,8 @@ the preprocessor replaces
     {{generated NAME}}      by the output of a generator below, such as `keys`
     {{document PATH}}       by a document of the repository, without its title, with adapted links
 
-and adds a chapter for each balancer below the chapter `balancers.md`. It removes the comments
+and adds a chapter for each balancer below the chapter `balancers.md`, and for each notebook below
+`notebooks.md`. It removes the comments
 `<!-- check: … -->`, which are for scripts/check-book. Generated text comes from the binary
 (`ANABRANCH`, or target/release/anabranch) and from the headers of source files.
 """
@@ -18,6 +19,7 @@ import sys
 import api
 import balancers
 import documents
+import notebooks
 import python_api
 import reference
 import schema
@@ -36,6 +38,7 @@ GENERATORS = {
     "metrics": reference.metrics,
     "commands": reference.commands,
     "balancers": balancers.overview,
+    "notebooks": notebooks.overview,
     "summary": schema.tables,
     "api": api.tables,
     "api-types": api.types,
@@ -77,6 +80,10 @@ def walk(items):
                 for page in family["Chapter"]["sub_items"]:
                     page["Chapter"]["content"] = without_checks(page["Chapter"]["content"])
             chapter["sub_items"] += made
+        elif chapter["path"] == "notebooks.md":
+            chapter["sub_items"] += notebooks.chapters(chapter)
+            for page in chapter["sub_items"]:
+                page["Chapter"]["content"] = without_checks(page["Chapter"]["content"])
         else:
             walk(chapter["sub_items"])
 

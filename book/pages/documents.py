@@ -31,8 +31,18 @@ def included(path, chapter):
 
     A link to a file outside the book becomes the path of the file.
     """
-    text = read(path)
-    text = re.sub(r"\A# .*\n", "", text)
+    return adapted(re.sub(r"\A# .*\n", "", read(path)), path, chapter)
+
+
+def chapter_of(file):
+    """Returns the chapter that shows a file of the repository, or None."""
+    if posixpath.dirname(file) == "notebooks":
+        return file.replace(".ipynb", ".md")
+    return CHAPTERS.get(file)
+
+
+def adapted(text, path, chapter):
+    """Returns a text of the document `path` with links adapted to its chapter."""
 
     def fitted(found):
         image, words, target = found.groups()
@@ -40,9 +50,9 @@ def included(path, chapter):
             return found.group(0)
         file, _, anchor = target.partition("#")
         file = posixpath.normpath(posixpath.join(posixpath.dirname(path), file))
-        if file not in CHAPTERS:
+        if chapter_of(file) is None:
             return f"{words} (`{file}`)" if words.strip("`") != file else f"`{file}`"
-        there = posixpath.relpath(CHAPTERS[file], posixpath.dirname(chapter) or ".")
+        there = posixpath.relpath(chapter_of(file), posixpath.dirname(chapter) or ".")
         return f"{image}[{words}]({there}{'#' + anchor if anchor else ''})"
 
     return LINK.sub(fitted, text)

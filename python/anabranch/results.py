@@ -109,15 +109,24 @@ class Plot:
             from matplotlib import pyplot
 
             ax = pyplot.subplots(layout="constrained")[1]
+        from matplotlib.transforms import ScaledTranslation
+
         rows = [row for row in rows if row[0] == chosen]
         labels = list(dict.fromkeys(row[2] for row in rows))
-        for label in labels:
+        for number, label in enumerate(labels):
             mine = [row for row in rows if row[2] == label]
             if mine[0][1] is None:
                 ax.bar(label, mine[0][3], yerr=mine[0][4])
-            else:
-                ax.errorbar([row[1] for row in mine], [row[3] for row in mine], [row[4] for row in mine], label=label,
-                            marker="o", capsize=3)
+                continue
+            # Lines are a few points apart, so that no interval covers another. Their data are not shifted.
+            apart = ScaledTranslation((number - (len(labels) - 1) / 2) * 4 / 72, 0, ax.figure.dpi_scale_trans)
+            loads, values, errors = ([row[column] for row in mine] for column in (1, 3, 4))
+            ax.errorbar(loads, values, errors, label=label, marker="o", markersize=4, capsize=2,
+                        transform=ax.transData + apart)
+            # A shifted line does not count for the limits of the axes.
+            ends = [value + sign * (error or 0) for value, error in zip(values, errors) for sign in (-1, 1)]
+            ax.update_datalim([(load, end) for load in loads for end in (min(ends), max(ends))])
+            ax.autoscale_view()
         if rows and rows[0][1] is not None:
             ax.set_xlabel("load")
             ax.legend()

@@ -119,5 +119,10 @@ def test_plot_has_a_line_per_balancer(results: ab.Results) -> None:
     axes = results.plot.slowdown()
     legend = axes.get_legend()
     assert legend and [text.get_text() for text in legend.get_texts()] == ["ecmp", "spray"]
+    compared = results.compare()
+    loads, values, errors = (compared.column(name) for name in ("load", "value", "value_ci95"))
+    assert axes.get_xlim()[0] < min(loads) and max(loads) < axes.get_xlim()[1]
+    ends = [value + sign * error for value, error in zip(values, errors) for sign in (-1, 1)]
+    assert axes.get_ylim()[0] < min(ends) and max(ends) < axes.get_ylim()[1]
     with pytest.raises(ValueError, match="no variant"):
         results.plot.metric("fct_mean_us", variant="x")

@@ -38,6 +38,20 @@ def test_graph_of_networkx_and_back() -> None:
     assert networkx.utils.graphs_equal(again.to_networkx(), graph)
 
 
+def test_links_are_those_of_probes() -> None:
+    network = ab.leaf_spine(leaves=2, spines=1, hosts_per_leaf=1, parallel=2)
+    assert len(network.links) == len(set(network.links)) == 2 * network.to_networkx().number_of_edges()
+    assert {"h0 -> leaf0", "spine0 -> leaf1", "spine0 -> leaf1 #2"} < set(network.links)
+    experiment = ab.Experiment(
+        network,
+        ab.Traffic("fixed:size=10KB", load=0.2, flows=5),
+        balancers=["ecmp"],
+        seeds=1,
+        probes=ab.Probes(links=network.links),
+    )
+    assert "h1 -> leaf1" in experiment.run().links.column("link")
+
+
 def test_graph_without_hosts_gets_some() -> None:
     graph = networkx.petersen_graph()
     network = ab.Topology.from_networkx(graph, hosts_per_node=2, rate="40Gbps", host_rate="10Gbps")
