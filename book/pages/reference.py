@@ -5,7 +5,7 @@ import re
 from sources import cell, listed, said, table
 
 COMMANDS = [
-    "compare", "run", "merge", "check", "matrix", "reproduce", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "simtest",
+    "compare", "run", "merge", "cluster", "check", "matrix", "reproduce", "report", "list", "topology", "bound", "bench", "bench sim", "bench controller", "simtest",
     "testbed", "testbed run", "testbed validate", "testbed up", "testbed down", "serve", "replay", "agent", "completions", "manual",
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ def main() -> int:
     program = Path(sys.argv[0]).resolve()
     if program.name != "anabranch":
         program = Path(sysconfig.get_path("scripts")) / "anabranch"
-    return _native.main(["anabranch", *sys.argv[1:]], program)
+    return _native.main(["anabranch", *sys.argv[1:]], program, Path(sys.executable))
 
 
 if __name__ == "__main__":

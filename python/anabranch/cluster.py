@@ -6,19 +6,23 @@ them: the bytes of one machine. Tasks can be repeated, so a task of a node that 
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
+import pickle
 import shutil
+import sys
 import tarfile
 import tempfile
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
 
 from . import _native
 
 if TYPE_CHECKING:
+    from .balancer import Balancer
     from .experiment import Progress
 
 #: Attempts of a task beyond the first, if its process or node dies.
@@ -39,11 +43,13 @@ class Task:
     number: int
     count: int
     flows: bool
+    #: Classes of balancers in Python, pickled, with what describes them.
+    balancers: bytes = b""
 
     def __call__(self) -> bytes:
         """Run it on one core. Return an archive of its files."""
         texts = {f"inputs/{name}": text for name, text in self.inputs.items()}
-        given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": []}
+        given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": pickle.loads(self.balancers) if self.balancers else []}
         experiment = _native.Experiment(self.text, self.name, self.name, given)
         with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
             options = {"out": Path(folder), "jobs": 1, "threads": 1, "flows": self.flows}
@@ -188,15 +194,42 @@ def scheduler(on: object) -> Scheduler:
     raise TypeError(f"on = {on!r}: neither a name nor an executor")
 
 
-def run(read: _native.Experiment, on: object, folder: Path, flows: bool, progress: Progress | None) -> None:
+def pickled(classes: Sequence[type[Balancer]]) -> bytes:
+    """Return classes of balancers for other processes. Those of a notebook or script go along whole, which needs the package
+    cloudpickle (Ray and Dask bring it); without it, the workers import their modules."""
+    if not classes:
+        return b""
+    described = [one._about() for one in classes]
+    try:
+        import cloudpickle
+    except ImportError:
+        return pickle.dumps(described)
+    modules = {inspect.getmodule(one) for one in classes} - {None, sys.modules.get("__main__")}
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(described))
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def run(
+    read: _native.Experiment,
+    on: object,
+    folder: Path,
+    flows: bool,
+    progress: Progress | None,
+    classes: Sequence[type[Balancer]] = (),
+) -> None:
     """Run what a folder lacks on a cluster. Parts that an earlier call has brought back are not repeated."""
     options = {"out": folder, "jobs": 1, "threads": 1, "flows": flows}
     parts = folder.parent / f"{folder.name}.parts"
     count, missing = read.run_count, read.missing(options)
     names = {number: parts / f"{number}-of-{count}" for number in missing}
     pending = [number for number in missing if not names[number].is_dir()]
-    text, inputs = read.toml, read.inputs
-    tasks = (Task(text, read.name, inputs, number, count, flows) for number in pending)
+    text, inputs, balancers = read.toml, read.inputs, pickled(classes)
+    tasks = (Task(text, read.name, inputs, number, count, flows, balancers) for number in pending)
     if missing:
         parts.mkdir(parents=True, exist_ok=True)
         for done, _ in enumerate(_results(tasks, scheduler(on), names), start=count - len(pending) + 1):

@@ -224,12 +224,10 @@ def _run(
         progress = _is_watched()
     bar = (Bar() if progress else None) if isinstance(progress, bool) else progress
     try:
-        if on is not None and classes:
-            raise ValueError(f"{classes[0].label()} is written in Python, and exists in this process only: leave out `on`")
         if on is None:
             read.run({"out": folder, **how}, bar)
         else:
-            cluster.run(read, on, folder, how["flows"], bar)
+            cluster.run(read, on, folder, how["flows"], bar, classes)
     finally:
         if isinstance(bar, Bar):
             bar.close()

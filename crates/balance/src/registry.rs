@@ -147,6 +147,11 @@ impl Spec {
         Spec::of_entry(find(name)?, given)
     }
 
+    /// Makes the specification of an entry with its defaults.
+    pub fn of(entry: &'static Entry) -> Spec {
+        Spec::of_entry(entry, BTreeMap::new()).expect("nothing is given")
+    }
+
     fn of_entry(entry: &'static Entry, given: BTreeMap<String, String>) -> Result<Spec, SpecError> {
         for (key, value) in &given {
             let param = entry.params.iter().find(|p| p.name == key).ok_or_else(|| SpecError::UnknownParameter {

@@ -81,7 +81,7 @@ impl From<experiment::Error> for CliError {
         let hint = match &error {
             experiment::Error::Interrupted { .. } => Some("repeat the command to resume"),
             experiment::Error::Merge(MergeError::Missing { .. }) => {
-                Some("run the parts that are missing, all with --no-flows or all without")
+                Some("run the parts that are missing, all with --no-flows or all without; --partial shows the others")
             }
             experiment::Error::Store(error) => store_hint(error),
             _ => None,

@@ -23,7 +23,7 @@ pub fn check(file: &Path, experiment: &Experiment, overrides: &[Override], args:
         CopyError::File(cause) => CliError::from(cause),
     })?;
     let bar = progress::Bar::new(args.quiet);
-    let jobs = usize::from(args.jobs.unwrap_or(0));
+    let jobs = usize::from(args.on.jobs.unwrap_or(0));
     let found = fidelity::check(&copies, &out.join("fidelity"), jobs, &bar, interrupt::listen(None));
     bar.finish();
     let found = found?;

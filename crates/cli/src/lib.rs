@@ -3,6 +3,7 @@
 //! A library, because two programs contain it: `anabranch` itself, and the Python package, which
 //! installs the same command.
 
+mod cluster;
 mod commands;
 mod error;
 mod fidelity;
@@ -42,6 +43,7 @@ enum Command {
     Compare(commands::compare::Args),
     Run(commands::run::Args),
     Merge(commands::merge::Args),
+    Cluster(commands::cluster::Args),
     Matrix(commands::matrix::Args),
     #[cfg(feature = "network")]
     Reproduce(commands::reproduce::Args),
@@ -80,6 +82,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Compare(args) => commands::compare::execute(&args),
         Command::Run(args) => commands::run::execute(&args),
         Command::Merge(args) => commands::merge::execute(&args),
+        Command::Cluster(args) => commands::cluster::execute(&args),
         Command::Matrix(args) => commands::matrix::execute(&args),
         #[cfg(feature = "network")]
         Command::Reproduce(args) => commands::reproduce::execute(&args),

@@ -13,7 +13,7 @@ use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
 use crate::error::CliError;
-use crate::{interrupt, progress};
+use crate::{cluster, interrupt, progress};
 
 /// Options of every command that runs experiments.
 #[derive(Debug, clap::Args)]
@@ -21,12 +21,11 @@ pub struct RunArgs {
     /// Folder for the results; it replaces earlier results of the same name [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Runs at a time [default: one per core]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    #[command(flatten)]
+    pub on: Machines,
     /// Threads of a run; the results do not depend on it [default: the cores that the runs at a time
     /// leave]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, conflicts_with = "on", value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Print the table only
     #[arg(long, short)]
@@ -36,8 +35,20 @@ pub struct RunArgs {
     pub no_flows: bool,
     /// Write the list of flows to flow-lists/ in the results folder, for replay with
     /// traffic.flow_list
-    #[arg(long)]
+    #[arg(long, conflicts_with = "on")]
     pub write_flow_lists: bool,
+}
+
+/// Where the runs of a command are executed.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Machines {
+    /// Runs at a time [default: one per core]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Run on a cluster: ray, ray://HOST:PORT, or tcp://HOST:PORT for Dask. This machine and the workers
+    /// need the Python package of this version
+    #[arg(long, conflicts_with = "jobs", value_name = "ADDRESS")]
+    pub on: Option<String>,
 }
 
 impl RunArgs {
@@ -76,6 +87,9 @@ pub fn execute_in(
 ) -> Result<Summary, CliError> {
     refuse_others_results(experiment, out)?;
     announce(experiment, &format!("{} runs", experiment.run_count()), out, args);
+    if let Some(on) = &args.on.on {
+        return cluster::run(platform, experiment, out, on, args);
+    }
     let options = options(out, args);
     let bar = progress::Bar::new(args.quiet);
     let summary = experiment::run_in(platform, experiment, &options, &bar, listen(platform));
@@ -120,7 +134,7 @@ fn announce(experiment: &Experiment, runs: &str, out: &Path, args: &RunArgs) {
 fn options(out: &Path, args: &RunArgs) -> Options {
     Options {
         out: out.to_owned(),
-        jobs: usize::from(args.jobs.unwrap_or(0)),
+        jobs: usize::from(args.on.jobs.unwrap_or(0)),
         threads: usize::from(args.threads.unwrap_or(0)),
         flows: !args.no_flows,
         flow_lists: args.write_flow_lists,

@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// An experiment that was read and checked.
 #[pyclass(frozen, module = "anabranch._native")]
-pub struct Experiment(experiment::Experiment, Vec<Arc<Class>>);
+pub struct Experiment(Arc<experiment::Experiment>, Vec<Arc<Class>>);
 
 #[pymethods]
 impl Experiment {
@@ -35,7 +35,7 @@ impl Experiment {
         let of = |(key, value): &(String, String)| Override::value(key, value, format!("{key} = {value}"));
         let overrides: Vec<Override> = given.overrides.iter().map(of).collect();
         let read = py.detach(|| experiment::Experiment::parse_with(file, text, name, context, &overrides));
-        read.map(|read| Experiment(read, classes)).map_err(exception)
+        read.map(|read| Experiment(Arc::new(read), classes)).map_err(exception)
     }
 
     #[getter]
@@ -115,6 +115,13 @@ impl Experiment {
         anabranch_cli::refuse_others_results(&self.0, &options.out).map_err(exception)?;
         let options = options.of_program();
         py.detach(|| experiment::merge::merge(&Simulator, &self.0, &folders, &options).map(|_| ())).map_err(exception)
+    }
+}
+
+impl Experiment {
+    /// Returns the experiment, for what outlives this object.
+    pub fn shared(&self) -> Arc<experiment::Experiment> {
+        self.0.clone()
     }
 }
 

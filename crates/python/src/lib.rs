@@ -4,6 +4,7 @@
 mod balancers;
 mod bounds;
 mod experiment;
+mod fabric;
 mod results;
 mod table;
 mod topology;
@@ -36,10 +37,11 @@ fn failure(text: impl Into<String>) -> PyErr {
     AnabranchError::new_err(text.into())
 }
 
-/// Run the `anabranch` command. `program` is the file that starts it. Returns the exit code.
+/// Run the `anabranch` command. `program` is the file that starts it, `python` the interpreter.
+/// Returns the exit code.
 #[pyfunction]
-fn main(py: Python<'_>, arguments: Vec<OsString>, program: PathBuf) -> u8 {
-    anabranch_cli::set_program(program);
+fn main(py: Python<'_>, arguments: Vec<OsString>, program: PathBuf, python: PathBuf) -> u8 {
+    anabranch_cli::set_program(program, python);
     py.detach(|| anabranch_cli::run(arguments))
 }
 
@@ -76,6 +78,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("AnabranchError", module.py().get_type::<AnabranchError>())?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<experiment::Experiment>()?;
+    module.add_class::<fabric::Fabric>()?;
     module.add_class::<results::Results>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<topology::Topology>()?;

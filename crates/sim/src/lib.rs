@@ -31,6 +31,7 @@ mod setup;
 mod switching;
 mod timers;
 mod transport;
+pub mod watch;
 
 pub use capture::{Capture, CapturedPacket};
 pub use failures::{Failure, FailureKind};
@@ -43,6 +44,7 @@ pub use switching::plane::{ControlPlane, PlaneOutput, PlaneTally};
 
 use balance::{Bound, Build};
 use net::Time;
+use watch::Watch;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -124,6 +126,19 @@ pub fn run_on(
     }
     let mut run = setup::run(scenario, None, workers.count());
     run.run(workers, progress)?;
+    run.finish()
+}
+
+/// Runs a scenario of packets without a controller, which `watch` looks at.
+pub fn run_watched(scenario: &Scenario<'_>, watch: &mut dyn Watch) -> Result<Outcome, SimError> {
+    checks::check(scenario, false)?;
+    if matches!(scenario.balancer.entry.build, Build::Bound(_)) || scenario.config.fidelity == Fidelity::Flow {
+        let reason = "only runs of packets can be watched".to_owned();
+        return Err(SimError::Config { key: "fidelity", value: scenario.config.fidelity.name().to_owned(), reason });
+    }
+    let mut run = setup::run(scenario, None, 1);
+    run.watch(watch);
+    run.run(&SingleThread, &mut |_| true)?;
     run.finish()
 }
 

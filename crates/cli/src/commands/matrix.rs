@@ -8,7 +8,7 @@ use experiment::matrix::{Matrix, Part};
 use experiment::runner::Simulator;
 
 use crate::error::CliError;
-use crate::results::{self, RunArgs};
+use crate::results::{self, Machines, RunArgs};
 
 /// Compare balancers over a folder of experiments
 ///
@@ -37,9 +37,8 @@ pub struct Args {
     /// Folder for the results [default: results/NAME of the folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Runs at a time [default: one per core]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    on: Machines,
     /// Print the table only
     #[arg(long, short)]
     quiet: bool,
@@ -66,7 +65,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     }
     let run = RunArgs {
         out: None,
-        jobs: args.jobs,
+        on: args.on.clone(),
         threads: None,
         quiet: args.quiet,
         no_flows: !args.flows,

@@ -7,6 +7,7 @@ pub mod bench;
 pub mod bench_controller;
 pub mod bound;
 pub mod check;
+pub mod cluster;
 pub mod compare;
 pub mod completions;
 pub mod list;

@@ -17,7 +17,7 @@ use experiment::runner::{Runner, Simulator};
 use experiment::summary::Summary;
 
 use crate::error::CliError;
-use crate::results::{self, RunArgs};
+use crate::results::{self, Machines, RunArgs};
 
 /// Repeat the experiments of the founding documents, and report which of their numbers are
 /// reproduced
@@ -46,9 +46,8 @@ pub struct Args {
     /// Folder with the documents' folders
     #[arg(long, value_name = "DIR", default_value = "experiments", value_parser = crate::shipped::path)]
     folder: PathBuf,
-    /// Runs at a time [default: one per core]
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    on: Machines,
     /// Judge the runs of each of two balancers as those of the other, to test the verdicts: claims
     /// that distinguish them must turn
     #[arg(long, num_args = 2, value_names = ["BALANCER", "BALANCER"])]
@@ -155,7 +154,14 @@ fn described(run: &reproduction::Run) -> String {
 }
 
 fn run_args(args: &Args) -> RunArgs {
-    RunArgs { out: None, jobs: args.jobs, threads: None, quiet: args.quiet, no_flows: true, write_flow_lists: false }
+    RunArgs {
+        out: None,
+        on: args.on.clone(),
+        threads: None,
+        quiet: args.quiet,
+        no_flows: true,
+        write_flow_lists: false,
+    }
 }
 
 fn folder(args: &Args, index: &Index, name: &str) -> PathBuf {
@@ -359,7 +365,7 @@ mod tests {
             out: folder.path().join("out"),
             list: false,
             folder: folder.path().to_owned(),
-            jobs: Some(1),
+            on: Machines { jobs: Some(1), on: None },
             swap: Vec::new(),
             quiet: true,
         };

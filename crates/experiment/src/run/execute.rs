@@ -11,7 +11,7 @@ use sim::{Fidelity, FlowEnd, Outcome, Scenario, ServicesConfig, SimError};
 use traffic::FlowList;
 
 use crate::Error;
-use crate::input::Experiment;
+use crate::input::{Experiment, Variant};
 use crate::records::Appender;
 use crate::results::flow_row::FlowRow;
 use crate::results::metrics::{RunContext, measure};
@@ -180,19 +180,8 @@ impl Shared<'_> {
         let ended = outcome.accounting.flows_completed + outcome.accounting.flows_failed;
         self.tally.advance(&mut seen, ended, outcome.engine.events);
         self.tally.run_ended(outcome.engine.events, outcome.engine.packet_hops);
-        let context = RunContext {
-            topology: &variant.topology,
-            flows: &flows,
-            balancer,
-            variant: &variant.label,
-            load: run.load,
-            seed: run.seed,
-            services: variant.config.services.as_ref(),
-            warm_up: variant.config.probes.warm_up,
-            has_background: variant.traffic.has_background(),
-            keep_heat: run.seed == self.experiment.seeds[0],
-            keep_core_bins: variant.config.probes.fixed_bins,
-        };
+        let keep_heat = run.seed == self.experiment.seeds[0];
+        let context = RunContext { keep_heat, ..context(variant, &scenario, run.load) };
         let (mut summary, detail) = measure(&context, &outcome);
         summary.engine.wall_s = began.elapsed().as_secs_f64();
         summary.engine.peak_rss_bytes = peak_rss_bytes();
@@ -229,6 +218,23 @@ impl Shared<'_> {
         self.abandon.store(true, Ordering::Relaxed);
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         results.error.get_or_insert(error);
+    }
+}
+
+/// Returns what the metrics of a run depend on besides its outcome.
+pub(crate) fn context<'a>(variant: &'a Variant, scenario: &Scenario<'a>, load: Option<f64>) -> RunContext<'a> {
+    RunContext {
+        topology: scenario.topology,
+        flows: scenario.flows,
+        balancer: scenario.balancer,
+        variant: &variant.label,
+        load,
+        seed: scenario.seed,
+        services: variant.config.services.as_ref(),
+        warm_up: variant.config.probes.warm_up,
+        has_background: variant.traffic.has_background(),
+        keep_heat: false,
+        keep_core_bins: variant.config.probes.fixed_bins,
     }
 }
 

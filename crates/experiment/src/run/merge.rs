@@ -27,6 +27,8 @@ pub enum MergeError {
     OtherExperiment { first: PathBuf, other: PathBuf },
     #[error("{missing} of {total} runs are in none of the folders, such as {example}")]
     Missing { missing: usize, total: usize, example: String },
+    #[error("{done} of {total} runs have ended, and no seed with all balancers at one load is among them")]
+    NothingComplete { done: usize, total: usize },
     #[error(
         "{missing} of {total} runs are in the folders from another build of this program only: all parts need the \
          same one"
@@ -87,6 +89,48 @@ pub fn merge(
     drop(store);
     // All runs are known: none is executed.
     run::run_in(platform, experiment, options, &(), &AtomicBool::new(false))
+}
+
+/// Writes the results so far: `options.out` gets no rows of flows, and each comparison has the seeds that
+/// all its balancers have completed.
+///
+/// # Errors
+/// No seed is complete, a file cannot be read or was changed, or the folder cannot be written.
+pub fn merge_partial(
+    platform: &dyn Runner,
+    experiment: &Experiment,
+    folders: &[PathBuf],
+    options: &Options,
+) -> Result<Summary, Error> {
+    let runs = plan::plan_in(experiment, platform);
+    let mut found = Found::default();
+    folders.iter().try_for_each(|folder| found.add(folder, false))?;
+    let panel = |run: &PlannedRun| (run.variant, run.load.map(f64::to_bits), run.seed);
+    let mut missing = BTreeSet::new();
+    let mut done = 0;
+    for run in &runs {
+        match found.runs.contains_key(&run.fingerprint) {
+            true => done += 1,
+            false => _ = missing.insert(panel(run)),
+        }
+    }
+    let total = runs.len();
+    let kept: Vec<PlannedRun> = runs.into_iter().filter(|run| !missing.contains(&panel(run))).collect();
+    if kept.is_empty() {
+        return Err(MergeError::NothingComplete { done, total }.into());
+    }
+    let records: Vec<RunRecord> = kept.iter().map(|run| found.runs[&run.fingerprint].1.clone()).collect();
+    let store = Store::create(&options.out)?;
+    let published = run::write_inputs(experiment, &store)?;
+    let warning = (kept.len() < total).then(|| {
+        let shown = kept.len();
+        format!(
+            "Partial results: {done} of {total} runs had ended. {shown} are shown: the seeds that all balancers of a \
+             comparison had completed."
+        )
+    });
+    let done = run::Done { records, others: Vec::new(), published, warning };
+    run::finish(experiment, &store, &kept, done, &Options { flows: false, ..options.clone() })
 }
 
 /// What folders have, by fingerprint.
@@ -179,6 +223,35 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn partial_results_have_the_seeds_that_all_balancers_have() {
+        let experiment = small(&[("seeds", "3")]);
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let whole = at("whole");
+        let whole = run::run(&experiment, &options(whole, false), &(), &AtomicBool::new(false)).expect("it runs");
+        for number in 1..=PARTS {
+            run_part(&experiment, number, at(&number.to_string()), false);
+        }
+        let folders = [at("1"), at("2")];
+        let partial = merge_partial(&Simulator, &experiment, &folders, &options(at("partial"), true)).unwrap();
+        assert!(partial.warnings[0].starts_with("Partial results: "), "{:?}", partial.warnings);
+        assert!(!partial.runs.is_empty() && partial.runs.len() < whole.runs.len());
+        assert!(partial.runs.iter().all(|run| whole.runs.contains(run)));
+        let key = |run: &crate::summary::RunSummary| (run.variant.clone(), run.load.map(f64::to_bits), run.seed);
+        for run in &partial.runs {
+            let rivals = partial.runs.iter().filter(|other| key(other) == key(run)).count();
+            assert_eq!(rivals, experiment.balancers.len(), "seed {}", run.seed);
+        }
+        run::load(&at("partial")).expect("a folder that `report` reads");
+        // With all parts it is the whole, without a warning.
+        let folders = [at("1"), at("2"), at("3")];
+        let all = merge_partial(&Simulator, &experiment, &folders, &options(at("all"), true)).unwrap();
+        assert_eq!(all, whole);
+        let none = merge_partial(&Simulator, &experiment, &[], &options(at("none"), true)).unwrap_err().to_string();
+        assert!(none.contains("0 of"), "{none}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod schedule;
 pub mod shard;
 pub mod store;
 mod threads;
+mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use crate::results::{link_rows, points_csv, responses};
 use crate::summary::{FidelityCheck, RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
+pub use watched::run_watched;
 
 const FLOWS: [&str; 2] = ["flows.parquet", "flows.csv"];
 const REPORT: &str = "report.html";
@@ -102,6 +104,8 @@ struct Done {
     others: Vec<RunRecord>,
     /// Files in the folder that repeat byte for byte.
     published: Vec<String>,
+    /// What to say of the results, if runs are missing.
+    warning: Option<String>,
 }
 
 /// Executes the runs that the folder does not have.
@@ -123,7 +127,7 @@ fn execute_missing(
     }
     let control = execute::Control { platform, runs_outdated, observer, stop };
     let records = execute::execute(experiment, runs, known.runs, store, options, control)?;
-    Ok(Done { records, others: known.others, published })
+    Ok(Done { records, others: known.others, published, warning: None })
 }
 
 /// Writes the results of all runs of an experiment.
@@ -134,8 +138,9 @@ fn finish(
     done: Done,
     options: &Options,
 ) -> Result<Summary, Error> {
-    let Done { records, others, mut published } = done;
-    let summary = summarise(experiment, &records);
+    let Done { records, others, mut published, warning } = done;
+    let mut summary = summarise(experiment, &records);
+    summary.warnings.splice(0..0, warning);
     if options.flows {
         write_flows(store, runs, &records)?;
     }

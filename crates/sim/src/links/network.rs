@@ -30,10 +30,12 @@ pub(crate) enum Loss {
     Loop,
 }
 
-/// State of a link at a sample.
-pub(crate) struct LinkSample {
-    pub(crate) queued_bytes: u32,
-    pub(crate) carried_bytes: u64,
+/// State of a link at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSample {
+    pub queued_bytes: u32,
+    /// Bytes since the beginning of the run.
+    pub carried_bytes: u64,
 }
 
 pub(crate) struct Network {

@@ -24,6 +24,7 @@ use crate::links::network::{LinkSample, Network};
 use crate::probes::Sampler;
 use crate::queue::{Event, NIL};
 use crate::scenario::Scenario;
+use crate::watch::{Watch, Watched};
 use crate::{Progress, SimError, Workers};
 
 pub(crate) type Report<'p> = dyn FnMut(&Progress) -> bool + Send + 'p;
@@ -155,6 +156,7 @@ struct Interruptions<'a> {
     faults: Faults,
     sampler: Option<Sampler>,
     link_probe: Option<LinkProbe>,
+    watched: Option<Watched<'a>>,
 }
 
 impl Interruptions<'_> {
@@ -163,7 +165,9 @@ impl Interruptions<'_> {
         let fault = self.faults.next().map(|time| Event { time, component: FAULT });
         let sampler = self.sampler.as_ref().map(|sampler| sampler.next);
         let probe = self.link_probe.as_ref().map(|probe| probe.next);
-        let sample = sampler.into_iter().chain(probe).min().map(|time| Event { time, component: SAMPLE });
+        let watched = self.watched.as_ref().map(|watched| watched.next);
+        let sample =
+            sampler.into_iter().chain(probe).chain(watched).min().map(|time| Event { time, component: SAMPLE });
         [fault, sample].map(|event| event.unwrap_or(Event::NEVER))
     }
 
@@ -183,6 +187,13 @@ impl Interruptions<'_> {
         }
         if let Some(probe) = self.link_probe.as_mut().filter(|probe| probe.next <= now) {
             probe.sample(|link| sample_of(parts.iter_mut().map(|part| &mut part.engine.network), link));
+        }
+        if let Some(watched) = self.watched.as_mut().filter(|watched| watched.next <= now) {
+            let flows_running = parts.iter().map(|part| part.engine.active_flows()).sum();
+            let flows_ended = parts.iter().map(|part| part.engine.flows_done).sum();
+            let links = 0..self.topology.links().len() as u32;
+            let sample = |link| sample_of(parts.iter_mut().map(|part| &mut part.engine.network), link);
+            watched.look(links.map(sample), flows_running, flows_ended);
         }
     }
 
@@ -213,6 +224,7 @@ impl<'a> Run<'a> {
             faults: Faults::new(topology, &config.failures),
             sampler: config.probes.series.then(|| Sampler::new(topology, &config.probes)),
             link_probe: LinkProbe::new(&config.probes),
+            watched: None,
         };
         let pacer = Pacer {
             step: partitions.step,
@@ -225,6 +237,12 @@ impl<'a> Run<'a> {
             reported_events: 0,
         };
         Run { engines, pacer, interruptions, ideals }
+    }
+
+    /// Has `watch` look at the run.
+    pub(crate) fn watch(&mut self, watch: &'a mut dyn Watch) {
+        self.interruptions.watched = Some(Watched::new(watch));
+        self.pacer.due = self.interruptions.due();
     }
 
     /// Runs to the end, or until `report` returns false.

@@ -81,6 +81,7 @@ impl Decider<'_, '_, '_> {
             parts.iter_mut().for_each(|part| part.receive(step, crossings));
             self.interruptions.act_at(end, parts);
             self.pacer.due = self.interruptions.due();
+            self.is_stopped |= self.interruptions.watched.as_ref().is_some_and(|watched| watched.is_stopped);
             parts.iter_mut().for_each(|part| part.status = Status::of(part.engine));
         }
         let status = parts.iter().map(|part| part.status).fold(Status::NONE, Status::and);
@@ -88,11 +89,8 @@ impl Decider<'_, '_, '_> {
         self.recent_events += status.events - self.events;
         self.recent_events -= self.recent_events / MEAN_STEPS;
         self.events = status.events;
-        if self.pacer.report(status).is_some_and(|progress| !(self.report)(&progress)) {
-            self.is_stopped = true;
-            return None;
-        }
-        self.pacer.next_step(status)
+        self.is_stopped |= self.pacer.report(status).is_some_and(|progress| !(self.report)(&progress));
+        if self.is_stopped { None } else { self.pacer.next_step(status) }
     }
 
     /// Returns the mean number of events of the last steps.
