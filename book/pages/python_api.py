@@ -7,9 +7,9 @@ from sources import read
 
 FOLDER = "python/anabranch"
 # Modules in the order of the page; those that begin with `_generated` come last, because they are long.
-MODULES = ["experiment", "topology", "results", "balancer", "bounds", "registries", "cluster", "_generated"]
+MODULES = ["experiment", "topology", "results", "balancer", "bounds", "registries", "environment", "_generated"]
 # Names of modules whose content is not for users, apart from these.
-ONLY = {"cluster": ["run"], "balancer": ["Balancer", "SwitchBalancer", "EdgeBalancer", "check_balancer"]}
+ONLY = {"environment": ["FabricEnv", "asymmetric_leaf_spine"], "balancer": ["Balancer", "SwitchBalancer", "EdgeBalancer", "check_balancer"]}
 HIDDEN = {"Bar", "Plot.__init__", "Fields"}
 
 
@@ -33,7 +33,7 @@ def is_public(module, item):
 
 def described(module, item):
     """Returns the text of a class or a function."""
-    name = f"{module}.{item.name}" if module in ("bounds", "cluster") else item.name
+    name = f"{module}.{item.name}" if module in ("bounds", "environment") else item.name
     if isinstance(item, ast.FunctionDef):
         return f"## `{name}`\n\n{signature(item)}\n\n{doc(item)}\n"
     out = f"## `{name}`\n\n{doc(item)}\n"

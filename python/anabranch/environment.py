@@ -36,7 +36,8 @@ class FabricEnv(gymnasium.Env["Observation", Any]):
     act: "weights": an action has a number from -1 to 1 for each link upwards from a switch, `links_up`: the weight of the
         next hop is its capacity times 8 to this power. Zeros are `wcmp`. Or "balancer": an action is a position in
         `balancers`, which all switches use until the next action.
-    balancers: balancers of switches to choose from, such as "ecmp", "drill", "letflow:gap=50us".
+    balancers: balancers of switches to choose from, such as "ecmp", "drill", "letflow:gap=50us". Hosts resequence packets
+        all the time if one of them spreads the packets of a flow.
 
     An observation has for each link between switches (`links`) the share of the last interval in which it sent, and the
     time that its queue needs, in intervals and at most 1; and at the end the share of the flows that run.
@@ -54,7 +55,7 @@ class FabricEnv(gymnasium.Env["Observation", Any]):
     def __init__(
         self,
         experiment: Experiment | None = None,
-        interval_us: float = 100.0,
+        interval_us: float = 1000.0,
         act: Literal["weights", "balancer"] = "weights",
         balancers: Sequence[str] = ("ecmp", "drill"),
     ) -> None:
@@ -98,7 +99,7 @@ class FabricEnv(gymnasium.Env["Observation", Any]):
         self._flows = max(counts[position], 1)
         self._carried = np.zeros(len(self._seen))
         self._fabric.start(load, run_seed)
-        return np.zeros(self.observation_space.shape, np.float32), {"load": load, "seed": run_seed}
+        return np.zeros(2 * len(self._seen) + 1, np.float32), {"load": load, "seed": run_seed}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Act, and simulate an interval."""
@@ -125,8 +126,10 @@ class FabricEnv(gymnasium.Env["Observation", Any]):
 
     def _ended(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         run = json.loads(self._fabric.result())
+        # The name that the program gives the steered switches.
+        del run["balancer"], run["parameters"]
         flows = run["flows"]
-        is_cut = flows["completed"] + flows["failed"] < flows["started"] + flows.get("not_started", 0)
+        is_cut = flows["completed"] + flows["failed"] < flows["listed"]
         info = {
             "fct_mean_us": run["fct_us"]["mean"],
             "slowdown_mean": run["slowdown"]["mean"],
@@ -134,7 +137,7 @@ class FabricEnv(gymnasium.Env["Observation", Any]):
             "failed": flows["failed"],
             "run": run,
         }
-        return np.zeros(self.observation_space.shape, np.float32), 0.0, not is_cut, is_cut, info
+        return np.zeros(2 * len(self._seen) + 1, np.float32), 0.0, not is_cut, is_cut, info
 
     def close(self) -> None:
         """Abandon a run that has not ended."""

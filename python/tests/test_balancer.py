@@ -186,11 +186,6 @@ def test_names_are_checked() -> None:
 
     with pytest.raises(ab.AnabranchError, match="name `ecmp`"):
         small(balancers=[Ecmp]).check()
-    with pytest.raises(ValueError, match="written in Python"):
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(1) as pool:
-            small(balancers=[Counter]).run("out", on=pool)
 
 
 class Forgetful(ab.SwitchBalancer):

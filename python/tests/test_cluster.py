@@ -108,3 +108,20 @@ def test_names_of_schedulers_are_checked() -> None:
             cluster.scheduler(wrong)
     with pytest.raises(TypeError, match="neither"):
         cluster.scheduler(3)
+
+
+class Odd(ab.SwitchBalancer):
+    """Takes the next hops by the hash of the flow, from the last."""
+
+    granularity = "flow"
+
+    def choose(self, packet: ab.Packet, candidates: ab.Candidates) -> int:
+        return len(candidates) - 1 - packet.hash % len(candidates)
+
+
+def test_balancers_in_python_run_in_other_processes(tmp_path: Path) -> None:
+    experiment = small(balancers=["ecmp", Odd], seeds=2)
+    experiment.run(tmp_path / "here")
+    with pool() as processes:
+        experiment.run(tmp_path / "processes", on=processes)
+    assert files(tmp_path / "processes") == files(tmp_path / "here")

@@ -155,7 +155,10 @@ impl Fabric {
         let code = format!("environment-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let steering = Arc::new(Steering { specs, chosen: AtomicUsize::new(0), factors });
         STEERINGS.lock().unwrap_or_else(PoisonError::into_inner).insert(code.clone(), steering.clone());
-        let about = Foreign { name: "steered", summary: "Steered.", granularity: Granularity::Packet, code: &code };
+        // Hosts resequence if one of the balancers spreads the packets of a flow.
+        let is_by_flow = steering.specs.iter().all(|spec| spec.entry.granularity == Granularity::Flow);
+        let granularity = if is_by_flow { Granularity::MovableFlow } else { Granularity::Packet };
+        let about = Foreign { name: "steered", summary: "Steered.", granularity, code: &code };
         let spec = Spec::of(Entry::foreign(about, Build::Switch(steered)));
         let interval = Time::from_ps((interval_us * 1e6) as u64);
         Ok(Fabric { experiment, spec, code, steering, interval, episode: Mutex::new(None) })

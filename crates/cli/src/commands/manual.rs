@@ -10,7 +10,7 @@ use crate::error::CliError;
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
-    /// Folder, which is created
+    /// Folder of the pages; a missing one is created
     folder: PathBuf,
 }
 

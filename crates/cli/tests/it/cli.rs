@@ -165,6 +165,75 @@ fn merged_parts_are_the_bytes_of_one_run() {
 }
 
 #[test]
+fn partial_results_say_what_is_missing() {
+    let folder = folder();
+    for part in ["1/3", "2/3"] {
+        succeed(folder.path(), &format!("run small.toml --seeds 3 --shard {part}"));
+    }
+    let merge = "merge --partial results/small-shards/1-of-3 results/small-shards/2-of-3";
+    let (code, stdout, stderr) = outcome(folder.path(), &merge.split(' ').collect::<Vec<_>>());
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("note: Partial results: "), "{stderr}");
+    assert!(stdout.ends_with("report: results/small-partial/report.html\n"), "{stdout}");
+    let page = fs::read_to_string(folder.path().join("results/small-partial/report.html")).unwrap();
+    assert!(page.contains("Partial results: "));
+}
+
+/// The script of a job array, run as Slurm would, in an order of its own.
+#[test]
+fn script_of_slurm_gives_the_bytes_of_one_run() {
+    let folder = folder();
+    succeed(folder.path(), "run small.toml --out one");
+    let script = succeed(folder.path(), "cluster slurm small.toml --parts 3 --set seeds=2");
+    assert!(script.contains("#SBATCH --array=1-3\n") && script.contains(" --set 'seeds=2' "), "{script}");
+    let script = succeed(folder.path(), "cluster slurm small.toml --parts 3");
+    fs::write(folder.path().join("sweep.sh"), script).unwrap();
+    let program = assert_cmd::cargo::cargo_bin("anabranch");
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    for part in ["2", "3", "1"] {
+        assert!(!folder.path().join("results/small/summary.json").exists(), "merged before all parts have ended");
+        let mut bash = std::process::Command::new("bash");
+        bash.arg("sweep.sh").current_dir(folder.path()).env("PATH", &path).env("SLURM_ARRAY_TASK_ID", part);
+        let output = bash.output().expect("bash");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
+    assert_eq!(read("results/small/SHA256SUMS"), read("one/SHA256SUMS"));
+}
+
+#[test]
+fn files_for_clusters_hold_the_experiment() {
+    let folder = folder();
+    let manifest =
+        succeed(folder.path(), "cluster kubernetes small.toml --parts 2 --memory 512Mi --image here/anabranch:1");
+    for text in [
+        "completions: 2\n",
+        "memory: 512Mi",
+        "image: here/anabranch:1\n",
+        "claimName: anabranch-results",
+        "suspend: true\n",
+    ] {
+        assert!(manifest.contains(text), "{text} in {manifest}");
+    }
+    let ray = succeed(folder.path(), "cluster ray small.toml");
+    assert!(ray.contains("--on ray") && ray.contains("cluster_name: anabranch-small\n"), "{ray}");
+    assert_rejected(folder.path(), "cluster slurm small.toml --memory 2", &["a number and Mi or Gi"]);
+    assert_rejected(folder.path(), "cluster kubernetes small.toml --image a;b", &["letters, digits and"]);
+}
+
+#[test]
+fn clusters_need_the_python_package() {
+    let folder = folder();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("anabranch"));
+    command.args(["run", "small.toml", "--on", "ray"]).current_dir(folder.path());
+    let output = command.env("ANABRANCH_PYTHON", "/nonexistent/python").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("cannot run `/nonexistent/python`") && stderr.contains("ANABRANCH_PYTHON"), "{stderr}");
+    assert_rejected(folder.path(), "run small.toml --on ray --jobs 2", &["cannot be used with"]);
+}
+
+#[test]
 fn quiet_prints_the_table_only() {
     let folder = folder();
     let (code, stdout, stderr) = outcome(folder.path(), &["run", "small.toml", "--quiet", "--seeds", "1"]);

@@ -15,14 +15,14 @@ fn read(file: &str) -> String {
 
 #[test]
 fn systemd_unit_is_valid_and_hardened() {
-    let unit = read("dist/anabranch.service");
+    let unit = read("debian/anabranch.service");
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(&format!("{key}="))).expect("a line");
     let (program, arguments) = value("ExecStart").split_once(' ').expect("a program with arguments");
     assert_eq!(value("ExecReload"), "/bin/kill -HUP $MAINPID");
     // The options exist.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("controller.toml");
-    std::fs::write(&file, "").expect("a file");
+    std::fs::copy(Path::new(ROOT).join("debian/controller.toml"), &file).expect("a copy");
     let arguments = arguments.replace("/etc/anabranch/controller.toml", file.to_str().expect("a plain name"));
     let mut arguments: Vec<&str> = arguments.split(' ').collect();
     arguments.push("--check");
@@ -41,12 +41,53 @@ fn systemd_unit_is_valid_and_hardened() {
     // Machines without systemd can run the controller; CI must check the unit.
     let is_present = Command::new("systemd-analyze").arg("--version").output().is_ok();
     if is_present || std::env::var_os("CI").is_some() {
-        let verified = analyze(&["verify"]);
+        // The manual page that the unit names is part of the package: scripts/check-packages.
+        let verified = analyze(&["verify", "--man=no"]);
         let text = String::from_utf8_lossy(&verified.stderr).into_owned();
         assert!(verified.status.success() && !text.contains("anabranch.service:"), "{text}");
         // In tenths: "OK" of systemd-analyze begins below 5.
         let exposure = analyze(&["security", "--offline=yes", "--threshold=20"]);
         assert!(exposure.status.success(), "{}", String::from_utf8_lossy(&exposure.stdout));
+    }
+}
+
+/// The example configuration has the defaults, and its comments are valid settings.
+#[test]
+fn example_configuration_is_valid_with_and_without_its_comments() {
+    let example = read("debian/controller.toml");
+    let is_setting = |line: &&str| line.starts_with('[') || line.contains(" = ");
+    assert_eq!(example.lines().filter(|line| !line.starts_with('#')).find(is_setting), None);
+    let folder = tempfile::tempdir().expect("a folder");
+    let var = folder.path().to_str().expect("a plain name");
+    let uncommented: Vec<String> = example
+        .lines()
+        .filter_map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')))
+        .map(|line| line.replace("/var/lib/anabranch", var).replace("/var/log/anabranch", var))
+        .collect();
+    // The unit names these keys.
+    for key in ["state = ", "audit = "] {
+        assert!(uncommented.iter().any(|line| line.starts_with(key)), "{key}");
+    }
+    for (name, text) in [("example.toml", example), ("uncommented.toml", uncommented.join("\n"))] {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+        let (code, _, stderr) = outcome(folder.path(), &["serve", "--config", name, "--check"]);
+        assert_eq!(code, 0, "{name}: {stderr}");
+    }
+}
+
+/// Cargo.toml has the version. The changelogs must follow it.
+#[test]
+fn versions_of_changelogs_are_that_of_the_program() {
+    let version = env!("CARGO_PKG_VERSION");
+    let debian = read("debian/changelog");
+    assert!(debian.starts_with(&format!("anabranch ({version}) ")), "debian/changelog is not of {version}");
+    // Changes after a release belong to another version than that of the release.
+    let changelog = read("CHANGELOG.md");
+    let headings: Vec<&str> = changelog.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let released = |heading: &&&str| heading.split(' ').next() == Some(version);
+    match headings.first().expect("a heading") {
+        &"Unreleased" => assert_eq!(headings.iter().find(released), None, "CHANGELOG.md has released {version}"),
+        first => assert!(released(&first), "CHANGELOG.md begins with {first}, not with {version}"),
     }
 }
 
