@@ -39,7 +39,7 @@ pub fn run(
     let cannot = |error: std::io::Error| {
         CliError::new(format!("cannot run `{}`", python.display())).caused_by(error).with_hint(HINT)
     };
-    // Ctrl-C reaches the other process too, which gives up its tasks and ends.
+    // Ctrl-C reaches the other process too, which cancels its tasks and ends.
     interrupt::listen(None);
     let mut process =
         Command::new(&python).args(["-m", "anabranch._on"]).stdin(Stdio::piped()).spawn().map_err(cannot)?;

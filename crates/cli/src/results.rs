@@ -39,7 +39,7 @@ pub struct RunArgs {
     pub write_flow_lists: bool,
 }
 
-/// Where the runs of a command are executed.
+/// Options of the machines that execute the runs of a command.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Machines {
     /// Runs at a time [default: one per core]

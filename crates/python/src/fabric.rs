@@ -23,10 +23,10 @@ const ONE: u32 = 256;
 /// Largest factor, in both directions.
 const FACTOR_MAX: f64 = 64.0;
 
-/// What a program steers. It changes only while the run stands still, so all switches see a change at the
+/// State that a program steers. It changes only while the run stands still, so all switches see a change at the
 /// same time.
 struct Steering {
-    /// Balancers to choose from.
+    /// Balancers to choose from; only those of switches, and at least one.
     specs: Vec<Spec>,
     chosen: AtomicUsize,
     /// Factors of the weights of links, in units of 1 / [`ONE`].
@@ -34,7 +34,7 @@ struct Steering {
 }
 
 /// Steerings by the number of their environment. Constructors of the registry are functions without
-/// state, and look up theirs here.
+/// state, and look up the steering here.
 static STEERINGS: Mutex<BTreeMap<String, Arc<Steering>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
@@ -76,7 +76,7 @@ impl SwitchBalancer for Steered {
     }
 }
 
-/// What a program sees at the end of an interval.
+/// Observation at the end of an interval: the return value of [`Fabric::step`].
 type Look = (f64, u64, u64, Vec<u32>, Vec<u64>);
 
 struct Episode {

@@ -7,7 +7,7 @@ use net::Time;
 
 pub use crate::links::network::LinkSample;
 
-/// What a run calls at the end of each interval.
+/// Callback of a run at the end of each interval.
 pub trait Watch: Send {
     /// Returns the interval; longer than zero.
     fn interval(&self) -> Time;
@@ -25,7 +25,7 @@ pub struct NetworkState<'a> {
     pub flows_running: u64,
     /// Flows that completed or failed.
     pub flows_ended: u64,
-    /// All links, by number.
+    /// Samples of all links, indexed by [`net::LinkIx`].
     pub links: &'a [LinkSample],
 }
 

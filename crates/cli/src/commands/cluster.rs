@@ -21,9 +21,9 @@ use crate::error::CliError;
                         anabranch cluster kubernetes sweep.toml --image registry.example.org/anabranch > sweep.yaml\n  \
                         anabranch cluster ray sweep.toml > ray.yaml && ray up ray.yaml")]
 pub struct Args {
-    /// The cluster
+    /// Kind of cluster that the file is for
     kind: Kind,
-    /// Experiment file
+    /// Experiment file, as for `anabranch run`
     #[arg(value_name = "FILE.toml", value_parser = crate::shipped::path)]
     file: PathBuf,
     /// Set a key of the file, such as seeds=100
@@ -53,7 +53,7 @@ enum Kind {
     Ray,
 }
 
-/// A size in mebibytes.
+/// Memory of one part, in mebibytes; from 16 MiB to 16 TiB.
 #[derive(Clone, Copy, Debug)]
 struct Memory(u64);
 
@@ -64,14 +64,14 @@ fn memory(text: &str) -> Result<Memory, String> {
         "Gi" => 1024,
         _ => return Err("write a number and Mi or Gi, such as 2Gi".to_owned()),
     };
-    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| "there is no number".to_owned())?;
+    let number: u64 = text[..text.len() - unit.len()].parse().map_err(|_| "write digits before the unit".to_owned())?;
     match number.checked_mul(factor).filter(|size| (16..=1 << 24).contains(size)) {
         Some(size) => Ok(Memory(size)),
         None => Err("it must be from 16Mi to 16384Gi".to_owned()),
     }
 }
 
-/// Parses a name that stands in a file without quotes.
+/// Parses a name that is in a file without quotes.
 fn word(text: &str) -> Result<String, String> {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@".contains(letter);
     match !text.is_empty() && text.chars().all(is_allowed) {
@@ -92,7 +92,7 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// Returns a word of a shell.
+/// Returns a text as one word of a POSIX shell, in single quotes.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
@@ -142,7 +142,7 @@ fi
     )
 }
 
-/// Bytes of a ConfigMap that Kubernetes accepts.
+/// Bytes of data that a ConfigMap may have: Kubernetes accepts 1 MiB with all else.
 const CONFIG_MAP_BYTES: usize = 1_000_000;
 
 fn kubernetes(args: &Args, experiment: &Experiment, parts: usize) -> Result<String, CliError> {
@@ -278,5 +278,5 @@ setup_commands:
     )
 }
 
-/// Cores of the instances of workers.
+/// Cores of an instance that runs workers (c6i.4xlarge of AWS).
 const CORES_OF_INSTANCE: usize = 16;

@@ -179,7 +179,7 @@ fn partial_results_say_what_is_missing() {
     assert!(page.contains("Partial results: "));
 }
 
-/// The script of a job array, run as Slurm would, in an order of its own.
+/// The script of a job array, run as Slurm would, in an arbitrary order.
 #[test]
 fn script_of_slurm_gives_the_bytes_of_one_run() {
     let folder = folder();

@@ -104,7 +104,7 @@ struct Done {
     others: Vec<RunRecord>,
     /// Files in the folder that repeat byte for byte.
     published: Vec<String>,
-    /// What to say of the results, if runs are missing.
+    /// Warning that heads the results; `None` unless runs are missing.
     warning: Option<String>,
 }
 
