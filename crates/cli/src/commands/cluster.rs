@@ -35,7 +35,7 @@ pub struct Args {
     /// Memory of a part; timings.json in the results says how much a run needed
     #[arg(long, value_name = "SIZE", default_value = "2Gi", value_parser = memory)]
     memory: Memory,
-    /// Container image with the command, for Kubernetes
+    /// Container image with the command, for Kubernetes; Containerfile makes one
     #[arg(long, value_name = "NAME", default_value = concat!("anabranch:", env!("CARGO_PKG_VERSION")), value_parser = word)]
     image: String,
     /// Persistent volume claim for the results, for Kubernetes
@@ -167,7 +167,7 @@ fn kubernetes(args: &Args, experiment: &Experiment, parts: usize) -> Result<Stri
     let pod = |arguments: &str| {
         format!(
             "      restartPolicy: Never
-      securityContext: {{runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532}}
+      securityContext: {{runAsNonRoot: true, runAsUser: 10001, fsGroup: 10001}}
       containers:
       - name: anabranch
         image: {image}
