@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from . import AnabranchError, __version__, _native, cluster
+from . import AnabranchError, __version__, cluster
 from .experiment import Bar
 
 
@@ -14,11 +14,9 @@ def main() -> int:
     if task["version"] != __version__:
         print(f"error: the Python package is version {__version__}, the command {task['version']}", file=sys.stderr)
         return 2
-    texts = {f"inputs/{name}": text for name, text in task["inputs"].items()}
-    given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": []}
     bar = None if task["quiet"] or not sys.stderr.isatty() else Bar()
     try:
-        experiment = _native.Experiment(task["text"], task["name"], task["name"], given)
+        experiment = cluster.read(task["text"], task["name"], task["inputs"])
         cluster.run(experiment, task["on"], Path(task["out"]), task["flows"], bar)
     except KeyboardInterrupt:
         return 130

@@ -48,9 +48,7 @@ class Task:
 
     def __call__(self) -> bytes:
         """Run it on one core. Return an archive of its files."""
-        texts = {f"inputs/{name}": text for name, text in self.inputs.items()}
-        given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": pickle.loads(self.balancers) if self.balancers else []}
-        experiment = _native.Experiment(self.text, self.name, self.name, given)
+        experiment = read(self.text, self.name, self.inputs, pickle.loads(self.balancers) if self.balancers else [])
         with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
             options = {"out": Path(folder), "jobs": 1, "threads": 1, "flows": self.flows}
             experiment.run_shard(self.number, self.count, options, None)
@@ -58,6 +56,13 @@ class Task:
             with tarfile.open(fileobj=archive, mode="w") as tar:
                 tar.add(folder, arcname=".", filter=lambda member: None if member.name == "./.lock" else member)
             return archive.getvalue()
+
+
+def read(text: str, name: str, inputs: dict[str, str], balancers: Sequence[dict[str, Any]] = ()) -> _native.Experiment:
+    """Read a complete experiment file, whose inputs come along as texts."""
+    texts = {f"inputs/{stored}": content for stored, content in inputs.items()}
+    given = {"folder": Path(), "texts": texts, "overrides": [], "balancers": list(balancers)}
+    return _native.Experiment(text, name, name, given)
 
 
 class Scheduler(Protocol):
