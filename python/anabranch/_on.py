@@ -9,7 +9,7 @@ from .experiment import Bar
 
 
 def main() -> int:
-    """Run the task of standard input. Return the exit code: 130 after Ctrl-C."""
+    """Run the task of standard input. Return the exit code: 2 after an error that was printed, 130 after Ctrl-C."""
     task = json.load(sys.stdin)
     if task["version"] != __version__:
         print(f"error: the Python package is version {__version__}, the command {task['version']}", file=sys.stderr)

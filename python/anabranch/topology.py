@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping
 
@@ -45,12 +46,14 @@ class Topology:
 
     @classmethod
     def from_text(cls, name: str, text: str, **options: Unpack[ImportOptions]) -> Topology:
-        """Read the text of a file; the ending of `name` says its format."""
+        """Read the text of a file; the ending of `name` says its format. What is left out of the network is a warning."""
         given: dict[str, Any] = dict(options)
         unknown = [key for key in given if key not in IMPORT_KEYS]
         if unknown:
             raise TypeError(f"{unknown[0]} is none of {', '.join(IMPORT_KEYS)}")
-        network, _warnings = _native.Topology.from_text(name, text, {key: given.get(key) for key in IMPORT_KEYS})
+        network, notes = _native.Topology.from_text(name, text, {key: given.get(key) for key in IMPORT_KEYS})
+        for note in notes:
+            warnings.warn(f"{name}: {note}", stacklevel=2)
         topology = cls.__new__(cls)
         topology._network = network
         topology._file = (name, text, {key: value for key, value in given.items() if value is not None})

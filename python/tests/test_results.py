@@ -107,6 +107,13 @@ def test_changed_results_are_refused(tmp_path: Path) -> None:
         ab.Results(results.folder)
 
 
+def test_tables_have_a_form_for_notebooks(results: ab.Results) -> None:
+    html = results.flows._repr_html_()
+    assert html.count("<tr>") == 21 and html.endswith("480 rows")
+    assert "<th>fct_us</th>" in html and "<td>ecmp</td>" in html
+    assert "<td></td>" in ab.Table._repr_html_(results.runs), "missing values are empty"
+
+
 def test_results_are_shown_and_pickled(results: ab.Results) -> None:
     assert "spray" in str(results) and "8 runs" in repr(results)
     assert results._repr_html_().startswith("<pre>")

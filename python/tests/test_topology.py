@@ -98,3 +98,9 @@ def test_lists_are_those_of_the_program() -> None:
     assert "web-search" in {entry.name for entry in ab.workloads()}
     for entries in (ab.patterns(), ab.collectives(), ab.transports(), ab.metrics()):
         assert entries and all(entry.summary for entry in entries)
+
+
+def test_what_a_file_loses_is_a_warning() -> None:
+    text = ab.single_switch(hosts=3).to_graphml().replace("LinkSpeedRaw", "Rate")
+    with pytest.warns(UserWarning, match="attribute `Rate` of edges is not read"):
+        ab.Topology.from_text("a.graphml", text)

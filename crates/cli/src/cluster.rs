@@ -53,9 +53,16 @@ pub fn run(
             Err(CliError::new("interrupted; parts that came back are kept").with_hint("repeat the command to resume"))
         }
         // It has said why.
-        _ => Err(CliError::new(format!("the runs on `{on}` failed")).with_hint(HINT)),
+        Some(FAILED) => Err(CliError::new(format!("the runs on `{on}` failed"))),
+        _ => {
+            let reason = format!("`{}` did not run the package anabranch", python.display());
+            Err(CliError::new(reason).with_hint(HINT))
+        }
     }
 }
+
+/// Exit code of the other process after an error that it has printed.
+const FAILED: i32 = 2;
 
 /// Exit code of the other process after Ctrl-C.
 const INTERRUPTED: i32 = 130;

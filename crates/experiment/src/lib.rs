@@ -42,5 +42,7 @@ pub use input::{Experiment, FileError, Override, Variant};
 pub use judge::{claims, fidelity, reproduction, validation};
 pub use results::{statistics, summary};
 pub use run::execute::{Observer, Options, Progress, peak_rss_bytes};
-pub use run::{Error, add_fidelity_check, load, merge, run, run_in, run_watched, runner, shard, store, write_report};
+pub use run::{
+    Error, Threads, add_fidelity_check, load, merge, run, run_in, run_watched, runner, shard, store, write_report,
+};
 use run::{checksums, records};

@@ -1,16 +1,21 @@
 //! Balancers written in Python: each decision is a call of a method. They exist in this process only.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use balance::dataplane::{
     Cx, EdgeBalancer, EdgeEnv, NextHops, PacketView, PathFeedback, Paths, SwitchBalancer, SwitchEnv,
 };
 use balance::entry::Foreign;
-use balance::{Build, Entry, Granularity, Params};
+use balance::{Build, Entry, Granularity, Params, Spec};
+use experiment::Threads;
 use net::RandomStream;
+use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
+use sim::conformance::{self, Subject};
 
+use crate::experiment::watched;
 use crate::failure;
 
 /// A class of balancers, with the first exception that one of them raised.
@@ -294,6 +299,20 @@ impl EdgeBalancer for Instance {
             self.object = None;
         }
     }
+}
+
+/// Check the properties that each balancer of the program has. Raises AssertionError for the first that is
+/// missing.
+#[pyfunction]
+pub fn check_balancer(py: Python<'_>, about: About) -> PyResult<()> {
+    let class = class_of(&about, py)?;
+    let balancer = Spec::of(class.entry);
+    let checked = watched(py, std::slice::from_ref(&class), None, |_, stop| {
+        let may_go_on = || !class.has_exception() && !stop.load(Ordering::Relaxed);
+        let subject = Subject { balancer: &balancer, workers: &Threads(3), may_go_on: &may_go_on };
+        conformance::CHECKS.iter().try_for_each(|check| check(&subject))
+    })?;
+    checked.map_err(|violation| PyAssertionError::new_err(format!("balancer `{}`: {violation}", class.entry.name)))
 }
 
 /// Mix 64 bits: the hash of the program's switches.

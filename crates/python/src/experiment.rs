@@ -81,8 +81,9 @@ impl Experiment {
         anabranch_cli::refuse_others_results(&self.0, &options.out).map_err(exception)?;
         let options = options.of_program();
         watched(py, &self.1, progress, |observer, stop| {
-            run_in(&Guarded(&self.1), &self.0, &options, observer, stop).map(|_| ()).map_err(Into::into)
-        })
+            run_in(&Guarded(&self.1), &self.0, &options, observer, stop).map(|_| ())
+        })?
+        .map_err(exception)
     }
 
     /// Return the numbers, from 1, of the runs that the folder lacks; a part of this number out of
@@ -106,8 +107,9 @@ impl Experiment {
             Shard::new(number, count).ok_or_else(|| failure(format!("there is no part {number} of {count}")))?;
         let options = options.of_program();
         watched(py, &self.1, progress, |observer, stop| {
-            run_shard(&Guarded(&self.1), &self.0, shard, &options, observer, stop).map(|_| ()).map_err(Into::into)
-        })
+            run_shard(&Guarded(&self.1), &self.0, shard, &options, observer, stop).map(|_| ())
+        })?
+        .map_err(exception)
     }
 
     /// Put the results of parts together.
@@ -185,13 +187,13 @@ impl Observer for Latest {
 
 /// Runs `work` on a thread without the interpreter's lock, while this one calls `progress` and
 /// looks at signals. An exception of either, such as `KeyboardInterrupt`, or of a balancer of `classes`
-/// stops the work; completed runs are kept.
-fn watched(
+/// stops the work, and is returned; completed runs are kept.
+pub fn watched<T: Send>(
     py: Python<'_>,
     classes: &[Arc<Class>],
     progress: Option<Py<PyAny>>,
-    work: impl Fn(&dyn Observer, &AtomicBool) -> Result<(), anabranch_cli::CliError> + Sync,
-) -> PyResult<()> {
+    work: impl Fn(&dyn Observer, &AtomicBool) -> T + Sync,
+) -> PyResult<T> {
     let (latest, stop) = (Latest::default(), AtomicBool::new(false));
     // An exception of an earlier run that was stopped for another reason.
     classes.iter().for_each(|class| drop(class.take_exception()));
@@ -224,9 +226,7 @@ fn watched(
     if let Some(raised) = classes.iter().find_map(|class| class.take_exception()) {
         return Err(raised);
     }
-    match done {
-        Ok(done) => done.map_err(exception)?,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-    report(py)
+    let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    report(py)?;
+    Ok(done)
 }

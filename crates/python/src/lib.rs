@@ -86,6 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<balancers::Packet>()?;
     module.add_class::<balancers::Candidates>()?;
     module.add_class::<balancers::Feedback>()?;
+    module.add_function(wrap_pyfunction!(balancers::check_balancer, module)?)?;
     module.add_function(wrap_pyfunction!(balancers::mix, module)?)?;
     module.add_function(wrap_pyfunction!(balancers::combine, module)?)?;
     module.add_function(wrap_pyfunction!(main, module)?)?;

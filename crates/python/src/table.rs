@@ -19,6 +19,8 @@ use crate::failure;
 
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
+/// Rows in the HTML form of a table.
+const ROWS_SHOWN: usize = 20;
 
 /// A table with the Arrow PyCapsule interface: polars, pyarrow, pandas and duckdb read it.
 #[pyclass(frozen, module = "anabranch._native")]
@@ -120,6 +122,38 @@ impl Table {
             data.buffers().first().map_or(0, |buffer| buffer.as_ptr() as usize)
         };
         Ok(self.batches.iter().map(address).collect())
+    }
+
+    /// Return the first rows as a table in HTML, for notebooks.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let escape = py.import("html")?.getattr("escape")?;
+        let format = py.import("builtins")?.getattr("format")?;
+        let row = |tag: &str, cells: &[String]| -> String {
+            let cells: String = cells.iter().map(|cell| format!("<{tag}>{cell}</{tag}>")).collect();
+            format!("<tr>{cells}</tr>")
+        };
+        let text = |text: &Bound<'_, PyAny>| escape.call1((text,))?.extract::<String>();
+        let names = self.columns().into_iter().map(|name| text(name.into_pyobject(py)?.as_any()));
+        let mut html = format!("<table><thead>{}</thead><tbody>", row("th", &names.collect::<PyResult<Vec<_>>>()?));
+        let mut left = ROWS_SHOWN;
+        for batch in &self.batches {
+            let head = batch.slice(0, left.min(batch.num_rows()));
+            let columns = head.columns().iter().map(|array| {
+                let list = pyo3::types::PyList::empty(py);
+                append(&list, array).map(|()| list)
+            });
+            let columns: Vec<_> = columns.collect::<PyResult<_>>()?;
+            for number in 0..head.num_rows() {
+                let cells = columns.iter().map(|column| {
+                    let value = column.get_item(number)?;
+                    let spec = if value.is_instance_of::<pyo3::types::PyFloat>() { ".6g" } else { "" };
+                    if value.is_none() { Ok(String::new()) } else { text(&format.call1((value, spec))?) }
+                });
+                html += &row("td", &cells.collect::<PyResult<Vec<_>>>()?);
+            }
+            left -= head.num_rows();
+        }
+        Ok(format!("{html}</tbody></table>{} rows", self.__len__()))
     }
 
     fn __repr__(&self) -> String {

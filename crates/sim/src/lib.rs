@@ -10,6 +10,7 @@ mod bits;
 pub mod bounds;
 mod capture;
 mod checks;
+pub mod conformance;
 mod engine;
 pub mod failures;
 pub mod flow_level;

@@ -7,6 +7,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use anabranch_sim::conformance::is_refused;
 use anabranch_sim::{
     Annulus, Boot, ControlConfig, Cubic, Dctcp, Failure, FailureKind, FlowEnd, HashSeeds, HostConfig, HostScheduler,
     Marking, NewReno, Outcome, QueueConfig, QueueLimit, RdmaRecovery, Resequencing, ResequencingBounds, Scenario,
@@ -15,9 +16,7 @@ use anabranch_sim::{
 use balance::central::AgentCommand;
 use balance::{Lossless, Spec};
 use common::static_plane::{Kind, StaticPlane};
-use common::{
-    all_transports, fault, flow, is_refused, list, simulate, simulate_on, some_flows, topology, try_simulate, with,
-};
+use common::{all_transports, fault, flow, list, simulate, simulate_on, some_flows, topology, try_simulate, with};
 use net::{Bandwidth, LinkIx, NodeIx, Time, Topology};
 use proptest::prelude::*;
 use traffic::FlowList;
@@ -175,7 +174,7 @@ proptest! {
         };
         let entry = balance::registry::DATAPLANE[balancer];
         let balancer = entry.example;
-        if is_refused(entry, &config.transport) {
+        if is_refused(&Spec::parse(balancer).unwrap(), &config.transport) {
             let refused = try_simulate(&t, &flows, balancer, seed, &config);
             prop_assert!(matches!(refused, Err(SimError::Config { key: "transport", .. })), "{:?}", refused.err());
             return Ok(());

@@ -45,7 +45,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
-    /// A job array of Slurm, and a job that merges its parts
+    /// A job array of Slurm; its last part merges the results
     Slurm,
     /// An indexed Job of Kubernetes, and a Job that merges its parts
     Kubernetes,

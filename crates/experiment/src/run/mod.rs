@@ -29,6 +29,7 @@ use crate::results::{link_rows, points_csv, responses};
 use crate::summary::{FidelityCheck, RunRecord, RunSummary, SCHEMA_VERSION, Summary};
 use crate::{claims, report, statistics};
 use execute::{Observer, Options};
+pub use threads::Threads;
 pub use watched::run_watched;
 
 const FLOWS: [&str; 2] = ["flows.parquet", "flows.csv"];

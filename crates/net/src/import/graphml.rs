@@ -6,7 +6,7 @@
 //! `LinkDelay` (seconds) or from the coordinates of both ends, all others from [`ImportOptions`].
 //! Parallel edges are kept; self-loops are dropped with a warning.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node as Element};
 
@@ -187,6 +187,7 @@ impl<'a> Reader<'a> {
         places: &BTreeMap<&'a str, Place>,
     ) -> Result<Vec<DraftLink>, ImportError> {
         let mut links = Vec::new();
+        self.warn_of_similar_attributes(graph);
         for edge in elements(graph, "edge") {
             let end = |name| {
                 let id = self.attribute(edge, name)?;
@@ -215,6 +216,26 @@ impl<'a> Reader<'a> {
             });
         }
         Ok(links)
+    }
+
+    /// Warns of attributes of edges that look like rates or delays, and are not read.
+    fn warn_of_similar_attributes(&mut self, graph: Element<'a, 'a>) {
+        let attributes = [
+            ("LinkSpeedRaw", "bit/s", ["rate", "bandwidth", "capacity", "speed"].as_slice()),
+            ("LinkDelay", "seconds", ["delay", "latency"].as_slice()),
+        ];
+        for (read, unit, similar) in attributes {
+            let is_given = |name: &str| elements(graph, "edge").any(|edge| self.text(edge, name).is_some());
+            if is_given(read) {
+                continue;
+            }
+            let names = self.keys.values().copied().collect::<BTreeSet<_>>();
+            let found =
+                names.into_iter().find(|name| similar.contains(&name.to_ascii_lowercase().as_str()) && is_given(name));
+            if let Some(name) = found {
+                self.warn(graph, &format!("the attribute `{name}` of edges is not read: write `{read}`, in {unit}"));
+            }
+        }
     }
 
     /// Returns the delay from the distance if both positions are known and differ, otherwise the
@@ -259,6 +280,14 @@ mod tests {
 
     fn import(text: &str) -> Result<Imported, String> {
         read("net.graphml", text, &ImportOptions::default()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn attributes_that_look_like_rates_are_named() {
+        let warnings = import(&FILE.replace("LinkSpeedRaw", "rate")).unwrap().warnings;
+        let expected = "line 3: the attribute `rate` of edges is not read: write `LinkSpeedRaw`, in bit/s";
+        assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
+        assert!(!import(FILE).unwrap().warnings.iter().any(|warning| warning.contains("not read")));
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 pub mod static_plane;
 
+pub use anabranch_sim::conformance::{all_transports, some_flows};
 use anabranch_sim::{
-    About, Failure, FailureKind, FlowRecord, Outcome, RdmaRecovery, Scenario, SimConfig, SimError, TransportConfig,
-    TransportKind, Workers, run, run_on,
+    Failure, FailureKind, FlowRecord, Outcome, Scenario, SimConfig, SimError, TransportConfig, Workers, run, run_on,
 };
-use balance::{Connection, Entry, Scale, Spec};
-use net::{Bandwidth, HostIx, LinkIx, NodeIx, Time, Topology};
+use balance::Spec;
+use net::{HostIx, LinkIx, NodeIx, Time, Topology};
 use traffic::{Flow, FlowList, Start};
 
 pub fn topology(spec: &str) -> Topology {
@@ -28,7 +28,7 @@ pub fn simulate(topology: &Topology, flows: &FlowList, balancer: &str, seed: u64
 }
 
 /// Threads that share the cores of the machine.
-struct Threads(usize);
+pub struct Threads(pub usize);
 
 impl Workers for Threads {
     fn count(&self) -> usize {
@@ -77,38 +77,6 @@ pub fn try_simulate(
     run(&scenario, &mut |_| true)
 }
 
-/// Returns whether a balancer cannot work with a transport. UDP has no connections to split, and
-/// subflows that share data couple windows of NewReno or DCTCP without SACK.
-pub fn is_refused(entry: &Entry, transport: &TransportConfig) -> bool {
-    let scale = Scale {
-        base_rtt: Time::from_us(100),
-        hop_delay: Time::from_us(80),
-        packet_bytes: 1500,
-        host_rate: Bandwidth::from_gbps(10),
-    };
-    let spec = Spec::parse(entry.example).unwrap();
-    let is_plain = transport.properties().couples_subflows;
-    match (entry.needs)(&scale, &spec.params).connection {
-        Connection::Single => false,
-        Connection::Copies(_) => matches!(transport.kind, TransportKind::Udp(_)),
-        Connection::Subflows(_) => !is_plain,
-    }
-}
-
-/// Returns pseudo-random flows between distinct hosts, for scenarios in which only variety matters.
-pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -> FlowList {
-    let mut rng = net::RandomStream::new(seed, "test flows");
-    let mut flows: Vec<Flow> = (0..count)
-        .map(|_| {
-            let src = rng.next_below(u64::from(hosts)) as u32;
-            let dst = (src + 1 + rng.next_below(u64::from(hosts) - 1) as u32) % hosts;
-            flow(src, dst, 1 + rng.next_below(largest), Time::from_ps(rng.next_below(span.as_ps())))
-        })
-        .collect();
-    flows.sort_by_key(|f| if let Start::At(at) = f.start { at } else { Time::MAX });
-    list(flows)
-}
-
 pub fn with(transport: TransportConfig) -> SimConfig {
     SimConfig { transport, ..SimConfig::default() }
 }
@@ -117,22 +85,6 @@ pub fn with(transport: TransportConfig) -> SimConfig {
 pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us: u64) -> Failure {
     let until = until_us.map(Time::from_us);
     Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
-}
-
-/// Returns every transport that retransmits, with its defaults and in its variants.
-pub fn all_transports() -> Vec<(String, TransportConfig)> {
-    let variants = [
-        ("DCTCP with SACK", TransportConfig { sack: true, ..TransportConfig::default() }),
-        ("CUBIC with SACK", TransportConfig::cubic()),
-        ("RDMA selective", TransportConfig::rdma(RdmaRecovery::Selective)),
-    ];
-    let default = |about: &About| {
-        let kind = TransportKind::named(about.name).expect("it is listed");
-        (about.name.to_owned(), TransportConfig { kind, ..TransportConfig::default() })
-    };
-    // UDP has no default rate, and does not retransmit.
-    let defaults = TransportKind::ALL.iter().filter(|about| about.name != "udp").map(default);
-    variants.into_iter().map(|(name, config)| (name.to_owned(), config)).chain(defaults).collect()
 }
 
 pub fn permanent(kind: FailureKind) -> Failure {

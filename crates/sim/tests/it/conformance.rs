@@ -1,13 +1,11 @@
 //! Properties of every registered balancer in the simulator.
 
 use crate::common::{
-    all_transports, fabric_link, fault, flow, is_refused, list, node, permanent, simulate, simulate_on, some_flows,
-    topology, total, with,
+    Threads, fabric_link, fault, flow, list, node, permanent, simulate, simulate_on, some_flows, topology, total, with,
 };
-use anabranch_sim::{
-    FailureKind, FlowEnd, Outcome, RdmaRecovery, Resequencing, SimConfig, TransportConfig, TransportKind,
-};
-use balance::{Entry, Granularity, Reorders};
+use anabranch_sim::conformance::{self, Check, Subject};
+use anabranch_sim::{FailureKind, Outcome, SimConfig, TransportConfig};
+use balance::{Entry, Granularity, Reorders, Spec};
 use net::{LinkIx, Time};
 
 /// Bounds send no packets; `bounds.rs` tests them.
@@ -15,46 +13,41 @@ fn balancers() -> impl Iterator<Item = &'static &'static Entry> {
     balance::registry::DATAPLANE.iter().filter(|entry| !entry.is_bound())
 }
 
-const TOPOLOGIES: [&str; 5] = [
-    "fat-tree:k=4",
-    "leaf-spine:leaves=3,spines=4,hosts_per_leaf=3,parallel=2",
-    "vl2:d0=2,d1=4,d2=4,hosts_per_tor=3",
-    "bcube:n=4,k=1",
-    "flattened-butterfly:k=3,n=3",
-];
-
-fn short_run(spec: &str, balancer: &str, config: &SimConfig) -> Outcome {
-    let t = topology(spec);
-    let flows = some_flows(t.hosts().len() as u32, 120, 11, Time::from_us(300), 200_000);
-    simulate(&t, &flows, balancer, 7, config)
+/// Checks a property of every balancer, on three threads where several are needed.
+fn check_all(check: Check) {
+    for entry in balancers() {
+        let balancer = &Spec::parse(entry.example).unwrap();
+        let subject = Subject { balancer, workers: &Threads(3), may_go_on: &|| true };
+        check(&subject).unwrap_or_else(|violation| panic!("{}: {violation}", entry.name));
+    }
 }
 
 #[test]
 fn everything_is_delivered() {
-    for entry in balancers() {
-        for spec in TOPOLOGIES {
-            for (name, transport) in all_transports().into_iter().filter(|(_, transport)| !is_refused(entry, transport))
-            {
-                let kind = transport.kind;
-                let o = short_run(spec, entry.example, &with(transport));
-                // The watchdog's drops end pauses that deadlock in a cycle (on server-centric
-                // networks). Senders without any window fill it again immediately, and some fail.
-                let is_go_back_n = matches!(kind, TransportKind::Rdma(rdma) if rdma.recovery == RdmaRecovery::GoBackN);
-                if o.accounting.dropped.watchdog > 0 && is_go_back_n {
-                    continue;
-                }
-                assert_eq!(o.accounting.flows_completed, 120, "{} on {spec} with {name}", entry.name);
-                // Only probes and notifications may be in flight when the last flow ends.
-                assert_eq!(o.accounting.packets_in_flight, o.control.in_flight, "{} on {spec}", entry.name);
-                // An event per hop, two with lossless ports, and timers: nothing multiplies them.
-                let (events, hops) = (o.engine.events, o.engine.packet_hops);
-                assert!(events < 4 * hops + 10_000, "{} on {spec}: {events} events for {hops} hops", entry.name);
-                for f in &o.flows {
-                    assert!(f.fct >= f.ideal, "{} on {spec}: a flow beat the bound", entry.name);
-                }
-            }
-        }
+    check_all(conformance::delivers_everything);
+}
+
+#[test]
+fn per_flow_schemes_never_reorder() {
+    for entry in balancers().filter(|e| e.granularity == Granularity::Flow) {
+        assert_eq!(entry.reorders(), Reorders::Never, "{}", entry.name);
     }
+    check_all(conformance::keeps_order_by_flow);
+}
+
+#[test]
+fn per_packet_schemes_reorder_and_buffer_hides_it() {
+    check_all(conformance::reorders_by_packet);
+}
+
+#[test]
+fn outcome_same_for_same_seed() {
+    check_all(conformance::repeats_on_any_threads);
+}
+
+#[test]
+fn members_may_vanish_and_return() {
+    check_all(conformance::survives_failures);
 }
 
 fn new_reno() -> SimConfig {
@@ -62,36 +55,10 @@ fn new_reno() -> SimConfig {
 }
 
 #[test]
-fn per_flow_schemes_never_reorder() {
-    for entry in balancers().filter(|e| e.granularity == Granularity::Flow) {
-        assert_eq!(entry.reorders(), Reorders::Never, "{}", entry.name);
-        for spec in TOPOLOGIES {
-            let o = short_run(spec, entry.example, &new_reno());
-            assert_eq!(total(&o, |f| f.reordered), 0, "{} on {spec}", entry.name);
-        }
-    }
-}
-
-#[test]
-fn per_packet_schemes_reorder_and_buffer_hides_it() {
-    let off = SimConfig {
-        host: anabranch_sim::HostConfig { resequencing: Resequencing::Off, ..Default::default() },
-        ..new_reno()
-    };
-    for entry in balancers().filter(|e| e.granularity == Granularity::Packet) {
-        let with = short_run("fat-tree:k=4", entry.example, &new_reno());
-        let without = short_run("fat-tree:k=4", entry.example, &off);
-        let spurious = |o: &Outcome| total(o, |f| f.spurious);
-        assert!(without.flows.iter().any(|f| f.reordered > 0), "{}", entry.name);
-        assert!(with.resequencing.active && with.resequencing.held > 0, "{}", entry.name);
-        assert!(spurious(&with) < spurious(&without), "{}: {} {}", entry.name, spurious(&with), spurious(&without));
-    }
-}
-
-#[test]
 fn parameters_may_ask_for_resequencing() {
     let held = |balancer| {
-        let o = short_run("fat-tree:k=4", balancer, &new_reno());
+        let flows = some_flows(16, 120, 11, Time::from_us(300), 200_000);
+        let o = simulate(&topology("fat-tree:k=4"), &flows, balancer, 7, &new_reno());
         (o.resequencing.active, o.resequencing.held > 0)
     };
     assert_eq!(held("vlb"), (false, false));
@@ -99,37 +66,13 @@ fn parameters_may_ask_for_resequencing() {
 }
 
 #[test]
-fn outcome_same_for_same_seed_only() {
-    for entry in balancers() {
+fn outcome_differs_by_seed() {
+    let fixed = ["spt:tie=first", "ecmp-path:key=hosts"];
+    for entry in balancers().filter(|entry| !fixed.contains(&entry.example)) {
         let t = topology("fat-tree:k=4");
         let flows = some_flows(16, 150, 2, Time::from_us(200), 300_000);
-        let run = |seed| simulate(&t, &flows, entry.example, seed, &SimConfig::default());
-        let first = run(1);
-        assert!(first == run(1), "{}: two runs differ", entry.name);
-        if !["spt:tie=first", "ecmp-path:key=hosts"].contains(&entry.example) {
-            assert!(first.links != run(2).links, "{}: the seed changes nothing", entry.name);
-        }
-    }
-}
-
-#[test]
-fn members_may_vanish_and_return() {
-    for entry in balancers() {
-        let t = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=4");
-        let victim = fabric_link(&t);
-        let spine = t.link(victim).to;
-        let config = SimConfig {
-            failures: vec![
-                fault(FailureKind::LinkDown(victim), 50, Some(20_000), 500),
-                fault(FailureKind::SwitchDown(spine), 30_000, Some(60_000), 1_000),
-            ],
-            ..new_reno()
-        };
-        let flows = some_flows(12, 300, 4, Time::from_ms(70), 500_000);
-        let o = simulate(&t, &flows, entry.example, 7, &config);
-        assert_eq!(o.accounting.flows_completed, 300, "{}", entry.name);
-        assert!(o.accounting.dropped.link_down > 0, "{}: the failure hit nothing", entry.name);
-        assert!(o.flows.iter().all(|f| f.end == FlowEnd::Completed), "{}", entry.name);
+        let links = |seed| simulate(&t, &flows, entry.example, seed, &SimConfig::default()).links;
+        assert!(links(1) != links(2), "{}: the seed changes nothing", entry.name);
     }
 }
 
