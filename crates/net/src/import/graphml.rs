@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn attributes_that_look_like_rates_are_named() {
         let warnings = import(&FILE.replace("LinkSpeedRaw", "rate")).unwrap().warnings;
-        let expected = "line 3: the attribute `rate` of edges is not read: write `LinkSpeedRaw`, in bit/s";
+        let expected = "line 4: the attribute `rate` of edges is not read: write `LinkSpeedRaw`, in bit/s";
         assert!(warnings.iter().any(|warning| warning == expected), "{warnings:?}");
         assert!(!import(FILE).unwrap().warnings.iter().any(|warning| warning.contains("not read")));
     }
