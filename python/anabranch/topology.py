@@ -111,13 +111,7 @@ class Topology:
     @property
     def links(self) -> list[str]:
         """The names of all links, as in `Probes(links=net.links)`: each cable has one for each direction."""
-        names: list[str] = []
-        count: dict[str, int] = {}
-        for one, other, *_ in self._network.links():
-            name = f"{one} -> {other}"
-            count[name] = count.get(name, 0) + 1
-            names.append(name if count[name] == 1 else f"{name} #{count[name]}")
-        return names
+        return self._network.link_names()
 
     def to_networkx(self) -> networkx.MultiGraph[str]:
         """Return the network as a graph: nodes with `kind`, `tier`, `pod`, `rack`; a cable is an edge with `rate` in

@@ -172,10 +172,16 @@ impl Topology {
         let (start, end) = (self.out_start[node.ix()], self.out_start[node.ix() + 1]);
         &self.out_links[start as usize..end as usize]
     }
-    /// Returns `from -> to`, for messages and reports.
+    /// Returns `from -> to`, or `from -> to #2` for the second of parallel links: the name in experiment
+    /// files, messages and results.
     pub fn link_name(&self, link: LinkIx) -> String {
-        let link = self.link(link);
-        format!("{} -> {}", self.node(link.from).name, self.node(link.to).name)
+        let Link { from, to, .. } = *self.link(link);
+        let name = format!("{} -> {}", self.node(from).name, self.node(to).name);
+        let parallel = self.out_links(from).iter().filter(|other| self.link(**other).to == to);
+        match parallel.take_while(|other| **other != link).count() {
+            0 => name,
+            earlier => format!("{name} #{}", earlier + 1),
+        }
     }
     /// Returns the height of a cable: the tier of its upper end. Host links have tier 1.
     pub fn link_tier(&self, link: LinkIx) -> Tier {
@@ -414,6 +420,15 @@ mod tests {
         assert_eq!(t.out_links(h0), &[up0]);
         assert!(t.is_upward(up0) && !t.is_upward(up1.reverse()));
         assert_eq!(t.link_name(up1), "h1 -> s");
+    }
+
+    #[test]
+    fn parallel_links_have_different_names() {
+        let (mut b, h0, _, s) = two_hosts();
+        let up = [(); 3].map(|()| b.connect(h0, s, Bandwidth::from_gbps(10), Time::from_us(1)));
+        let t = b.build_partial().unwrap();
+        assert_eq!(up.map(|link| t.link_name(link)), ["h0 -> s", "h0 -> s #2", "h0 -> s #3"]);
+        assert_eq!(t.link_name(up[2].reverse()), "s -> h0 #3");
     }
 
     #[test]

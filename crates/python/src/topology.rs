@@ -54,6 +54,10 @@ impl Topology {
         self.0.links().iter().map(row).collect()
     }
 
+    fn link_names(&self) -> Vec<String> {
+        (0..self.0.links().len() as u32).map(|link| self.0.link_name(net::LinkIx(link))).collect()
+    }
+
     fn to_json(&self) -> String {
         export::json(&self.0)
     }
