@@ -18,7 +18,7 @@ pub const TOPOLOGIES: [&str; 5] = [
     "flattened-butterfly:k=3,n=3",
 ];
 
-/// A balancer under test.
+/// A balancer, and what its test may use: threads, and time until it is interrupted.
 #[derive(Clone, Copy)]
 pub struct Subject<'a> {
     pub balancer: &'a Spec,
