@@ -129,18 +129,12 @@ pub fn survives_failures(subject: &Subject<'_>) -> Result<(), Violation> {
     let network = topology("leaf-spine:leaves=3,spines=3,hosts_per_leaf=4");
     let flows = some_flows(12, 300, 4, Time::from_ms(70), 500_000);
     let healthy = subject.run(&SingleThread, &network, &flows, &new_reno())?;
-    let is_up = |link: &LinkIx| network.node(network.link(*link).to).name.starts_with("spine");
+    let is_up = |link: &LinkIx| network.is_upward(*link) && !network.is_host_link(*link);
     let links = (0..network.links().len() as u32).map(LinkIx).filter(is_up);
     let busiest = links.max_by_key(|link| healthy.links[link.0 as usize].bytes).expect("there are links");
-    let fault = |kind, at, until, detection| Failure {
-        at: Time::from_us(at),
-        until: Some(Time::from_us(until)),
-        detection: Time::from_us(detection),
-        kind,
-    };
     let failures = vec![
-        fault(FailureKind::LinkDown(busiest), 50, 20_000, 500),
-        fault(FailureKind::SwitchDown(network.link(busiest).to), 30_000, 60_000, 1_000),
+        fault(FailureKind::LinkDown(busiest), 50, Some(20_000), 500),
+        fault(FailureKind::SwitchDown(network.link(busiest).to), 30_000, Some(60_000), 1_000),
     ];
     let o = subject.run(&SingleThread, &network, &flows, &SimConfig { failures, ..new_reno() })?;
     let completed = o.accounting.flows_completed;
@@ -223,4 +217,10 @@ pub fn some_flows(hosts: u32, count: u32, seed: u64, span: Time, largest: u64) -
         .collect();
     flows.sort_by_key(|flow| if let Start::At(at) = flow.start { at } else { Time::MAX });
     FlowList { flows, description: "test".into(), ..FlowList::default() }
+}
+
+/// Returns a fault from a time to another, if it ends, which routing detects after a while.
+pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us: u64) -> Failure {
+    let until = until_us.map(Time::from_us);
+    Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
 }

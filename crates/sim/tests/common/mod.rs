@@ -3,7 +3,7 @@
 
 pub mod static_plane;
 
-pub use anabranch_sim::conformance::{all_transports, some_flows};
+pub use anabranch_sim::conformance::{all_transports, fault, some_flows};
 use anabranch_sim::{
     Failure, FailureKind, FlowRecord, Outcome, Scenario, SimConfig, SimError, TransportConfig, Workers, run, run_on,
 };
@@ -79,12 +79,6 @@ pub fn try_simulate(
 
 pub fn with(transport: TransportConfig) -> SimConfig {
     SimConfig { transport, ..SimConfig::default() }
-}
-
-/// Returns a fault from a time to another, if it ends, which routing detects after a while.
-pub fn fault(kind: FailureKind, at_us: u64, until_us: Option<u64>, detection_us: u64) -> Failure {
-    let until = until_us.map(Time::from_us);
-    Failure { at: Time::from_us(at_us), until, detection: Time::from_us(detection_us), kind }
 }
 
 pub fn permanent(kind: FailureKind) -> Failure {
