@@ -11,7 +11,7 @@ use experiment::store::Store;
 use experiment::summary::Summary;
 use serde_json::json;
 
-use crate::error::CliError;
+use crate::error::{CliError, INTERRUPTED};
 use crate::results::RunArgs;
 use crate::{interrupt, program};
 
@@ -49,8 +49,9 @@ pub fn run(
     }
     match process.wait().map_err(cannot)?.code() {
         Some(0) => Store::open(out).summary().map_err(|error| experiment::Error::from(error).into()),
-        Some(INTERRUPTED) => {
-            Err(CliError::new("interrupted; parts that came back are kept").with_hint("repeat the command to resume"))
+        Some(code) if code == i32::from(INTERRUPTED) => {
+            let kept = CliError::new("interrupted; parts that came back are kept").interrupted();
+            Err(kept.with_hint("repeat the command to resume"))
         }
         // It has said why.
         Some(FAILED) => Err(CliError::new(format!("the runs on `{on}` failed"))),
@@ -63,6 +64,3 @@ pub fn run(
 
 /// Exit code of the other process after an error that it has printed.
 const FAILED: i32 = 2;
-
-/// Exit code of the other process after Ctrl-C.
-const INTERRUPTED: i32 = 130;

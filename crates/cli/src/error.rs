@@ -26,9 +26,23 @@ pub struct Failure {
     causes: Vec<String>,
     /// How to fix the error.
     hint: Option<String>,
-    /// A failed check: not an error of the user.
-    is_check: bool,
+    kind: Kind,
 }
+
+/// Kinds of failures, by their exit codes.
+#[derive(Clone, Copy, Debug, Default)]
+enum Kind {
+    /// A failed check: not an error of the user.
+    Check = 1,
+    /// Usage, configuration or environment.
+    #[default]
+    Error = 2,
+    /// Ctrl-C: 128 and the number of its signal, as of a program that the signal ended.
+    Interrupted = 130,
+}
+
+/// Exit code after Ctrl-C.
+pub const INTERRUPTED: u8 = Kind::Interrupted as u8;
 
 impl CliError {
     /// Creates an error with this message.
@@ -48,11 +62,18 @@ impl CliError {
     }
     /// Marks the error as the result of a failed check.
     pub fn found_by_check(self) -> CliError {
-        self.with(|failure| failure.is_check = true)
+        self.with(|failure| failure.kind = Kind::Check)
     }
-    /// Returns the exit code: 1 if a check failed, 2 otherwise.
+    /// Marks the error as the end of a command by Ctrl-C.
+    pub fn interrupted(self) -> CliError {
+        self.with(|failure| failure.kind = Kind::Interrupted)
+    }
+    /// Returns the exit code: 1 if a check failed, 130 after Ctrl-C, 2 otherwise.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, CliError::Failure(failure) if failure.is_check) { 1 } else { 2 }
+        match self {
+            CliError::BrokenPipe => Kind::Error as u8,
+            CliError::Failure(failure) => failure.kind as u8,
+        }
     }
     /// Adds a cause, shown below the message.
     #[must_use]
@@ -79,7 +100,9 @@ impl From<FileError> for CliError {
 impl From<experiment::Error> for CliError {
     fn from(error: experiment::Error) -> CliError {
         let hint = match &error {
-            experiment::Error::Interrupted { .. } => Some("repeat the command to resume"),
+            experiment::Error::Interrupted { .. } => {
+                return CliError::of(&error).interrupted().with_hint("repeat the command to resume");
+            }
             experiment::Error::Merge(MergeError::Missing { .. }) => {
                 Some("run the parts that are missing, all with --no-flows or all without; --partial shows the others")
             }

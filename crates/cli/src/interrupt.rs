@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::error::INTERRUPTED;
+
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Installs the handler. Returns the flag that the first Ctrl-C sets. If the program has not ended
@@ -12,14 +14,14 @@ pub fn listen(grace: Option<Duration>) -> &'static AtomicBool {
     let handler = move || {
         if STOP.swap(true, Ordering::Relaxed) {
             // Records are written in whole lines, so only the runs in progress are lost.
-            std::process::exit(2);
+            std::process::exit(INTERRUPTED.into());
         }
         let Some(grace) = grace else { return eprintln!("\nstopping; press Ctrl-C again to stop at once") };
         eprintln!("\nstopping");
         std::thread::spawn(move || {
             std::thread::sleep(grace);
             eprintln!("stopped; the folder keeps all completed runs, and the same command resumes");
-            std::process::exit(2);
+            std::process::exit(INTERRUPTED.into());
         });
     };
     // Without a handler Ctrl-C ends the program immediately; resuming handles that too.

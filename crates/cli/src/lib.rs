@@ -31,7 +31,7 @@ pub use results::{refuse_others_results, summary_text};
 #[command(
     after_help = "Start with:\n  anabranch compare           three balancers on a small fat-tree, in seconds\n  \
                         anabranch list balancers    what can be compared\n\
-                        Exit codes: 0 done, 1 a check failed, 2 usage, configuration or environment."
+                        Exit codes: 0 done, 1 a check failed, 2 usage, configuration or environment, 130 Ctrl-C."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -68,7 +68,7 @@ enum Command {
 }
 
 /// Runs the command with these arguments, of which the first is the name of the program. Returns
-/// the exit code: 0 done, 1 a check failed, 2 usage, configuration or environment.
+/// the exit code: 0 done, 1 a check failed, 2 usage, configuration or environment, 130 Ctrl-C.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command,
