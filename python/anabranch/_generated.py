@@ -328,6 +328,10 @@ class Switch(Section):
     _: KW_ONLY
     ecn: str | Literal["off"] | SwitchEcn | Mapping[str, Any] | None = None
     """ECN marking: a step, off, or a linear ramp as in RED, written as `{ min, max, probability }` (default: 20pkt)."""
+    reference_rate: str | None = None
+    """Rate of links for which `queue` and `ecn` are given; those of other links are in proportion (default: none)."""
+    control_class: bool | None = None
+    """Switches serve acknowledgements, handshakes and trimmed headers before data; not with pfc (default: true with kind = spray, else false)."""
     trimming: bool | None = None
     """With kind = spray: full queues trim packets to 64 B headers instead of dropping them (default: false)."""
     pfc: bool | None = None
@@ -453,7 +457,7 @@ class Failure(Section):
     detection_delay: str | None = None
     """Delay until routing detects the beginning and the end; with central balancers, until the ports of switches do (default: 10ms)."""
     direction: Literal["both", "one-way"] | None = None
-    """Of link-down: one-way loses only packets from the first to the second end; with central balancers only the second end then detects it (default: both)."""
+    """Of link-down and link-rate: one-way concerns only packets from the first to the second end; when a link is down, with central balancers only the second end then detects it (default: both)."""
     link: str | None = None
     """`leaf0 -> spine1` (for parallel links `leaf0 -> spine1 #2`); `any` link between switches; or a share such as `20%` of the cables between the two lowest tiers of switches (default: required by link-down, link-rate; by random-drop, or switch)."""
     switch: str | None = None

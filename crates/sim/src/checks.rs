@@ -1,5 +1,7 @@
 //! Checks of scenarios that cannot be simulated.
 
+use std::collections::BTreeSet;
+
 use balance::{Build, Connection};
 use net::{Routes, Time};
 use traffic::Start;
@@ -13,6 +15,7 @@ use crate::setup;
 pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(), SimError> {
     check_transport(scenario.config)?;
     check_queues(scenario.config)?;
+    check_rates(scenario)?;
     check_failures(scenario)?;
     check_connections(scenario)?;
     if scenario.topology.nodes().len() > usize::from(u16::MAX) {
@@ -228,6 +231,14 @@ pub(crate) fn check_selective_window(config: &SimConfig) -> Result<(), SimError>
     reject_if(window > MAX_SELECTIVE_WINDOW, "transport.max_window", window, reason)
 }
 
+/// Ports name the rule of their queue by a byte.
+fn check_rates(scenario: &Scenario<'_>) -> Result<(), SimError> {
+    let Some(rate) = scenario.config.switch.reference_rate else { return Ok(()) };
+    let rates: BTreeSet<u64> = scenario.topology.links().iter().map(|link| link.rate.as_bps()).collect();
+    let reason = "works with at most 255 different rates of links";
+    reject_if(rates.len() > 255, "switch.reference_rate", rate, reason)
+}
+
 fn check_queues(config: &SimConfig) -> Result<(), SimError> {
     let packet = u64::from(config.transport.packet_bytes());
     match config.switch.limit {
@@ -238,6 +249,8 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
         }
         _ => {}
     }
+    let reference = config.switch.reference_rate;
+    reject_if(reference.is_some_and(|rate| rate.as_bps() == 0), "switch.reference_rate", 0, "must be above 0")?;
     if let Marking::Ramp { min_bytes, max_bytes, max_probability } = config.switch.marking
         && !(min_bytes < max_bytes && (0.0..=1.0).contains(&max_probability))
     {
@@ -259,6 +272,12 @@ fn check_queues(config: &SimConfig) -> Result<(), SimError> {
     let is_lossless = config.switch.trimming && config.switch.lossless.is_some();
     let reason = "queues are never full with switch.pfc: set only one of them";
     reject_if(is_lossless, "switch.trimming", true, reason)?;
+    let has_class = config.switch.control_class;
+    let is_lossless = has_class == Some(true) && config.switch.lossless.is_some();
+    let reason = "the classes of switch.pfc are those of flows: set only one of them";
+    reject_if(is_lossless, "switch.control_class", true, reason)?;
+    let is_missing = config.switch.trimming && has_class == Some(false);
+    reject_if(is_missing, "switch.control_class", false, "trimmed headers need the control class")?;
     reject_if(config.host.queue_packets == 0, "host.queue_packets", 0, "must be at least one packet")
 }
 

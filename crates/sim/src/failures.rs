@@ -23,6 +23,8 @@ pub enum FailureKind {
         /// Above 0, at most 1.
         fraction: f64,
     },
+    /// The direction as given alone runs at this fraction of its rate, above 0 and at most 1.
+    OneWayRate { link: LinkIx, fraction: f64 },
     /// One direction silently loses packets at random.
     RandomDrop { link: LinkIx, probability: f64 },
     /// A switch silently loses packets at random in any direction, each packet once.
@@ -83,6 +85,7 @@ impl FailureKind {
         match *self {
             FailureKind::LinkDown(link) => both(link).map(Effect::Dead).to_vec(),
             FailureKind::LinkRate { link, fraction } => both(link).map(|link| Effect::Slow(link, fraction)).to_vec(),
+            FailureKind::OneWayRate { link, fraction } => vec![Effect::Slow(link, fraction)],
             FailureKind::RandomDrop { link, probability } => vec![Effect::Lossy(link, probability)],
             // On the outgoing links only: every packet that passes a switch leaves it once.
             FailureKind::SwitchDrop { node, probability } => {
@@ -106,7 +109,9 @@ impl FailureKind {
         let is_node = |node: NodeIx| node.ix() < topology.nodes().len();
         match *self {
             FailureKind::LinkDown(link) | FailureKind::OneWayDown(link) => is_link(link),
-            FailureKind::LinkRate { link, fraction } => is_link(link) && fraction > 0.0 && fraction <= 1.0,
+            FailureKind::LinkRate { link, fraction } | FailureKind::OneWayRate { link, fraction } => {
+                is_link(link) && fraction > 0.0 && fraction <= 1.0
+            }
             FailureKind::RandomDrop { link, probability } => is_link(link) && (0.0..=1.0).contains(&probability),
             FailureKind::SwitchDrop { node, probability: share }
             | FailureKind::Blackhole { node, fraction: share, .. } => is_node(node) && (0.0..=1.0).contains(&share),
@@ -131,6 +136,9 @@ impl FailureKind {
             FailureKind::LinkDown(at) => (link(at), "down".to_owned(), Detection::Delayed),
             FailureKind::LinkRate { link: at, fraction } => {
                 (link(at), format!("at {fraction} of its rate"), Detection::Delayed)
+            }
+            FailureKind::OneWayRate { link: at, fraction } => {
+                (link(at), format!("at {fraction} of its rate in this direction"), Detection::Delayed)
             }
             FailureKind::RandomDrop { link: at, probability } => {
                 (link(at), format!("loses {probability} of its packets"), unseen)

@@ -157,11 +157,18 @@ pub enum Marking {
 pub struct QueueConfig {
     pub limit: QueueLimit,
     pub marking: Marking,
+    /// Rate of the links for which `limit` and `marking` are given: those of others are in proportion,
+    /// as configured at the start. `None`: all are the same.
+    pub reference_rate: Option<Bandwidth>,
     /// Priority flow control: no drops, no `limit`. `None`: only if the balancer needs it.
     pub lossless: Option<balance::Lossless>,
+    /// Whether acknowledgements, handshakes, trimmed headers and control packets have a class at
+    /// switches, served before data, with a queue of the same size. Only data counts for `limit` and
+    /// `marking` then. `None`: with the `spray` transport, unless there is flow control.
+    pub control_class: Option<bool>,
     /// Whether packets that find the queue full are cut to a header of [`TRIMMED_BYTES`] and
-    /// forwarded; only for the `spray` transport. The limit then applies in bytes, and headers and
-    /// acknowledgements, which have no priority, may use a quarter more.
+    /// forwarded in the control class; only for the `spray` transport. The limit then applies in
+    /// bytes.
     pub trimming: bool,
 }
 
@@ -406,9 +413,20 @@ impl Default for QueueConfig {
         QueueConfig {
             limit: QueueLimit::Packets(100),
             marking: Marking::Step(QueueLimit::Packets(20)),
+            reference_rate: None,
             lossless: None,
+            control_class: None,
             trimming: false,
         }
+    }
+}
+
+impl SimConfig {
+    /// Returns whether the ports of switches have a control class, unless the balancer demands flow
+    /// control.
+    pub fn has_control_class(&self) -> bool {
+        let is_spray = matches!(self.transport.kind, TransportKind::Spray(_));
+        self.switch.lossless.is_none() && self.switch.control_class.unwrap_or(is_spray)
     }
 }
 

@@ -111,8 +111,8 @@ impl Parts {
         let (topology, config, flows) = (scenario.topology, scenario.config, scenario.flows);
         let is_local = |node: u32| partitions.of(node) == partition;
         let mut network = Network::new(scenario, self.lossless, events(scenario));
-        if config.switch.trimming && self.lossless.is_none() {
-            network.set_trimming(queue_bytes(scenario));
+        if config.has_control_class() && self.lossless.is_none() {
+            network.set_control_class(queue_bytes(scenario), config.switch.trimming);
         }
         network.admission.sensors = self.needs.sensing.map(|sensing| Sensors::new(sensing, &self.sensed_rates));
         partitions.mark_links(&mut network, partition);

@@ -151,7 +151,10 @@ fn queues(variant: &Variant) -> String {
         }
     };
     let full = if variant.config.switch.trimming { "trimmed to headers" } else { "drop-tail" };
-    format!("{full} at {}, {marking}", limit(variant.config.switch.limit))
+    let scaled =
+        variant.config.switch.reference_rate.map_or(String::new(), |rate| format!(", in proportion to {rate}"));
+    let class = if variant.config.has_control_class() { ", acknowledgements before data" } else { "" };
+    format!("{full} at {}, {marking}{scaled}{class}", limit(variant.config.switch.limit))
 }
 
 fn hosts(variant: &Variant) -> String {

@@ -38,7 +38,11 @@ const KINDS: [KindInFile; 8] = [
     KindInFile {
         name: "link-rate",
         amount: Some("fraction"),
-        link: Some(|link, of| FailureKind::LinkRate { link, fraction: of.amount }),
+        optional: &["direction"],
+        link: Some(|link, of| match of.is_one_way {
+            true => FailureKind::OneWayRate { link, fraction: of.amount },
+            false => FailureKind::LinkRate { link, fraction: of.amount },
+        }),
         ..UNNAMED
     },
     KindInFile {

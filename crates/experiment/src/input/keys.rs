@@ -161,6 +161,8 @@ const KEYS: &[Key] = &[
 
     key("switch", "queue", QUEUE, "100pkt", "drop-tail limit of every switch queue"),
     key("switch", "ecn", Kind::Either(&[QUEUE_FORMS[0], QUEUE_FORMS[1], Kind::Choice(&["off"])]), "20pkt", "ECN marking: a step, off, or a linear ramp as in RED, written as `{ min, max, probability }`"),
+    key("switch", "reference_rate", Kind::Bandwidth, "none", "rate of links for which `queue` and `ecn` are given; those of other links are in proportion"),
+    key("switch", "control_class", Kind::Flag, "true with kind = spray, else false", "switches serve acknowledgements, handshakes and trimmed headers before data; not with pfc"),
     key("switch", "trimming", Kind::Flag, "false", "with kind = spray: full queues trim packets to 64 B headers instead of dropping them"),
 
     key("switch", "pfc", Kind::Flag, "false", "priority flow control: switches and hosts pause instead of dropping; balancers that need it turn it on"),
@@ -211,7 +213,7 @@ const KEYS: &[Key] = &[
     key("failure", "at", Kind::Time, "0s", "beginning of the failure"),
     key("failure", "until", Kind::Time, "never", "end of the failure"),
     key("failure", "detection_delay", Kind::Time, "10ms", "delay until routing detects the beginning and the end; with central balancers, until the ports of switches do"),
-    key("failure", "direction", Kind::Choice(&["both", "one-way"]), "both", "of link-down: one-way loses only packets from the first to the second end; with central balancers only the second end then detects it"),
+    key("failure", "direction", Kind::Choice(&["both", "one-way"]), "both", "of link-down and link-rate: one-way concerns only packets from the first to the second end; when a link is down, with central balancers only the second end then detects it"),
     key("failure", "link", TEXT, "required by link-down, link-rate; by random-drop, or switch", "`leaf0 -> spine1` (for parallel links `leaf0 -> spine1 #2`); `any` link between switches; or a share such as `20%` of the cables between the two lowest tiers of switches"),
     key("failure", "switch", TEXT, "required by blackhole, switch-down, channel-stall, channel-down; by random-drop, or link", "name of the switch (a random drop then applies in every direction); `any` or a share such as `20%` of the highest tier"),
     key("failure", "selection_seed", Kind::Count(0, u64::MAX), "1 for the first failure, 2 for the second, …", "seed of `any` and shares: the same links and switches for every balancer and seed"),

@@ -1,6 +1,6 @@
 //! Reads [`SimConfig`]: transport, hosts, switches, failures, probes, stop rule.
 
-use net::{Bytes, LinkIx, Time, Topology};
+use net::{Bandwidth, Bytes, LinkIx, Time, Topology};
 use sim::{
     CaptureConfig, Failure, Fidelity, HostConfig, HostScheduler, Marking, ProbeConfig, QueueConfig, QueueLimit,
     Resequencing, ResequencingBounds, Scenario, SimConfig, StopRule, TransportConfig, TransportKind,
@@ -122,7 +122,20 @@ fn switch(section: &Section<'_>, transport: &TransportConfig) -> Result<QueueCon
         let error = section.error("trimming", "with pfc = true queues never fill, so packets are never trimmed");
         return Err(error.with_hint("choose one of them"));
     }
-    Ok(QueueConfig { limit, marking, lossless, trimming })
+    let control_class = section.flag("control_class")?;
+    if control_class == Some(true) && lossless.is_some() {
+        let error = section.error("control_class", "with pfc = true the classes are those of flows");
+        return Err(error.with_hint("choose one of them"));
+    }
+    if control_class == Some(false) && trimming {
+        let error = section.error("control_class", "trimmed headers need the control class");
+        return Err(error.with_hint("leave it out, or set trimming = false"));
+    }
+    let reference_rate = section.quantity::<Bandwidth>("reference_rate")?;
+    if reference_rate.is_some_and(|rate| rate.as_bps() == 0) {
+        return Err(section.error("reference_rate", "must be above 0"));
+    }
+    Ok(QueueConfig { limit, marking, reference_rate, lossless, control_class, trimming })
 }
 
 /// Reads `pfc = true` with the thresholds of its buffers; off unless the file or the balancer

@@ -125,6 +125,11 @@ fn transport_keys_of_other_kinds_are_rejected() {
     assert!(with(&[("switch.trimming", "true"), ("transport.kind", "spray")]).is_ok());
     let message = "only the spray transport supports trimmed packets";
     assert_rejected(with(&[("switch.trimming", "true")]), "trimming", message, "");
+    let trims = [("switch.trimming", "true"), ("transport.kind", "spray"), ("switch.control_class", "false")];
+    assert_rejected(with(&trims), "control_class", "trimmed headers need the control class", "");
+    let pauses = [("switch.pfc", "true"), ("switch.control_class", "true")];
+    assert_rejected(with(&pauses), "control_class", "with pfc = true the classes are those of flows", "");
+    assert_rejected(with(&[("switch.reference_rate", "0bps")]), "reference_rate", "", "");
 }
 
 #[test]

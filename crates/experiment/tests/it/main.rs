@@ -14,3 +14,4 @@ mod requests;
 mod support;
 mod timetable;
 mod tunnel;
+mod uet_htsim;

@@ -78,6 +78,9 @@ fn check_features(scenario: &Scenario<'_>) -> Result<(), Refusal> {
         let reason = "transport.kind = \"udp\" does not adapt its rate, so losses of packets decide".to_owned();
         return Refusal::new(reason, "use another transport");
     }
+    if config.switch.reference_rate.is_some() {
+        return Refusal::new("switch.reference_rate gives queues different sizes".to_owned(), "leave it out");
+    }
     if !config.host.priority_sizes.is_empty() {
         return Refusal::new("host.priority_sizes orders single packets".to_owned(), "leave it out");
     }
@@ -89,7 +92,7 @@ fn check_failure(scenario: &Scenario<'_>, kind: &FailureKind) -> Result<(), Refu
     let label = scenario.balancer.label();
     let (name, is_rate) = match kind {
         FailureKind::LinkDown(_) | FailureKind::SwitchDown(_) | FailureKind::OneWayDown(_) => (None, false),
-        FailureKind::LinkRate { .. } => (None, true),
+        FailureKind::LinkRate { .. } | FailureKind::OneWayRate { .. } => (None, true),
         FailureKind::RandomDrop { .. } | FailureKind::SwitchDrop { .. } => (Some("random-drop"), false),
         FailureKind::Blackhole { .. } => (Some("blackhole"), false),
         FailureKind::ChannelStall(_) => (Some("channel-stall"), false),

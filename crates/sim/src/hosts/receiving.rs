@@ -1,5 +1,7 @@
 //! The receiving side of hosts: resequencing, delivery to the transport, acknowledgements.
 
+use balance::hash::combine;
+
 use crate::engine::{Engine, START};
 use crate::hosts::slots::{Echo, Receiver};
 use crate::outcome::FlowEnd;
@@ -209,8 +211,10 @@ impl Engine<'_> {
         let mut flags = ACK | FRESH | slot.priority | echo.flags;
         flags |= if echo.marked { CE } else { 0 };
         let is_beyond = is_selective && echo.segment >= slot.receiver.next;
+        // With single acknowledgements, each takes the entropy value of its packet (Ultra Ethernet 1.0).
+        let is_sprayed = self.hosts.is_some() && self.params.properties.acks == Acks::EachPacket;
         let packet = Packet {
-            hash: slot.ack_hash,
+            hash: if is_sprayed { combine(slot.ack_hash, u64::from(echo.path)) } else { slot.ack_hash },
             flow: slot.number,
             src: slot.dst,
             dst: slot.src,

@@ -4,19 +4,23 @@
 use net::RandomStream;
 
 use super::histogram::QueueHistogram;
+use super::lanes::{CONTROL_LANE, DATA_LANE, Lane, lane_of};
 use super::network::Loss;
 use super::port::{DOWN, LOSSY, Port};
-use super::queue_rule::Rule;
+use super::queue_rule::{Queued, Rule};
 use super::sensors::Sensors;
 use crate::outcome::LinkRecord;
-use crate::packet::{Arena, CE, CONTROL, DATA, ECT, Packet, TRIMMED};
-use crate::scenario::{Marking, TRIMMED_BYTES};
+use crate::packet::{Arena, CE, CONTROL, ECT, Packet, TRIMMED};
+use crate::scenario::TRIMMED_BYTES;
 
 pub(crate) struct Admission {
-    /// Rules of host interfaces, which never drop or mark on their own, and of switches.
-    rules: [Rule; 2],
-    /// Bytes above a full queue that headers may use if packets are trimmed; else 0.
-    header_allowance: u64,
+    /// Rules of ports: the first of host interfaces, which never drop or mark on their own; the others
+    /// of ports of switches, by rate. As many as a port can name, so that no index needs a check.
+    rules: Box<[Rule; 256]>,
+    /// Limit of the queues of the control class, if ports have them.
+    control_limit: u64,
+    /// Whether a full queue cuts packets to their headers instead of dropping them.
+    trims: bool,
     /// Whether packets of the control plane are accepted by full queues.
     pub(crate) reserves_control_queue: bool,
     /// Queue lengths that packets found, by kind of port.
@@ -50,10 +54,14 @@ impl LinkStreams {
 }
 
 impl Admission {
-    pub(super) fn new(queue: Rule, seen: Vec<QueueHistogram>, links: usize, jitter: u64, seed: u64) -> Admission {
+    pub(super) fn new(queues: &[Rule], seen: Vec<QueueHistogram>, links: usize, jitter: u64, seed: u64) -> Admission {
         Admission {
-            rules: [Rule { limit: u64::MAX, limit_in_bytes: false, mark: Marking::Off }, queue],
-            header_allowance: 0,
+            rules: Box::new(std::array::from_fn(|ix| {
+                let queue = ix.checked_sub(1).and_then(|ix| queues.get(ix));
+                *queue.unwrap_or(&Rule::UNLIMITED)
+            })),
+            control_limit: 0,
+            trims: false,
             reserves_control_queue: false,
             seen,
             tallies: vec![LinkRecord::default(); links],
@@ -64,11 +72,10 @@ impl Admission {
         }
     }
 
-    /// Makes switch queues above `queue_bytes` cut packets to their headers, not drop them.
-    pub(super) fn set_trimming(&mut self, queue_bytes: u64) {
-        self.rules[1].limit = queue_bytes;
-        self.rules[1].limit_in_bytes = true;
-        self.header_allowance = queue_bytes / 4;
+    /// Limits the queues of the control class. With `trims`, packets above the limit of those of data
+    /// are cut to their headers, not dropped.
+    pub(super) fn set_control_class(&mut self, queue_bytes: u64, trims: bool) {
+        (self.control_limit, self.trims) = (queue_bytes, trims);
     }
 
     /// Removes the packets that have departed from a queue, and reports them to the estimator.
@@ -86,33 +93,76 @@ impl Admission {
         if port.faults != 0 {
             self.check_faults(link, port.faults)?;
         }
-        let rule = &self.rules[usize::from(port.rule != 0)];
-        let occupancy = if rule.limit_in_bytes {
-            u64::from(port.queued_bytes) + u64::from(packet.bytes)
-        } else {
-            u64::from(port.queued_packets) + 1
-        };
-        if occupancy > rule.limit && !self.is_cut_to_header(link, port, packet) {
+        let queued = Queued { bytes: port.queued_bytes, packets: port.queued_packets };
+        let rule = &self.rules[usize::from(port.rule)];
+        if rule.is_full(queued, packet.bytes) && !(self.reserves_control_queue && packet.is(CONTROL)) {
             self.tallies[link as usize].drops += 1;
             return Err(Loss::Queue);
         }
+        self.note_utilisation(now, link, packet);
+        if port.rule != 0 {
+            self.mark(link, port, queued, packet);
+        }
+        Ok(())
+    }
+
+    /// The same at a port of a switch with a control class; returns the lane of the packet.
+    pub(super) fn admit_to_lane(
+        &mut self,
+        now: u64,
+        link: u32,
+        port: &Port,
+        lanes: [Lane; 2],
+        packet: &mut Packet,
+    ) -> Result<usize, Loss> {
+        if port.faults != 0 {
+            self.check_faults(link, port.faults)?;
+        }
+        let [data, control] = lanes.map(|lane| Queued { bytes: lane.bytes, packets: lane.packets });
+        let mut lane = lane_of(packet);
+        if lane == DATA_LANE && self.rules[usize::from(port.rule)].is_full(data, packet.bytes) {
+            if !self.trims {
+                self.tallies[link as usize].drops += 1;
+                return Err(Loss::Queue);
+            }
+            packet.bytes = packet.bytes.min(TRIMMED_BYTES);
+            packet.flags |= TRIMMED;
+            self.tallies[link as usize].trims += 1;
+            lane = CONTROL_LANE;
+        }
+        let is_full = u64::from(control.bytes) + u64::from(packet.bytes) > self.control_limit;
+        if lane == CONTROL_LANE && is_full && !(self.reserves_control_queue && packet.is(CONTROL)) {
+            self.tallies[link as usize].drops += 1;
+            return Err(Loss::Queue);
+        }
+        self.note_utilisation(now, link, packet);
+        if lane == DATA_LANE {
+            self.mark(link, port, data, packet);
+        }
+        Ok(lane)
+    }
+
+    #[inline(always)]
+    fn note_utilisation(&self, now: u64, link: u32, packet: &mut Packet) {
         if let Some(sensors) = &self.sensors
             && sensors.is_sensed(link)
         {
             packet.note_utilisation(sensors.reading(link, now));
         }
-        if port.rule != 0 {
-            let seen = &mut self.seen[port.kind as usize];
-            seen.record(port.queued_bytes);
-            if self.rules[1].is_marking(port, || self.random.of(link).next_f64()) {
-                seen.above_mark += 1;
-                if packet.flags & ECT != 0 {
-                    packet.flags |= CE;
-                    self.tallies[link as usize].marks += 1;
-                }
+    }
+
+    /// Records the queue that a packet finds at a switch, and marks the packet if the queue is long.
+    #[inline(always)]
+    fn mark(&mut self, link: u32, port: &Port, queued: Queued, packet: &mut Packet) {
+        let seen = &mut self.seen[port.kind as usize];
+        seen.record(queued.bytes);
+        if self.rules[usize::from(port.rule)].is_marking(queued, || self.random.of(link).next_f64()) {
+            seen.above_mark += 1;
+            if packet.flags & ECT != 0 {
+                packet.flags |= CE;
+                self.tallies[link as usize].marks += 1;
             }
         }
-        Ok(())
     }
 
     /// Returns when the transmission of a packet that joins a FIFO queue begins.
@@ -124,27 +174,6 @@ impl Admission {
         } else {
             free_at
         }
-    }
-
-    /// Returns whether a packet may join a full queue: cut, small, or with reserved space.
-    #[cold]
-    fn is_cut_to_header(&mut self, link: u32, port: &Port, packet: &mut Packet) -> bool {
-        let size = packet.bytes.min(TRIMMED_BYTES);
-        let is_whole = packet.is(DATA) && !packet.is(TRIMMED);
-        let room = self.rules[usize::from(port.rule != 0)].limit.saturating_add(self.header_allowance);
-        let has_room = u64::from(port.queued_bytes) + u64::from(size) <= room;
-        if self.reserves_control_queue && packet.is(CONTROL) {
-            return true;
-        }
-        if self.header_allowance == 0 || !has_room || (!is_whole && packet.bytes > size) {
-            return false;
-        }
-        if is_whole {
-            packet.bytes = size;
-            packet.flags |= TRIMMED;
-            self.tallies[link as usize].trims += 1;
-        }
-        true
     }
 
     #[cold]

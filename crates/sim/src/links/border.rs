@@ -65,9 +65,9 @@ impl Network {
 
     /// Returns whether packets remain that have not departed.
     fn take_departed_over(&mut self, link: u32, cross: &mut impl FnMut(usize, Crossing)) -> bool {
-        let Network { now, arena, ports, admission, border, .. } = self;
+        self.settle(link);
+        let Network { now, arena, ports, border, .. } = self;
         let port = &mut ports[link as usize];
-        admission.settle(*now, link, port, arena);
         while port.head != NIL {
             let packet = *arena.get(port.head);
             if packet.departs > *now {

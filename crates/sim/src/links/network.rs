@@ -10,6 +10,7 @@ use net::{LinkIx, NodeKind};
 use super::admission::Admission;
 use super::border::Border;
 use super::histogram::QueueHistogram;
+use super::lanes::Lanes;
 use super::pfc::PfcPorts;
 use super::port::{DOWN, Port, RATE_BITS, ps_per_byte, serialisation_of};
 use super::queue_rule::Rule;
@@ -45,8 +46,12 @@ pub(crate) struct Network {
     pub(crate) ports: Vec<Port>,
     pub(crate) admission: Admission,
     pub(crate) dropped: Drops,
-    /// Traffic classes with flow control. With them no queue of the run is plain FIFO.
+    /// Whether all queues are plain FIFO, so that departure times are known when packets join.
+    pub(super) is_fifo: bool,
+    /// Traffic classes with flow control, of all ports.
     pub(crate) classes: Option<PfcPorts>,
+    /// A control class before the data, at the ports of switches.
+    pub(super) lanes: Option<Lanes>,
     /// Packets for and from other partitions.
     pub(crate) border: Border,
 }
@@ -54,8 +59,10 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new(scenario: &Scenario<'_>, lossless: Option<Lossless>, events: EventQueue) -> Network {
         let (topology, config) = (scenario.topology, scenario.config);
+        let queue = Rule::new(&config.switch, lossless.is_some(), config.transport.packet_bytes());
         let numbering = Numbering::new(topology);
         let mut seen: Vec<QueueHistogram> = Vec::new();
+        let (mut rates, mut rules) = (Vec::new(), Vec::new());
         let mut ports = Vec::with_capacity(topology.links().len());
         for (ix, link) in (0u32..).zip(topology.links()) {
             let (tier, up) = (topology.link_tier(LinkIx(ix)).0, topology.is_upward(LinkIx(ix)));
@@ -63,6 +70,16 @@ impl Network {
                 seen.push(QueueHistogram::new(tier, up));
                 seen.len() - 1
             });
+            let mut rule_of = |bps: u64| {
+                let ratio = config.switch.reference_rate.map_or(1.0, |rate| bps as f64 / rate.as_bps() as f64);
+                let ix = rates.iter().position(|known| *known == ratio).unwrap_or_else(|| {
+                    rates.push(ratio);
+                    rules.push(queue.scaled(ratio));
+                    rates.len() - 1
+                });
+                // A network with more rates is refused (`checks.rs`).
+                ix as u8 + 1
+            };
             // Interfaces of hosts that do not forward never drop or mark on their own.
             let from = topology.node(link.from);
             let is_host = from.kind == NodeKind::Host && !from.forwards;
@@ -78,7 +95,7 @@ impl Network {
                 queued_packets: 0,
                 to: numbering.of(link.to),
                 carried_packets: 0,
-                rule: u8::from(!is_host),
+                rule: if is_host { 0 } else { rule_of(link.rate.as_bps()) },
                 kind: kind as u8,
                 faults: 0,
                 remote: 0,
@@ -88,15 +105,11 @@ impl Network {
             now: 0,
             events,
             arena: Arena::new(),
-            admission: Admission::new(
-                Rule::new(&config.switch, lossless.is_some()),
-                seen,
-                ports.len(),
-                config.host.jitter.as_ps(),
-                scenario.seed,
-            ),
+            admission: Admission::new(&rules, seen, ports.len(), config.host.jitter.as_ps(), scenario.seed),
             ports,
             dropped: Drops::default(),
+            is_fifo: lossless.is_none(),
+            lanes: None,
             classes: lossless.map(|rules| PfcPorts::new(rules, topology.links().len())),
             border: Border::default(),
         }
@@ -105,9 +118,26 @@ impl Network {
     /// Puts a packet into the queue of a link. On an error it is lost but still in the arena.
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
-        if self.classes.is_some() {
-            return self.enqueue_by_class(link, packet);
+        if !self.is_fifo {
+            return self.enqueue_by_rank(link, packet);
         }
+        self.enqueue_last(link, packet)
+    }
+
+    /// Puts a packet into a queue of a run in which not all queues are FIFO.
+    #[cold]
+    fn enqueue_by_rank(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
+        if self.has_lanes(link) {
+            self.enqueue_by_lane(link, packet)
+        } else if self.classes.is_some() {
+            self.enqueue_by_class(link, packet)
+        } else {
+            self.enqueue_last(link, packet)
+        }
+    }
+
+    #[inline(always)]
+    fn enqueue_last(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         let Network { now, events, arena, ports, admission, border, .. } = self;
         let port = &mut ports[link as usize];
         admission.settle(*now, link, port, arena);
@@ -133,7 +163,12 @@ impl Network {
         Ok(())
     }
 
-    fn settle(&mut self, link: u32) -> &mut Port {
+    /// Catches up with the packets that have departed from a queue by now.
+    #[inline]
+    pub(super) fn settle(&mut self, link: u32) -> &mut Port {
+        if self.has_lanes(link) {
+            self.settle_lanes(link);
+        }
         let port = &mut self.ports[link as usize];
         self.admission.settle(self.now, link, port, &self.arena);
         port
@@ -159,12 +194,11 @@ impl Network {
         }
     }
 
-    pub(crate) fn set_trimming(&mut self, queue_bytes: u64) {
-        self.admission.set_trimming(queue_bytes);
-    }
-
     #[inline]
     pub(crate) fn arrive(&mut self, link: u32) -> (u32, u32) {
+        if !self.is_fifo && self.has_lanes(link) {
+            self.settle_lanes(link);
+        }
         let port = &mut self.ports[link as usize];
         let packet = port.head;
         let entry = self.arena.get(packet);
@@ -211,7 +245,8 @@ impl Network {
         if self.classes.as_ref().is_some_and(|classes| classes.is_paused(link)) {
             return u64::MAX;
         }
-        self.ports[link as usize].busy_until
+        let waiting = if self.has_lanes(link) { self.lanes_drain_time(link) } else { 0 };
+        self.ports[link as usize].busy_until + waiting
     }
 
     /// Returns the packets queued at a link now, including the one in transmission.
@@ -239,6 +274,7 @@ impl Network {
         (port.head, port.tail, port.waiting) = (NIL, NIL, NIL);
         port.busy_until = self.now;
         self.flush_classes(link, &mut lost);
+        self.flush_lanes(link, &mut lost);
         let port = &mut self.ports[link as usize];
         (port.queued_bytes, port.queued_packets) = (0, 0);
         self.admission.tallies[link as usize].drops += lost.len() as u64;

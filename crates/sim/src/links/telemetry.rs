@@ -4,25 +4,26 @@ use balance::PortTelemetry;
 use net::LinkIx;
 
 use super::network::Network;
-use super::port::Port;
 
 impl Network {
     /// Returns size and departure time of the packets that have left but are still counted as queued.
     #[inline]
-    fn departed(&self, port: &Port) -> impl Iterator<Item = (u16, u64)> {
-        let mut at = port.waiting;
-        std::iter::from_fn(move || {
+    fn departed(&self, link: u32) -> impl Iterator<Item = (u16, u64)> {
+        let mut at = self.ports[link as usize].waiting;
+        let sent = std::iter::from_fn(move || {
             let packet = self.arena.find(at).filter(|packet| packet.departs <= self.now)?;
             at = packet.next;
             Some((packet.bytes, packet.departs))
-        })
+        });
+        let lanes = (!self.is_fifo && self.has_lanes(link)).then(|| self.departed_from_lanes(link));
+        sent.chain(lanes.into_iter().flatten())
     }
 }
 
 impl PortTelemetry for Network {
     fn queued_bytes(&self, link: LinkIx) -> u64 {
         let port = &self.ports[link.ix()];
-        u64::from(port.queued_bytes) - self.departed(port).map(|(bytes, _)| u64::from(bytes)).sum::<u64>()
+        u64::from(port.queued_bytes) - self.departed(link.0).map(|(bytes, _)| u64::from(bytes)).sum::<u64>()
     }
 
     fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
@@ -32,6 +33,6 @@ impl PortTelemetry for Network {
 
     fn utilisation(&self, link: LinkIx) -> f64 {
         let Some(sensors) = &self.admission.sensors else { return 0.0 };
-        sensors.utilisation(link.0, self.now, self.departed(&self.ports[link.ix()]))
+        sensors.utilisation(link.0, self.now, self.departed(link.0))
     }
 }

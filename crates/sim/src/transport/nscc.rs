@@ -22,8 +22,9 @@ pub(crate) struct NsccParams {
     pub(crate) base_rtt: u64,
     /// `T`: the target of queueing delay, picoseconds.
     pub(crate) target: u64,
-    /// `B`, packets; also the initial window.
+    /// `B`, packets.
     pub(crate) product: f64,
+    /// Packets; also the initial window.
     pub(crate) max_window: f64,
     pub(crate) is_marking: bool,
 }

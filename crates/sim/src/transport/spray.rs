@@ -79,7 +79,7 @@ impl Kind for Spray {
         let timeout = self.packet_timeout.map_or(scale.packet_timeout(), Time::as_ps);
         let overtaken = (scale.product as u32).saturating_add(scale.queue_packets);
         TransportParams {
-            initial_window: scale.product.min(f64::from(scale.window)),
+            initial_window: self.congestion(scale).max_window,
             dup_ack_threshold: self.reorder_packets.unwrap_or(overtaken),
             ..tcp.with_timeout(timeout)
         }
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn a_trimmed_packet_is_sent_again_and_costs_one() {
         let (params, mut s) = start(&TransportConfig::spray(), 1000);
-        assert_eq!(s.segments(&params).len(), 100, "one bandwidth-delay product");
+        assert_eq!(s.segments(&params).len(), 150, "one and a half bandwidth-delay products");
         let nack = AckInfo { is_nack: true, ..sack(0, 7) };
         assert_eq!(s.on_ack(&params, &nack), (Reply::Trimmed, 0));
         assert_eq!(s.on_ack(&params, &nack).0, Reply::Continue, "known");
-        assert_eq!(s.state.cwnd, 99.0);
+        assert_eq!(s.state.cwnd, 149.0);
         s.on_ack(&params, &sack(1, 0));
         assert_eq!(s.segments(&params), [7]);
     }

@@ -95,6 +95,9 @@ pub fn check_experiment(experiment: &Experiment, machine: &Machine) -> Result<()
         refuse_if(!variant.config.control.legacy.is_empty(), "control.legacy", reason)?;
         let reason = "on the testbed put [[timetable]] into the configuration of `anabranch serve`";
         refuse_if(!variant.config.control.schedule.is_empty(), "timetable", reason)?;
+        let reason = "all queues of the testbed are FIFO and have one size";
+        refuse_if(variant.config.switch.control_class == Some(true), "switch.control_class", reason)?;
+        refuse_if(variant.config.switch.reference_rate.is_some(), "switch.reference_rate", reason)?;
         check_agents(variant, &experiment.balancers)?;
         if variant.testbed.rules == RuleSource::Static {
             check_static(experiment)?;
