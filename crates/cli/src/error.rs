@@ -34,14 +34,14 @@ pub struct Failure {
 enum Kind {
     /// A failed check: not an error of the user.
     Check = 1,
-    /// Usage, configuration or environment.
+    /// Usage, configuration or environment, as [`CliError::new`] creates it.
     #[default]
     Error = 2,
     /// Ctrl-C: 128 and the number of its signal, as of a program that the signal ended.
     Interrupted = 130,
 }
 
-/// Exit code after Ctrl-C.
+/// Exit code after Ctrl-C, of this program and of the process that runs tasks on a cluster.
 pub const INTERRUPTED: u8 = Kind::Interrupted as u8;
 
 impl CliError {

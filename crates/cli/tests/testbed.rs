@@ -203,7 +203,7 @@ fn ctrl_c_cleans_up() {
     let child = start(folder, &["testbed", "run", "file.toml", "--out", "out"]);
     kill(Pid::from_raw(i32::try_from(child.id()).expect("a process")), Signal::SIGINT).expect("it is alive");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(2), "{}", text_of(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", text_of(&output));
     assert!(text_of(&output).contains("interrupted"), "{}", text_of(&output));
     assert_clean(folder, &settings);
 }

@@ -1,5 +1,5 @@
-//! Spraying beside the Ultra Ethernet simulator, in the scenarios of `experiments/uet-htsim`. The
-//! book has all of them with ten seeds; here are those that tell balancers apart, with three.
+//! Spraying compared with the Ultra Ethernet simulator, in the scenarios of `experiments/uet-htsim`.
+//! The book has all of them with ten seeds; here are those that distinguish balancers, with three.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ const BALANCERS: [(&str, &str); 5] = [
     ("oblivious64", "ue-spray:picker=oblivious"),
 ];
 
-/// Mean and greatest completion time at the sender, microseconds, means over seeds.
+/// Mean and largest completion time at the sender, microseconds, means over seeds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     mean: f64,
@@ -94,7 +94,7 @@ fn compare(file: &str, list: &str, their_suffix: &str) -> [Times; BALANCERS.len(
 fn mean_completion_times_of_spraying_are_those_of_the_ultra_ethernet_simulator() {
     for list in ["perm128_2M", "stride64_2M"] {
         let [mixed, reps, round_robin, _, oblivious] = compare("healthy.toml", list, "");
-        // By greatest completion time, in their order: feedback, round robin, none.
+        // By the largest completion time, in their order: feedback, round robin, none.
         assert!(mixed.last.max(reps.last) < round_robin.last, "{list}: {mixed:?} {reps:?} {round_robin:?}");
         assert!(round_robin.last < oblivious.last, "{list}: {round_robin:?} {oblivious:?}");
     }

@@ -2,8 +2,8 @@
 //! before waiting data.
 //!
 //! A plain port knows departure times when packets join. Here a control packet may still overtake, so
-//! a port decides what it sends next only when its transmitter is free. It does so on demand: whatever
-//! reads or changes the port first catches up with the transmissions that have begun by then. The
+//! a port decides what it sends next only when its transmitter is free. It does so on demand: code
+//! that reads or changes the port first catches up with the transmissions that have begun by then. The
 //! arrival of a packet does that too, never later than the departure of the next one from the wire,
 //! so a hop still costs one event. A transmission is never interrupted.
 

@@ -22,7 +22,7 @@ pub(crate) struct NsccParams {
     pub(crate) base_rtt: u64,
     /// `T`: the target of queueing delay, picoseconds.
     pub(crate) target: u64,
-    /// `B`, packets.
+    /// `B`, the bandwidth-delay product of the longest path, in packets.
     pub(crate) product: f64,
     /// Packets; also the initial window.
     pub(crate) max_window: f64,

@@ -126,7 +126,7 @@ fn an_incast_converges_with_trimming_and_without() {
 fn acknowledgements_in_the_control_class_do_not_wait_for_data() {
     let t = topology("dumbbell:n=3");
     let crossing = [flow(4, 1, 10_000_000, Time::ZERO), flow(5, 2, 10_000_000, Time::ZERO)];
-    // The last segment of flow 0 arrives when the others have filled the queue of the way back.
+    // The last segment of flow 0 arrives when the others have filled the queue of the return direction.
     let measured = flow(0, 3, 1460, Time::from_ms(2));
     let ack_us = |flows, control_class| {
         let switch = QueueConfig { marking: Marking::Off, control_class, ..QueueConfig::default() };
@@ -135,8 +135,8 @@ fn acknowledgements_in_the_control_class_do_not_wait_for_data() {
         assert_eq!(flow.end, FlowEnd::Completed);
         flow.sender_fct.as_us_f64() - flow.fct.as_us_f64()
     };
-    let all = || crossing.iter().chain([&measured]).cloned().collect();
-    let alone = ack_us(vec![measured.clone()], None);
+    let all = || crossing.into_iter().chain([measured]).collect();
+    let alone = ack_us(vec![measured], None);
     let (without, with) = (ack_us(all(), None), ack_us(all(), Some(true)));
     println!("{alone} us alone, {without} us behind data, {with} us before data");
     // A transmission is never interrupted, and takes 1.2 us.
@@ -154,7 +154,7 @@ fn a_cable_that_is_slow_one_way_delays_that_direction_alone() {
     };
     let mut times = [0, 1].map(|src| us(src, vec![slow.clone()]) / us(src, vec![]));
     times.sort_by(f64::total_cmp);
-    // Acknowledgements on the slow way do not delay the data of the other one.
+    // Acknowledgements in the slow direction do not delay the data of the other one.
     assert!((times[0] - 1.0).abs() < 0.01 && (times[1] - 4.0).abs() < 0.1, "{times:?}");
 }
 
