@@ -119,14 +119,14 @@ impl Network {
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         if !self.is_fifo {
-            return self.enqueue_by_rank(link, packet);
+            return self.enqueue_by_kind(link, packet);
         }
         self.enqueue_last(link, packet)
     }
 
     /// Puts a packet into a queue of a run in which not all queues are FIFO.
     #[cold]
-    fn enqueue_by_rank(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
+    fn enqueue_by_kind(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         if self.has_lanes(link) {
             self.enqueue_by_lane(link, packet)
         } else if self.classes.is_some() {
