@@ -422,8 +422,8 @@ impl Default for QueueConfig {
 }
 
 impl SimConfig {
-    /// Returns whether the ports of switches have a control class, unless the balancer demands flow
-    /// control.
+    /// Returns whether the ports of switches have a control class. A balancer that demands flow
+    /// control takes it away.
     pub fn has_control_class(&self) -> bool {
         let is_spray = matches!(self.transport.kind, TransportKind::Spray(_));
         self.switch.lossless.is_none() && self.switch.control_class.unwrap_or(is_spray)

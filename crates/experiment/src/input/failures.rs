@@ -39,9 +39,13 @@ const KINDS: [KindInFile; 8] = [
         name: "link-rate",
         amount: Some("fraction"),
         optional: &["direction"],
-        link: Some(|link, of| match of.is_one_way {
-            true => FailureKind::OneWayRate { link, fraction: of.amount },
-            false => FailureKind::LinkRate { link, fraction: of.amount },
+        link: Some(|link, of| {
+            let fraction = of.amount;
+            if of.is_one_way {
+                FailureKind::OneWayRate { link, fraction }
+            } else {
+                FailureKind::LinkRate { link, fraction }
+            }
         }),
         ..UNNAMED
     },

@@ -63,6 +63,16 @@ impl Network {
         let numbering = Numbering::new(topology);
         let mut seen: Vec<QueueHistogram> = Vec::new();
         let (mut rates, mut rules) = (Vec::new(), Vec::new());
+        let mut rule_of = |bps: u64| {
+            let ratio = config.switch.reference_rate.map_or(1.0, |rate| bps as f64 / rate.as_bps() as f64);
+            let ix = rates.iter().position(|known| *known == ratio).unwrap_or_else(|| {
+                rates.push(ratio);
+                rules.push(queue.scaled(ratio));
+                rates.len() - 1
+            });
+            // A network with more rates is refused (`checks.rs`).
+            ix as u8 + 1
+        };
         let mut ports = Vec::with_capacity(topology.links().len());
         for (ix, link) in (0u32..).zip(topology.links()) {
             let (tier, up) = (topology.link_tier(LinkIx(ix)).0, topology.is_upward(LinkIx(ix)));
@@ -70,16 +80,6 @@ impl Network {
                 seen.push(QueueHistogram::new(tier, up));
                 seen.len() - 1
             });
-            let mut rule_of = |bps: u64| {
-                let ratio = config.switch.reference_rate.map_or(1.0, |rate| bps as f64 / rate.as_bps() as f64);
-                let ix = rates.iter().position(|known| *known == ratio).unwrap_or_else(|| {
-                    rates.push(ratio);
-                    rules.push(queue.scaled(ratio));
-                    rates.len() - 1
-                });
-                // A network with more rates is refused (`checks.rs`).
-                ix as u8 + 1
-            };
             // Interfaces of hosts that do not forward never drop or mark on their own.
             let from = topology.node(link.from);
             let is_host = from.kind == NodeKind::Host && !from.forwards;
@@ -125,7 +125,7 @@ impl Network {
     }
 
     /// Puts a packet into a queue of a run in which not all queues are FIFO.
-    #[cold]
+    #[inline(never)]
     fn enqueue_by_kind(&mut self, link: u32, packet: u32) -> Result<(), Loss> {
         if self.has_lanes(link) {
             self.enqueue_by_lane(link, packet)

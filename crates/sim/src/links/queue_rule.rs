@@ -84,8 +84,7 @@ mod tests {
 
     #[test]
     fn rules_scale_with_the_rate() {
-        let config = QueueConfig { trimming: false, ..QueueConfig::default() };
-        let rule = Rule::new(&config, false, 1500);
+        let rule = Rule::new(&QueueConfig::default(), false, 1500);
         let quarter = rule.scaled(0.25);
         let queued = |packets| Queued { bytes: 1500 * packets, packets };
         assert!(
