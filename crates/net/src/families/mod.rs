@@ -63,25 +63,35 @@ macro_rules! family {
 pub mod bcube;
 pub mod camcube;
 pub mod diamond;
+pub mod dragonfly;
 pub mod dumbbell;
 pub mod fat_tree;
 pub mod flattened_butterfly;
 pub mod geni;
+pub mod hyperx;
 pub mod leaf_spine;
+pub mod multi_plane;
 pub mod multi_tier;
 pub mod single_switch;
+pub mod slim_fly;
+pub mod torus;
 pub mod vl2;
 
 pub use bcube::BCube;
 pub use camcube::CamCube;
 pub use diamond::{Diamond, DiamondForm};
+pub use dragonfly::Dragonfly;
 pub use dumbbell::Dumbbell;
 pub use fat_tree::FatTree;
 pub use flattened_butterfly::FlattenedButterfly;
 pub use geni::GeniWan;
+pub use hyperx::HyperX;
 pub use leaf_spine::LeafSpine;
+pub use multi_plane::MultiPlane;
 pub use multi_tier::MultiTier;
 pub use single_switch::SingleSwitch;
+pub use slim_fly::SlimFly;
+pub use torus::Torus;
 pub use vl2::Vl2;
 
 use crate::topology::{Node, NodeIx, NodeKind, Tier, Topology, TopologyBuilder, TopologyError};
@@ -244,7 +254,7 @@ fn add_servers(b: &mut TopologyBuilder, count: u64, per_rack: u32) -> Vec<NodeIx
 pub(crate) mod oracle {
     //! Enumerations with which tests compare the closed forms.
 
-    use crate::routes::Routes;
+    use crate::routes::{ClassIx, Routes};
     use crate::topology::{NodeIx, Topology};
 
     pub fn node(topology: &Topology, name: &str) -> NodeIx {
@@ -259,5 +269,20 @@ pub(crate) mod oracle {
         let from = node(topology, from);
         let distance = routes.distance(from, class).expect("connected");
         (u64::from(routes.path_count(from, class)), distance)
+    }
+
+    /// Returns the largest and the mean number of links between two switches that have hosts.
+    pub fn distances(topology: &Topology) -> (u16, f64) {
+        let routes = Routes::intact(topology);
+        let classes: Vec<ClassIx> = (0..routes.class_count() as u32).map(ClassIx).collect();
+        let (mut farthest, mut sum) = (0, 0);
+        for from in &classes {
+            for to in classes.iter().filter(|to| *to != from) {
+                let distance = routes.distance(routes.class_node(*from), *to).expect("connected");
+                farthest = farthest.max(distance);
+                sum += u64::from(distance);
+            }
+        }
+        (farthest, sum as f64 / (classes.len() * (classes.len() - 1)) as f64)
     }
 }
