@@ -827,6 +827,125 @@ def flattened_butterfly(
     return Topology.of_family("flattened-butterfly", {"k": k, "n": n, "host_rate": host_rate, "fabric_rate": fabric_rate, "host_delay": host_delay, "fabric_delay": fabric_delay})
 
 
+def hyperx(
+    *,
+    sides: str | int | Sequence[int | str] | None = None,
+    parallel: int | None = None,
+    hosts_per_router: int | None = None,
+    host_rate: str | None = None,
+    fabric_rate: str | None = None,
+    host_delay: str | None = None,
+    fabric_delay: str | None = None,
+) -> Topology:
+    """HyperX: routers fully connected along each of several dimensions (Ahn, Binkert, Davis, McLaren, Schreiber: HyperX, SC 2009).
+
+    sides: routers along each dimension, at least 2 (default: 4/4).
+    parallel: cables between two neighbours, one number or one per dimension (default: 1).
+    hosts_per_router: hosts per router (default: 4).
+    host_rate: rate of host links (default: 10Gbps).
+    fabric_rate: rate of links between routers (default: 10Gbps).
+    host_delay: propagation delay of host links (default: 1us).
+    fabric_delay: propagation delay of links between routers (default: 1us).
+    """
+    return Topology.of_family("hyperx", {"sides": sides, "parallel": parallel, "hosts_per_router": hosts_per_router, "host_rate": host_rate, "fabric_rate": fabric_rate, "host_delay": host_delay, "fabric_delay": fabric_delay})
+
+
+def torus(
+    *,
+    sides: str | int | Sequence[int | str] | None = None,
+    hosts_per_switch: int | None = None,
+    host_rate: str | None = None,
+    fabric_rate: str | None = None,
+    host_delay: str | None = None,
+    fabric_delay: str | None = None,
+) -> Topology:
+    """Torus: switches with two neighbours along each of several dimensions (Dally, Towles: Principles and Practices of Interconnection Networks, 2004).
+
+    sides: switches along each dimension, at least 3 (default: 4/4/4).
+    hosts_per_switch: hosts per switch (default: 1).
+    host_rate: rate of host links (default: 10Gbps).
+    fabric_rate: rate of links between switches (default: 10Gbps).
+    host_delay: propagation delay of host links (default: 1us).
+    fabric_delay: propagation delay of links between switches (default: 1us).
+    """
+    return Topology.of_family("torus", {"sides": sides, "hosts_per_switch": hosts_per_switch, "host_rate": host_rate, "fabric_rate": fabric_rate, "host_delay": host_delay, "fabric_delay": fabric_delay})
+
+
+def dragonfly(
+    *,
+    p: int | None = None,
+    a: int | None = None,
+    h: int | None = None,
+    groups: str | int | Sequence[int | str] | None = None,
+    host_rate: str | None = None,
+    local_rate: str | None = None,
+    global_rate: str | None = None,
+    host_delay: str | None = None,
+    local_delay: str | None = None,
+    global_delay: str | None = None,
+) -> Topology:
+    """Dragonfly: groups of fully connected routers, linked with all other groups (Kim, Dally, Scott, Abts: Technology-Driven, Highly-Scalable Dragonfly Topology, ISCA 2008).
+
+    p: hosts per router (default: 2).
+    a: routers per group (default: 4).
+    h: links to other groups per router (default: 2).
+    groups: groups; with fewer, two groups have more links (default: a*h+1).
+    host_rate: rate of host links (default: 10Gbps).
+    local_rate: rate of links within a group (default: 10Gbps).
+    global_rate: rate of links between groups (default: 10Gbps).
+    host_delay: propagation delay of host links (default: 1us).
+    local_delay: propagation delay of links within a group (default: 1us).
+    global_delay: propagation delay of links between groups (default: 1us).
+    """
+    return Topology.of_family("dragonfly", {"p": p, "a": a, "h": h, "groups": groups, "host_rate": host_rate, "local_rate": local_rate, "global_rate": global_rate, "host_delay": host_delay, "local_delay": local_delay, "global_delay": global_delay})
+
+
+def slim_fly(
+    *,
+    q: int | None = None,
+    hosts_per_router: str | None = None,
+    host_rate: str | None = None,
+    fabric_rate: str | None = None,
+    host_delay: str | None = None,
+    fabric_delay: str | None = None,
+) -> Topology:
+    """Slim fly: routers with a diameter of two (Besta, Hoefler: Slim Fly, SC 2014).
+
+    q: an odd prime (default: 5).
+    hosts_per_router: hosts per router (default: half the links to routers).
+    host_rate: rate of host links (default: 10Gbps).
+    fabric_rate: rate of links between routers (default: 10Gbps).
+    host_delay: propagation delay of host links (default: 1us).
+    fabric_delay: propagation delay of links between routers (default: 1us).
+    """
+    return Topology.of_family("slim-fly", {"q": q, "hosts_per_router": hosts_per_router, "host_rate": host_rate, "fabric_rate": fabric_rate, "host_delay": host_delay, "fabric_delay": fabric_delay})
+
+
+def multi_plane(
+    *,
+    planes: int | None = None,
+    leaves: int | None = None,
+    spines: int | None = None,
+    hosts_per_leaf: int | None = None,
+    port_rate: str | None = None,
+    fabric_rate: str | None = None,
+    host_delay: str | None = None,
+    fabric_delay: str | None = None,
+) -> Topology:
+    """Multi-plane: hosts with a port in each of several equal leaf-spine networks (Araujo et al.: MRC, arXiv 2605.04333; two planes: Qian et al.: Alibaba HPN, SIGCOMM 2024).
+
+    planes: planes, and ports of a host (default: 2).
+    leaves: leaves per plane (default: 4).
+    spines: spines per plane (default: 4).
+    hosts_per_leaf: hosts at each leaf (default: 4).
+    port_rate: rate of each port of a host (default: 100Gbps).
+    fabric_rate: rate of links between leaves and spines (default: 100Gbps).
+    host_delay: propagation delay of host links (default: 500ns).
+    fabric_delay: propagation delay of links between leaves and spines (default: 500ns).
+    """
+    return Topology.of_family("multi-plane", {"planes": planes, "leaves": leaves, "spines": spines, "hosts_per_leaf": hosts_per_leaf, "port_rate": port_rate, "fabric_rate": fabric_rate, "host_delay": host_delay, "fabric_delay": fabric_delay})
+
+
 def geni_wan(
     *,
     host_rate: str | None = None,
@@ -917,12 +1036,17 @@ __all__ = [
     "bcube",
     "camcube",
     "diamond",
+    "dragonfly",
     "dumbbell",
     "fat_tree",
     "flattened_butterfly",
     "geni_wan",
+    "hyperx",
     "leaf_spine",
+    "multi_plane",
     "multi_tier",
     "single_switch",
+    "slim_fly",
+    "torus",
     "vl2",
 ]

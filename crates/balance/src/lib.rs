@@ -6,6 +6,7 @@
 pub mod bounds;
 pub mod central;
 pub mod dataplane;
+mod draw;
 pub mod entry;
 pub mod hash;
 pub mod params;
@@ -16,9 +17,9 @@ pub use bounds::Bound;
 pub use central::{CentralBalancer, CentralEnv};
 pub use dataplane::{
     Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, EdgeBalancer,
-    EdgeEnv, EdgeHooks, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Needs, NextHops,
-    PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale, Sensing, Shared, Subflows,
-    SwitchBalancer, SwitchEnv,
+    EdgeEnv, EdgeHooks, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Needs,
+    NeighbourMessage, NextHops, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale,
+    Sensing, Shared, Subflows, SwitchBalancer, SwitchEnv,
 };
 pub use entry::{Build, Entry, FlowLevel, Granularity, Platform, Reorders};
 pub use params::{Param, ParamKind, Params};

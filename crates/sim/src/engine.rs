@@ -24,7 +24,7 @@ use crate::queue::{Event, NIL};
 use crate::scenario::{Acks, HostScheduler, Properties, Scenario};
 use crate::services::requests::Requests;
 use crate::switching::direct_feedback::DirectFeedback;
-use crate::switching::fabric::{Fabric, Hop};
+use crate::switching::fabric::{Fabric, Hop, message_packet};
 use crate::timers::NEVER;
 use crate::transport::params::{NetworkScale, TransportParams};
 use crate::transport::{SenderEnv, Transport};
@@ -156,6 +156,11 @@ impl Engine<'_> {
         while self.fabric.start_edge(&self.network, class) {
             self.run_commands();
             class += 1;
+        }
+        let mut row = 0;
+        while self.fabric.start_switch(&self.network, row) {
+            self.run_commands();
+            row += 1;
         }
         self.boot(progress)?;
         self.await_services();
@@ -289,12 +294,8 @@ impl Engine<'_> {
         let is_ranked = self.fabric.edges.is_used();
         let packet = DirectFeedback::packet(sampled, value, class, self.params.ack_bytes, is_ranked);
         self.note_injected(packet.flow);
-        self.sent += 1;
-        self.control.packets += 1;
-        self.control.bytes += u64::from(packet.bytes);
         let node = self.network.ports[LinkIx(link).reverse().ix()].to;
-        let ix = self.network.arena.add(packet);
-        self.network.note_origin(ix);
+        let ix = self.add_control(packet);
         self.forward(node, ix);
     }
 
@@ -319,15 +320,24 @@ impl Engine<'_> {
         }
         for control in commands.controls.drain(..) {
             let Some(packet) = self.fabric.control_packet(self.network.now, node, &control) else { continue };
-            self.sent += 1;
-            self.control.packets += 1;
-            self.control.bytes += u64::from(packet.bytes);
-            let ix = self.network.arena.add(packet);
-            self.network.note_origin(ix);
+            let ix = self.add_control(packet);
             self.forward(node, ix);
+        }
+        for message in commands.messages.drain(..) {
+            let ix = self.add_control(message_packet(&message));
+            self.enqueue(message.link.0, ix);
         }
         // Returned to keep its capacity.
         self.fabric.edges.commands = commands;
+    }
+
+    fn add_control(&mut self, packet: Packet) -> u32 {
+        self.sent += 1;
+        self.control.packets += 1;
+        self.control.bytes += u64::from(packet.bytes);
+        let ix = self.network.arena.add(packet);
+        self.network.note_origin(ix);
+        ix
     }
 
     fn hand_over(&mut self, packet: u32) {

@@ -14,6 +14,7 @@ use crate::hosts::receiving::Resequencer;
 use crate::hosts::slots::{Numbers, Slots};
 use crate::hosts::starts::Starts;
 use crate::ideal::Ideals;
+use crate::links::lanes::{ALL_BUT_DATA, ONLY_CONTROL};
 use crate::links::network::Network;
 use crate::links::port::serialisation_ps;
 use crate::links::sensors::Sensors;
@@ -111,12 +112,17 @@ impl Parts {
         let (topology, config, flows) = (scenario.topology, scenario.config, scenario.flows);
         let is_local = |node: u32| partitions.of(node) == partition;
         let mut network = Network::new(scenario, self.lossless, events(scenario));
-        if config.has_control_class() && self.lossless.is_none() {
-            network.set_control_class(queue_bytes(scenario), config.switch.trimming);
+        if self.lossless.is_none() {
+            if config.has_control_class() {
+                network.set_control_class(ALL_BUT_DATA, queue_bytes(scenario), config.switch.trimming);
+            } else if self.needs.messages {
+                network.set_control_class(ONLY_CONTROL, queue_bytes(scenario), false);
+            }
         }
         network.admission.sensors = self.needs.sensing.map(|sensing| Sensors::new(sensing, &self.sensed_rates));
         partitions.mark_links(&mut network, partition);
         fabric.install(scenario, self.scale, shared, is_local);
+        fabric.has_messages = self.needs.messages;
         fabric.edges.are_links_sensed = network.admission.sensors.is_some();
         let hosts = match scenario.balancer.entry.build {
             Build::Host(build) => {

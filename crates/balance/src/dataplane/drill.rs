@@ -24,7 +24,9 @@
 
 use net::LinkIx;
 
+use crate::dataplane::common::MemberSets;
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
+use crate::draw::distinct;
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::hash::{combine, mix, position_of_point, reduce};
 use crate::params::Param;
@@ -55,14 +57,13 @@ pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
             engines: params.count("engines") as usize,
             keeps_components: params.text("asymmetry") == "components",
             seed: combine(mix(env.seed), u64::from(env.switch.0)),
-            set_of_class: vec![NONE; env.class_count],
-            sets: Vec::new(),
+            sets: MemberSets::new(env.class_count),
         })
     });
 
 const CANDIDATES_MAX: usize = 32;
 
-/// Marks the absence of a set or port.
+/// Marks the absence of a port.
 const NONE: u32 = u32::MAX;
 
 struct Drill {
@@ -71,16 +72,13 @@ struct Drill {
     engines: usize,
     keeps_components: bool,
     seed: u64,
-    set_of_class: Vec<u32>,
-    sets: Vec<MemberSet>,
+    sets: MemberSets<Components>,
 }
 
-/// One equal-cost set without failures; after a failure its destinations have another set.
-struct MemberSet {
-    links: Vec<LinkIx>,
-    weights: Vec<u32>,
+/// The components of an equal-cost set.
+struct Components {
     capacity: u64,
-    components: Vec<Component>,
+    list: Vec<Component>,
 }
 
 /// Members that lead to equal capacity.
@@ -100,56 +98,25 @@ struct Candidate {
     member: u32,
 }
 
-impl Drill {
-    /// Returns the set with these members; cached per class, since it changes only with routing.
-    fn set_of(&mut self, class: usize, members: NextHops<'_>) -> usize {
-        let is_same = |set: &MemberSet| set.links == members.links && set.weights == members.weights;
-        let last = self.set_of_class[class] as usize;
-        if self.sets.get(last).is_some_and(is_same) {
-            return last;
-        }
-        let found = self.sets.iter().position(is_same).unwrap_or_else(|| {
-            self.sets.push(MemberSet::new(members, self.engines * self.memory));
-            self.sets.len() - 1
-        });
-        self.set_of_class[class] = found as u32;
-        found
-    }
-}
-
-impl MemberSet {
-    fn new(members: NextHops<'_>, remembered: usize) -> MemberSet {
+impl Components {
+    fn new(members: NextHops<'_>, remembered: usize) -> Components {
         let weight = |member: u32| members.weights.get(member as usize).copied().unwrap_or(1);
         let mut by_weight: Vec<u32> = (0..members.links.len() as u32).collect();
         by_weight.sort_by_key(|member| weight(*member));
         let parts = by_weight.chunk_by(|a, b| weight(*a) == weight(*b));
-        let components: Vec<Component> = parts
+        let list: Vec<Component> = parts
             .map(|part| Component {
                 capacity: part.iter().map(|member| u64::from(weight(*member))).sum(),
                 members: part.to_vec(),
                 remembered: vec![NONE; remembered],
             })
             .collect();
-        MemberSet {
-            links: members.links.to_vec(),
-            weights: members.weights.to_vec(),
-            capacity: components.iter().map(|component| component.capacity).sum(),
-            components,
-        }
+        Components { capacity: list.iter().map(|component| component.capacity).sum(), list }
     }
 
     fn component_of(&self, hash: u64) -> usize {
         let point = reduce(hash, self.capacity as usize) as u64;
-        position_of_point(point, self.components.iter().map(|component| component.capacity)).unwrap_or(0)
-    }
-}
-
-/// Fills `picks` with distinct numbers below `n` (Floyd's algorithm: one draw each).
-fn sample(cx: &mut Cx<'_>, n: usize, picks: &mut [u32]) {
-    let count = picks.len();
-    for i in 0..count {
-        let drawn = cx.rng.next_below((n - count + i + 1) as u64) as u32;
-        picks[i] = if picks[..i].contains(&drawn) { (n - count + i) as u32 } else { drawn };
+        position_of_point(point, self.list.iter().map(|component| component.capacity)).unwrap_or(0)
     }
 }
 
@@ -159,7 +126,7 @@ impl Component {
         let mut ports = [0; CANDIDATES_MAX];
         let remembered = &mut self.remembered[memory];
         let sampled = samples.min(self.members.len());
-        sample(cx, self.members.len(), &mut ports[..sampled]);
+        distinct(cx.rng, self.members.len(), &mut ports[..sampled]);
         let mut count = sampled;
         for port in remembered.iter().filter(|port| **port != NONE) {
             if !ports[..sampled].contains(port) {
@@ -189,16 +156,16 @@ impl Component {
 
 impl SwitchBalancer for Drill {
     fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        let set = self.set_of(packet.to.0 as usize, members);
-        let set = &mut self.sets[set];
-        let component = match set.components.len() {
+        let remembered = self.engines * self.memory;
+        let components = self.sets.of(packet.to, members, || Components::new(members, remembered));
+        let component = match components.list.len() {
             1 => 0,
-            _ => set.component_of(mix(packet.hash ^ self.seed)),
+            _ => components.component_of(mix(packet.hash ^ self.seed)),
         };
         let engine = packet.src.ix() % self.engines;
-        let component = &mut set.components[component];
+        let component = &mut components.list[component];
         let memory = engine * self.memory..(engine + 1) * self.memory;
-        let port = component.pick(cx, self.samples, memory, &set.links);
+        let port = component.pick(cx, self.samples, memory, members.links);
         component.members[port as usize] as usize
     }
 

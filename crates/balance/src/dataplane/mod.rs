@@ -5,6 +5,7 @@
 //! the entropy value that switches hash ([`HostBalancer`]). A mechanism declares its other
 //! requirements (sensed links, several connections, lossless queues) in [`Needs`].
 
+pub mod ars;
 pub mod bsr;
 pub mod clove;
 pub(crate) mod common;
@@ -18,13 +19,16 @@ pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
 pub mod flowbender;
+pub mod glb;
 pub mod hermes;
 pub mod hermes_rtt;
 mod host;
+pub mod hula;
 pub mod least_congestion;
 pub mod letflow;
 pub mod mptcp;
 mod needs;
+pub mod ofan;
 pub mod plb;
 pub mod presto;
 pub mod repflow;
@@ -39,6 +43,7 @@ pub mod spt;
 pub(crate) mod testing;
 pub mod tinyflow;
 pub mod ue_spray;
+pub mod ugal;
 pub mod vlb;
 pub mod wcmp;
 pub mod weighted_round_robin;
@@ -51,7 +56,7 @@ pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
 pub use needs::{Connection, Copies, Coupling, Lossless, Needs, Race, Receiving, Sensing, Subflows};
 
 use net::routes::ClassIx;
-use net::{HostIx, LinkIx, NodeIx, RandomStream, Tier, Time};
+use net::{HostIx, LinkIx, NodeIx, RandomStream, Routes, Tier, Time, Topology};
 
 /// Reference values for scaled parameters: tuned for one network, they fit another (§11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +106,15 @@ pub trait PortTelemetry {
         self.queued_bytes(link)
     }
 
+    /// Returns the time that `link` needs for the bytes queued at its egress.
+    fn queueing_delay(&self, link: LinkIx) -> Time;
+
+    /// Returns whether `link` has a carrier. A switch notices when one of its ports goes down, long before
+    /// routing does; a link that loses packets silently is up.
+    fn is_up(&self, _link: LinkIx) -> bool {
+        true
+    }
+
     /// Returns the utilisation of `link` by its discounting rate estimator: 1 for a link that is
     /// always busy, 0 unless [`Needs::sensing`] is set. The ripple of the estimator may raise it
     /// above 1 for a moment.
@@ -117,16 +131,29 @@ pub struct Cx<'a> {
     pub rng: &'a mut RandomStream,
     /// Properties of the ports of this switch.
     pub ports: &'a dyn PortTelemetry,
-    /// Requests of an edge: see [`Cx::send`], [`Cx::set_timer`] and [`Cx::release`].
+    /// Requests: see [`Cx::send`], [`Cx::send_to_neighbour`], [`Cx::set_timer`] and [`Cx::release`].
     pub commands: &'a mut Commands,
 }
 
-/// Requests of an edge in one call, emptied by the driver.
+/// A message of a switch to the node at the far end of one of its links, or one that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NeighbourMessage {
+    /// The link that it takes, or on which it arrived.
+    pub link: LinkIx,
+    /// The content, which only the mechanism interprets.
+    pub words: [u64; 2],
+    /// Size on the wire, bytes.
+    pub bytes: u16,
+}
+
+/// Requests of an edge or a switch in one call, emptied by the driver.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
     /// Control packets to send to other edges.
     pub controls: Vec<Control>,
-    /// Times of calls of [`EdgeBalancer::on_timer`], with their tokens.
+    /// Messages of a switch to its neighbours.
+    pub messages: Vec<NeighbourMessage>,
+    /// Times of calls of [`EdgeBalancer::on_timer`] or [`SwitchBalancer::on_timer`], with their tokens.
     pub timers: Vec<(Time, u64)>,
     /// Flows whose held packets may continue, in order of arrival.
     pub releases: Vec<u32>,
@@ -136,7 +163,7 @@ impl Commands {
     /// Returns whether nothing was requested.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.controls.is_empty() && self.timers.is_empty() && self.releases.is_empty()
+        self.controls.is_empty() && self.messages.is_empty() && self.timers.is_empty() && self.releases.is_empty()
     }
 }
 
@@ -146,8 +173,15 @@ impl Cx<'_> {
         self.commands.controls.push(control);
     }
 
-    /// Requests a call of [`EdgeBalancer::on_timer`] with `token` at `at`. Timers cannot be
-    /// cancelled: a mechanism ignores calls it no longer needs. Only for edges.
+    /// Sends a message over one link of this switch. Only for switches with [`Needs::messages`], and not
+    /// from [`SwitchBalancer::choose`].
+    pub fn send_to_neighbour(&mut self, message: NeighbourMessage) {
+        self.commands.messages.push(message);
+    }
+
+    /// Requests a call of [`EdgeBalancer::on_timer`] or [`SwitchBalancer::on_timer`] with `token` at
+    /// `at`. Timers cannot be cancelled: a mechanism ignores calls it no longer needs. A switch
+    /// must have [`Needs::messages`], and does not call this from [`SwitchBalancer::choose`].
     pub fn set_timer(&mut self, at: Time, token: u64) {
         self.commands.timers.push((at, token));
     }
@@ -182,11 +216,15 @@ pub struct SwitchEnv<'a> {
     pub tier: Tier,
     /// Number of destination classes: classes are numbered from 0 to this, exclusive.
     pub class_count: usize,
+    /// The network with all its links, including those that have failed.
+    pub topology: &'a Topology,
+    /// Shortest paths of the intact network.
+    pub routes: &'a Routes,
     /// Reference values for scaled parameters.
     pub scale: Scale,
 }
 
-/// A mechanism that every switch runs independently.
+/// A mechanism that every switch runs, alone or with messages between neighbours.
 pub trait SwitchBalancer: Send {
     /// Returns a position in `members.links`. Called once per packet and hop with two or more
     /// candidates; must not allocate once warm. It is not called with a single candidate.
@@ -202,4 +240,14 @@ pub trait SwitchBalancer: Send {
     fn needs_weights(&self) -> bool {
         false
     }
+
+    /// Begins: sets timers and sends messages. Called once, only with [`Needs::messages`].
+    fn on_start(&mut self, _cx: &mut Cx<'_>) {}
+
+    /// Handles a timer that [`Cx::set_timer`] requested.
+    fn on_timer(&mut self, _cx: &mut Cx<'_>, _token: u64) {}
+
+    /// Handles a message of a neighbour. Its link is the one on which it arrived; the link back is its
+    /// [reverse](LinkIx::reverse).
+    fn on_message(&mut self, _cx: &mut Cx<'_>, _message: &NeighbourMessage) {}
 }

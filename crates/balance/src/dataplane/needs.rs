@@ -13,6 +13,8 @@ pub struct Needs {
     pub lossless: Option<Lossless>,
     /// Order in which receivers deliver packets.
     pub receiving: Receiving,
+    /// Whether switches send messages to their neighbours, which leave a port before data, and set timers.
+    pub messages: bool,
     /// Whether it reads links anywhere in the network at once, which no real switch can: a run with
     /// such a mechanism uses one thread.
     pub reads_all_links: bool,

@@ -1,14 +1,14 @@
 //! A test bench for one instance: fixed candidates, port state and time set by the test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use net::routes::ClassIx;
-use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Tier, Time, Topology};
+use net::{Bandwidth, HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 
 use super::{
     Arrival, Commands, ControlArrival, Cx, Delivery, Duplicate, EdgeBalancer, EdgeEnv, HostBalancer, HostEnv,
-    HostFeedback, HostLoss, HostPacket, Loss, Needs, NextHops, PacketView, PathFeedback, PathLoss, Paths,
-    PortTelemetry, Scale, Shared, SwitchBalancer, SwitchEnv,
+    HostFeedback, HostLoss, HostPacket, Loss, Needs, NeighbourMessage, NextHops, PacketView, PathFeedback, PathLoss,
+    Paths, PortTelemetry, Scale, Shared, SwitchBalancer, SwitchEnv,
 };
 use crate::entry::Build;
 use crate::hash::flow_key;
@@ -80,6 +80,8 @@ pub(crate) fn needs(spec: &str) -> Needs {
 pub(crate) struct Ports {
     pub(crate) queued: BTreeMap<u32, u64>,
     pub(crate) utilisation: BTreeMap<u32, f64>,
+    pub(crate) delay: BTreeMap<u32, Time>,
+    pub(crate) down: BTreeSet<u32>,
     /// Drain bytes by link and priority, if they differ from the queued bytes.
     pub(crate) drain: BTreeMap<(u32, u8), u64>,
 }
@@ -90,6 +92,12 @@ impl PortTelemetry for Ports {
     }
     fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
         self.drain.get(&(link.0, priority)).copied().unwrap_or_else(|| self.queued_bytes(link))
+    }
+    fn queueing_delay(&self, link: LinkIx) -> Time {
+        self.delay.get(&link.0).copied().unwrap_or(Time::ZERO)
+    }
+    fn is_up(&self, link: LinkIx) -> bool {
+        !self.down.contains(&link.0)
     }
     fn utilisation(&self, link: LinkIx) -> f64 {
         self.utilisation.get(&link.0).copied().unwrap_or(0.0)
@@ -115,6 +123,8 @@ pub(crate) struct Bench {
     pub(crate) commands: Commands,
     topology: Topology,
     routes: Routes,
+    /// The switch, if it has a place in the network.
+    pub(crate) node: NodeIx,
 }
 
 impl Bench {
@@ -130,16 +140,37 @@ impl Bench {
             commands: Commands::default(),
             routes: Routes::intact(&topology),
             topology,
+            node: NodeIx(0),
         }
     }
     pub(crate) fn switch(spec: &str, ports: u32) -> Bench {
+        // The links are none of the network.
+        let links: Vec<LinkIx> = (0..ports).map(|port| LinkIx(10 + 2 * port)).collect();
+        let topology = net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap();
+        let bench = Bench::switch_in(spec, topology, NodeIx(3), 64);
+        Bench { weights: vec![1; links.len()], links, ..bench }
+    }
+    /// A switch of a network, by its name; the links are its next hops towards `class`.
+    pub(crate) fn switch_on(spec: &str, family: &str, name: &str, class: u32) -> Bench {
+        let topology = net::spec::parse(family).unwrap();
+        let node = topology.nodes().iter().position(|node| node.name == name).expect("a node of the network");
+        let node = NodeIx(node as u32);
+        let class_count = Routes::intact(&topology).class_count();
+        let mut bench = Bench::switch_in(spec, topology, node, class_count);
+        bench.links = bench.routes.next_hops(node, ClassIx(class)).to_vec();
+        bench.weights = vec![1; bench.links.len()];
+        bench.call_switch(|switch, cx| switch.on_start(cx));
+        bench
+    }
+    fn switch_in(spec: &str, topology: Topology, switch: NodeIx, class_count: usize) -> Bench {
         let spec = Spec::parse(spec).unwrap();
         let Build::Switch(build) = spec.entry.build else { panic!("not a switch mechanism") };
-        let env = SwitchEnv { seed: 1, switch: NodeIx(3), name: "s3", tier: Tier(1), class_count: 64, scale: SCALE };
-        let links: Vec<LinkIx> = (0..ports).map(|port| LinkIx(10 + 2 * port)).collect();
-        let weights = vec![1; links.len()];
+        let routes = Routes::intact(&topology);
+        let (name, tier) = (&*topology.node(switch).name, topology.node(switch).tier);
+        let (topology, routes) = (&topology, &routes);
+        let env = SwitchEnv { seed: 1, switch, name, tier, class_count, topology, routes, scale: SCALE };
         let subject = Subject::Switch(build(&env, &spec.params));
-        Bench { links, weights, ..Bench::new(subject, net::spec::parse("leaf-spine:leaves=2,spines=2").unwrap()) }
+        Bench { node: switch, ..Bench::new(subject, topology.clone()) }
     }
     /// The edge of class 0 in a leaf-spine of 4 leaves with one spine per path.
     pub(crate) fn edge(spec: &str, paths: u16) -> Bench {
@@ -168,6 +199,10 @@ impl Bench {
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
     }
+    /// Returns the number of paths from class 0 to another class.
+    pub(crate) fn path_count(&self, class: u32) -> u32 {
+        self.routes.path_count(self.routes.class_node(ClassIx(0)), ClassIx(class))
+    }
     /// Returns the links of a path from class 0 to another class.
     pub(crate) fn path(&self, class: u32, path: u32) -> Vec<LinkIx> {
         let from = self.routes.class_node(ClassIx(0));
@@ -191,10 +226,29 @@ impl Bench {
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
         f(subject.as_mut(), &mut cx)
     }
-    pub(crate) fn choose(&mut self, packet: &PacketView) -> usize {
+    fn call_switch<T>(&mut self, f: impl FnOnce(&mut dyn SwitchBalancer, &mut Cx<'_>) -> T) -> T {
         let Subject::Switch(subject) = &mut self.subject else { panic!("not a switch bench") };
         let mut cx = Cx { now: self.now, rng: &mut self.rng, ports: &self.ports, commands: &mut self.commands };
-        let choice = subject.choose(&mut cx, packet, NextHops { links: &self.links, weights: &self.weights });
+        f(subject.as_mut(), &mut cx)
+    }
+    pub(crate) fn message(&mut self, message: &NeighbourMessage) {
+        self.call_switch(|switch, cx| switch.on_message(cx, message));
+    }
+    /// Calls the timers that the switch has set up to a time, each at its own time.
+    pub(crate) fn timers_until(&mut self, end: Time) {
+        while let Some(at) = (0..self.commands.timers.len()).min_by_key(|at| self.commands.timers[*at].0)
+            && self.commands.timers[at].0 <= end
+        {
+            let (time, token) = self.commands.timers.remove(at);
+            self.now = time;
+            self.call_switch(|switch, cx| switch.on_timer(cx, token));
+        }
+        self.now = end;
+    }
+    pub(crate) fn choose(&mut self, packet: &PacketView) -> usize {
+        let (links, weights) = (self.links.clone(), self.weights.clone());
+        let choice =
+            self.call_switch(|switch, cx| switch.choose(cx, packet, NextHops { links: &links, weights: &weights }));
         assert!(choice < self.links.len(), "answer out of range");
         choice
     }

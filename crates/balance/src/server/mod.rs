@@ -13,6 +13,8 @@ pub(crate) mod common;
 pub(crate) mod network;
 mod pool;
 mod pool_picker;
+#[cfg(test)]
+mod queueing;
 mod server_stats;
 mod services;
 #[cfg(test)]
@@ -31,9 +33,11 @@ pub mod mesf;
 pub mod ring_hash;
 pub mod server_cpu;
 pub mod server_dwrr;
+pub mod server_jiq;
 pub mod server_lc;
 pub mod server_least_loaded;
 pub mod server_least_response;
+pub mod server_prequal;
 pub mod server_random;
 pub mod server_rr;
 pub mod server_two_choices;

@@ -17,7 +17,8 @@ pub(crate) struct Admission {
     /// Rules of ports: the first of host interfaces, which never drop or mark on their own; the others
     /// of ports of switches, by rate. As many as a port can name, so that no index needs a check.
     rules: Box<[Rule; 256]>,
-    /// Limit of the queues of the control class, if ports have them.
+    /// Flags of the packets of the control class, and limit of its queues, if ports have them.
+    pub(super) control_flags: u16,
     control_limit: u64,
     /// Whether a full queue cuts packets to their headers instead of dropping them.
     trims: bool,
@@ -60,6 +61,7 @@ impl Admission {
                 let queue = ix.checked_sub(1).and_then(|ix| queues.get(ix));
                 *queue.unwrap_or(&Rule::UNLIMITED)
             })),
+            control_flags: 0,
             control_limit: 0,
             trims: false,
             reserves_control_queue: false,
@@ -74,8 +76,8 @@ impl Admission {
 
     /// Limits the queues of the control class. With `trims`, packets above the limit of those of data
     /// are cut to their headers, not dropped.
-    pub(super) fn set_control_class(&mut self, queue_bytes: u64, trims: bool) {
-        (self.control_limit, self.trims) = (queue_bytes, trims);
+    pub(super) fn set_control_class(&mut self, flags: u16, queue_bytes: u64, trims: bool) {
+        (self.control_flags, self.control_limit, self.trims) = (flags, queue_bytes, trims);
     }
 
     /// Removes the packets that have departed from a queue, and reports them to the estimator.
@@ -119,7 +121,7 @@ impl Admission {
             self.check_faults(link, port.faults)?;
         }
         let [data, control] = lanes.map(|lane| Queued { bytes: lane.bytes, packets: lane.packets });
-        let mut lane = lane_of(packet);
+        let mut lane = lane_of(packet, self.control_flags);
         if lane == DATA_LANE && self.rules[usize::from(port.rule)].is_full(data, packet.bytes) {
             if !self.trims {
                 self.tallies[link as usize].drops += 1;

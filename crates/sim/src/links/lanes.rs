@@ -1,5 +1,5 @@
 //! Ports with a control class: acknowledgements, handshakes, trimmed headers and control packets leave
-//! before waiting data.
+//! before waiting data; or only control packets, if the balancer has messages between switches.
 //!
 //! A plain port knows departure times when packets join. Here a control packet may still overtake, so
 //! a port decides what it sends next only when its transmitter is free. It does so on demand: code
@@ -9,7 +9,7 @@
 
 use super::network::{Loss, Network};
 use super::port::serialisation_of;
-use crate::packet::{Arena, DATA, Packet, TRIMMED};
+use crate::packet::{ACK, Arena, CONTROL, Packet, SYN, TRIMMED};
 use crate::queue::NIL;
 
 pub(super) const DATA_LANE: usize = 0;
@@ -49,9 +49,13 @@ impl Lane {
     }
 }
 
+/// Flags of the packets of a control class: all but data, or control packets only.
+pub(crate) const ALL_BUT_DATA: u16 = ACK | SYN | CONTROL | TRIMMED;
+pub(crate) const ONLY_CONTROL: u16 = CONTROL;
+
 #[inline]
-pub(super) fn lane_of(packet: &Packet) -> usize {
-    if packet.is(DATA) && !packet.is(TRIMMED) { DATA_LANE } else { CONTROL_LANE }
+pub(super) fn lane_of(packet: &Packet, control_flags: u16) -> usize {
+    if packet.is(control_flags) { CONTROL_LANE } else { DATA_LANE }
 }
 
 /// Lanes of the ports of switches, by link. Interfaces of hosts have none: they offer a data packet
@@ -77,11 +81,12 @@ impl Lanes {
 }
 
 impl Network {
-    /// Gives the ports of switches a control class, whose queue has this limit.
-    pub(crate) fn set_control_class(&mut self, queue_bytes: u64, trims: bool) {
+    /// Gives the ports of switches a control class for packets with one of these flags, whose queue has
+    /// this limit.
+    pub(crate) fn set_control_class(&mut self, flags: u16, queue_bytes: u64, trims: bool) {
         self.lanes = Some(Lanes::new(self.ports.len()));
         self.is_fifo = false;
-        self.admission.set_control_class(queue_bytes, trims);
+        self.admission.set_control_class(flags, queue_bytes, trims);
     }
 
     #[inline]
@@ -130,7 +135,7 @@ impl Network {
                 if entry.departs > *now {
                     return;
                 }
-                let lane = &mut lanes.ports[link as usize][lane_of(entry)];
+                let lane = &mut lanes.ports[link as usize][lane_of(entry, admission.control_flags)];
                 lane.bytes -= u32::from(entry.bytes);
                 lane.packets -= 1;
                 admission.settle(*now, link, port, arena);

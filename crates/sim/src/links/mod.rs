@@ -4,7 +4,7 @@ mod admission;
 pub(crate) mod border;
 pub(crate) mod faults;
 pub(crate) mod histogram;
-mod lanes;
+pub(crate) mod lanes;
 pub(crate) mod network;
 pub(crate) mod pfc;
 pub(crate) mod port;

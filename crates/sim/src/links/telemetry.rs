@@ -1,9 +1,10 @@
 //! Queue lengths and utilisation as balancers read them.
 
 use balance::PortTelemetry;
-use net::LinkIx;
+use net::{LinkIx, Time};
 
 use super::network::Network;
+use super::port::{DOWN, RATE_BITS};
 
 impl Network {
     /// Returns size and departure time of the packets that have left but are still counted as queued.
@@ -29,6 +30,15 @@ impl PortTelemetry for Network {
     fn drain_bytes(&self, link: LinkIx, priority: u8) -> u64 {
         let classes = self.classes.as_ref();
         classes.map_or_else(|| self.queued_bytes(link), |classes| classes.drain_bytes(link.0, priority))
+    }
+
+    fn queueing_delay(&self, link: LinkIx) -> Time {
+        let bytes = u128::from(self.queued_bytes(link)) * u128::from(self.ports[link.ix()].ps_per_byte);
+        Time::from_ps((bytes >> RATE_BITS) as u64)
+    }
+
+    fn is_up(&self, link: LinkIx) -> bool {
+        self.ports[link.ix()].faults & DOWN == 0
     }
 
     fn utilisation(&self, link: LinkIx) -> f64 {

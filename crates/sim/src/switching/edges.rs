@@ -447,7 +447,11 @@ impl Fabric {
             return false;
         }
         self.edges.timers.pop();
-        self.with_edge(network, node, |edge, cx, _| edge.on_timer(cx, token));
+        if self.has_messages {
+            self.with_switch(network, node, |switch, cx| switch.on_timer(cx, token));
+        } else {
+            self.with_edge(network, node, |edge, cx, _| edge.on_timer(cx, token));
+        }
         true
     }
 }

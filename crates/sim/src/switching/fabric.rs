@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use balance::{Build, Commands, Cx, PacketView, Scale, Shared, Spec, SwitchBalancer, SwitchEnv};
+use balance::{Build, Commands, Cx, NeighbourMessage, PacketView, Scale, Shared, Spec, SwitchBalancer, SwitchEnv};
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, RandomStream, Routes, Time, Topology};
 use prefetch_index::prefetch_index;
@@ -10,7 +10,7 @@ use prefetch_index::prefetch_index;
 use crate::links::network::{Loss, Network};
 use crate::links::port::serialisation_ps;
 use crate::numbering::Numbering;
-use crate::packet::{DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
+use crate::packet::{CONTROL, DATA, FRESH, NO_PATH, PRIORITY_SHIFT, Packet, RETRANSMIT};
 use crate::queue::NIL;
 use crate::scenario::{Scenario, TransportConfig};
 use crate::switching::edges::Edges;
@@ -41,8 +41,10 @@ pub(crate) struct Fabric {
     /// The balancer and the random stream of each node with a table row.
     balancers: Vec<Option<Box<dyn SwitchBalancer>>>,
     random: Vec<RandomStream>,
-    /// Command list passed to switch balancers, which issue none.
+    /// Command list passed to choices of switches, which issue none.
     no_commands: Commands,
+    /// Whether switches send messages to neighbours and set timers.
+    pub(crate) has_messages: bool,
     pub(crate) edges: Edges,
     pub(crate) wants_weights: bool,
     blackholes: Vec<Blackhole>,
@@ -79,6 +81,7 @@ impl Fabric {
             balancers: Vec::new(),
             random: Vec::new(),
             no_commands: Commands::default(),
+            has_messages: false,
             edges: Edges::default(),
             wants_weights: false,
             blackholes: Vec::new(),
@@ -143,8 +146,10 @@ impl Fabric {
             let info = topology.node(node);
             let rng = RandomStream::new(seed, &format!("switch {}", info.name));
             let balancer = is_local(number).then(|| {
-                let class_count = self.intact_routes.class_count();
-                let env = SwitchEnv { seed, switch: node, name: &info.name, tier: info.tier, class_count, scale };
+                let routes = &*self.intact_routes;
+                let class_count = routes.class_count();
+                let (name, tier) = (&*info.name, info.tier);
+                let env = SwitchEnv { seed, switch: node, name, tier, class_count, topology, routes, scale };
                 switch_build(&env, switch_params)
             });
             self.wants_weights |= balancer.as_ref().is_some_and(|b| b.needs_weights());
@@ -192,6 +197,10 @@ impl Fabric {
 
     #[inline(always)]
     pub(crate) fn route(&mut self, network: &mut Network, node: u32, ix: u32) -> Hop {
+        if self.has_messages && network.arena.get(ix).is(CONTROL) {
+            self.take_message(network, node, ix);
+            return Hop::Consumed;
+        }
         if self.is_lost_silently(node, network.arena.get(ix)) {
             return Hop::Drop(Loss::Blackhole);
         }
@@ -278,6 +287,38 @@ impl Fabric {
         Some(members.links[balancer.choose(&mut cx, packet, members)].0)
     }
 
+    /// Calls the balancer of a switch that may issue commands; the caller runs them.
+    pub(crate) fn with_switch(
+        &mut self,
+        network: &Network,
+        node: u32,
+        f: impl FnOnce(&mut dyn SwitchBalancer, &mut Cx<'_>),
+    ) {
+        let Some(row) = node.checked_sub(self.first_row) else { return };
+        let Some(Some(balancer)) = self.balancers.get_mut(row as usize) else { return };
+        let (rng, commands) = (&mut self.random[row as usize], &mut self.edges.commands);
+        let mut cx = Cx { now: Time::from_ps(network.now), rng, ports: network, commands };
+        self.edges.issuer = node;
+        f(balancer.as_mut(), &mut cx);
+    }
+
+    /// Lets a switch set its first timers; the caller runs its commands. False after the last.
+    pub(crate) fn start_switch(&mut self, network: &Network, row: usize) -> bool {
+        if !self.has_messages || row >= self.balancers.len() {
+            return false;
+        }
+        self.with_switch(network, self.first_row + row as u32, |switch, cx| switch.on_start(cx));
+        true
+    }
+
+    #[inline(never)]
+    fn take_message(&mut self, network: &Network, node: u32, ix: u32) {
+        let packet = network.arena.get(ix);
+        let words = [packet.hash, u64::from(packet.seq) | u64::from(packet.rank) << 32];
+        let message = NeighbourMessage { link: LinkIx(packet.sent), words, bytes: packet.bytes };
+        self.with_switch(network, node, |switch, cx| switch.on_message(cx, &message));
+    }
+
     /// Returns the link on which `node` would send data with this hash, if its balancer has a
     /// choice. Only for balancers that merely hash: others would count the call as a packet.
     pub(crate) fn first_hop(
@@ -334,6 +375,20 @@ impl Fabric {
         self.blackholes.iter().filter(is_lost).any(|hole| {
             hole.racks.is_none_or(|(from, to)| (rack(packet.src), rack(packet.dst)) == (Some(from), Some(to)))
         })
+    }
+}
+
+/// Returns the packet of a message to a neighbour: it has no hosts, and is not routed.
+pub(crate) fn message_packet(message: &NeighbourMessage) -> Packet {
+    Packet {
+        hash: message.words[0],
+        seq: message.words[1] as u32,
+        rank: (message.words[1] >> 32) as u32,
+        // The receiver gets the link instead of a time stamp.
+        sent: message.link.0,
+        bytes: message.bytes.max(1),
+        flags: CONTROL,
+        ..Packet::BLANK
     }
 }
 

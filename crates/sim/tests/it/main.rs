@@ -1,5 +1,6 @@
 //! The integration tests of the crate, linked once.
 
+mod adaptive;
 mod bounds;
 mod closed_forms;
 #[path = "../common/mod.rs"]

@@ -1,13 +1,16 @@
 //! Components shared by several mechanisms.
 
+pub(crate) mod adaptive;
 pub mod congestion_from_leaf;
 pub mod dre;
 pub mod flowlets;
 pub(crate) mod flows;
 pub mod forest;
 pub(crate) mod least;
+pub(crate) mod member_sets;
 pub(crate) mod path_order;
 pub mod paths;
+pub(crate) mod port_quality;
 pub(crate) mod rounds;
 pub(crate) mod rules;
 pub mod sensing;
@@ -18,6 +21,7 @@ pub(crate) use congestion_from_leaf::{CongestionFromLeaf, Utilisations, pack, un
 pub(crate) use dre::{Dre, DreRule, power};
 pub(crate) use flows::FlowTable;
 pub(crate) use least::least;
+pub(crate) use member_sets::MemberSets;
 pub(crate) use path_order::PathCycles;
 pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, is_live, rank_of};
 pub(crate) use rounds::Rounds;

@@ -175,7 +175,7 @@ impl World<'_> {
     }
 
     fn obey(&mut self) {
-        let Commands { controls, timers, releases } = std::mem::take(&mut self.destination.commands);
+        let Commands { controls, timers, releases, .. } = std::mem::take(&mut self.destination.commands);
         for (at, token) in timers {
             assert!(at >= self.now, "a timer in the past");
             self.at(at, Event::Timer(token));
