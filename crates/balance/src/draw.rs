@@ -4,7 +4,7 @@ use net::RandomStream;
 
 /// Fills `picks` with distinct numbers below `n`, every set of them alike probable, with one draw each
 /// (Floyd's algorithm). Their order is not random. `n` must not be smaller than the number of picks.
-pub(crate) fn distinct(rng: &mut RandomStream, n: usize, picks: &mut [u32]) {
+pub(crate) fn sample(rng: &mut RandomStream, n: usize, picks: &mut [u32]) {
     let count = picks.len();
     for i in 0..count {
         let drawn = rng.next_below((n - count + i + 1) as u64) as u32;
@@ -22,7 +22,7 @@ mod tests {
         let mut hits = [[0u32; 5]; 5];
         for _ in 0..20_000 {
             let mut picks = [0; 2];
-            distinct(&mut rng, 5, &mut picks);
+            sample(&mut rng, 5, &mut picks);
             picks.sort_unstable();
             hits[picks[0] as usize][picks[1] as usize] += 1;
         }

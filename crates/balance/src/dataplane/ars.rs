@@ -21,8 +21,8 @@
 
 use crate::dataplane::common::MemberSets;
 use crate::dataplane::common::adaptive::{self, AdaptiveGroup, AdaptiveRule};
-use crate::dataplane::common::port_quality::{self, PortQualities, load_sensing};
-use crate::dataplane::{Cx, Needs, NextHops, PacketView, SwitchBalancer, SwitchEnv};
+use crate::dataplane::common::port_quality::{self, PortQualities};
+use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::Params;
 
@@ -44,7 +44,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("ars", "ARS")
         adaptive::PROBABILITY,
     ])
     .example("ars:mode=packet-quality")
-    .needs(|scale, params| Needs { sensing: Some(load_sensing(scale, params)), ..adaptive::needs(scale, params) })
+    .needs(adaptive::needs)
     .switch(|env, params| Box::new(Ars::new(env, params)));
 
 struct Ars {

@@ -32,7 +32,6 @@
 //!   look idle to it.
 
 use net::LinkIx;
-use net::routes::ClassIx;
 
 use crate::dataplane::common::flowlets::{self, FlowletEdge, Signal};
 use crate::dataplane::common::{ALPHA, PathIndex, T_DRE, Utilisations, sensing};
@@ -78,16 +77,10 @@ struct Conga {
 impl Conga {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Conga {
         let index = PathIndex::outward(env);
-        let mut first_links = Vec::with_capacity(index.total());
-        for (class, count) in env.path_counts.iter().enumerate() {
-            let first = |path| env.routes.step(env.topology, env.edge, ClassIx(class as u32), path);
-            // The edge's own class has a path without links, which is never used.
-            first_links.extend((0..u32::from(*count)).map(|path| first(path).map_or(LinkIx(0), |(link, _)| link)));
-        }
         Conga {
             sensing: quantised(&env.scale, params),
+            first_links: index.first_links(env),
             index,
-            first_links,
             remote: Utilisations::new(env, params.scaled("ageing", &env.scale)),
             metrics: Vec::with_capacity(env.path_counts.iter().copied().max().map_or(0, usize::from)),
         }
@@ -132,6 +125,7 @@ impl Signal for Conga {
 #[cfg(test)]
 mod tests {
     use net::Time;
+    use net::routes::ClassIx;
 
     use super::*;
     use crate::dataplane::common::{pack, unpack};

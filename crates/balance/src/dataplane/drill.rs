@@ -26,7 +26,7 @@ use net::LinkIx;
 
 use crate::dataplane::common::MemberSets;
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer};
-use crate::draw::distinct;
+use crate::draw::sample;
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::hash::{combine, mix, position_of_point, reduce};
 use crate::params::Param;
@@ -126,7 +126,7 @@ impl Component {
         let mut ports = [0; CANDIDATES_MAX];
         let remembered = &mut self.remembered[memory];
         let sampled = samples.min(self.members.len());
-        distinct(cx.rng, self.members.len(), &mut ports[..sampled]);
+        sample(cx.rng, self.members.len(), &mut ports[..sampled]);
         let mut count = sampled;
         for port in remembered.iter().filter(|port| **port != NONE) {
             if !ports[..sampled].contains(port) {

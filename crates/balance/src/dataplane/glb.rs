@@ -16,13 +16,12 @@
 //! - Helps: where congestion or a failed link lies two hops away: a spine with a slow or lost cable.
 //! - Hurts: further away than two hops it sees nothing; many switches can rush to the same port.
 
-use std::collections::BTreeMap;
-
 use net::routes::ClassIx;
-use net::{LinkIx, NodeIx, Routes, Time, Topology};
+use net::{LinkIx, NodeIx, Routes, Time};
 
 use crate::dataplane::common::adaptive::{self, AdaptiveGroup, AdaptiveRule};
-use crate::dataplane::common::port_quality::{self, DOWN, PortQualities, load_sensing};
+use crate::dataplane::common::port_quality::{self, DOWN, PortQualities};
+use crate::dataplane::common::{distinct, links_to_forwarders};
 use crate::dataplane::{Cx, Needs, NeighbourMessage, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -51,11 +50,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("glb", "GLB")
             .doc("Combination of the quality of a port and of the best of the ports behind it."),
     ])
     .example("glb:mode=packet-quality")
-    .needs(|scale, params| Needs {
-        sensing: Some(load_sensing(scale, params)),
-        messages: true,
-        ..adaptive::needs(scale, params)
-    })
+    .needs(|scale, params| Needs { messages: true, ..adaptive::needs(scale, params) })
     .switch(|env, params| Box::new(Glb::new(env, params)));
 
 /// Bytes of a message on the wire: the smallest Ethernet frame.
@@ -103,11 +98,6 @@ struct Profile {
     group: AdaptiveGroup,
 }
 
-/// Returns the links from a node to nodes that forward, in port order.
-fn ports_of(topology: &Topology, node: NodeIx) -> impl Iterator<Item = LinkIx> {
-    topology.out_links(node).iter().copied().filter(|link| topology.node(topology.link(*link).to).forwards)
-}
-
 /// Returns whether `neighbour` has a class for which it chooses between `link`, which leads to this
 /// switch, and others.
 fn may_choose(routes: &Routes, neighbour: NodeIx, link: LinkIx, this: NodeIx) -> bool {
@@ -121,29 +111,20 @@ impl Glb {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> Glb {
         let SwitchEnv { topology, routes, switch, .. } = *env;
         let mut qualities = PortQualities::new(env, params);
-        let ports: Vec<Port> = ports_of(topology, switch)
+        let ports: Vec<Port> = links_to_forwarders(topology, switch)
             .map(|link| {
                 let neighbour = topology.link(link).to;
                 Port {
                     link,
                     slot: qualities.slot(link),
                     wants_messages: may_choose(routes, neighbour, link.reverse(), switch),
-                    remote: vec![DOWN; ports_of(topology, neighbour).count()],
+                    remote: vec![DOWN; links_to_forwarders(topology, neighbour).count()],
                     heard: None,
                 }
             })
             .collect();
-        let mut known: BTreeMap<Vec<(u16, Vec<u16>)>, u32> = BTreeMap::new();
-        let mut profiles: Vec<Profile> = Vec::new();
-        let profile_of = (0..env.class_count as u32)
-            .map(|class| {
-                let beyond = beyond(env, &ports, ClassIx(class));
-                *known.entry(beyond).or_insert_with_key(|beyond| {
-                    profiles.push(Profile { beyond: beyond.clone(), ..Profile::default() });
-                    profiles.len() as u32 - 1
-                })
-            })
-            .collect();
+        let classes = (0..env.class_count as u32).map(ClassIx);
+        let (profile_of, beyond) = distinct(classes.map(|class| beyond(env, &ports, class)));
         Glb {
             rule: AdaptiveRule::new(&env.scale, params),
             qualities,
@@ -154,7 +135,7 @@ impl Glb {
             sent_at: None,
             ports,
             profile_of,
-            profiles,
+            profiles: beyond.into_iter().map(|beyond| Profile { beyond, ..Profile::default() }).collect(),
         }
     }
 
@@ -188,7 +169,10 @@ fn beyond(env: &SwitchEnv<'_>, ports: &[Port], class: ClassIx) -> Vec<(u16, Vec<
     let continuations = |link: LinkIx| {
         let neighbour = env.topology.link(link).to;
         let after = env.routes.next_hops(neighbour, class);
-        (0u16..).zip(ports_of(env.topology, neighbour)).filter(|(_, port)| after.contains(port)).map(|(at, _)| at)
+        (0u16..)
+            .zip(links_to_forwarders(env.topology, neighbour))
+            .filter(|(_, port)| after.contains(port))
+            .map(|(at, _)| at)
     };
     let of = |link: &LinkIx| position(link).map(|at| (at as u16, continuations(*link).collect()));
     next_hops.iter().filter_map(of).collect()

@@ -18,7 +18,8 @@
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
-use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::common::flowlets::{self, Flowlets};
+use crate::dataplane::common::links_to_forwarders;
 use crate::dataplane::{Cx, Needs, NeighbourMessage, NextHops, PacketView, Scale, Sensing, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -86,12 +87,12 @@ struct Best {
 impl Hula {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> Hula {
         let SwitchEnv { topology, routes, switch, .. } = *env;
-        let port = |link: &LinkIx| {
-            let neighbour = topology.node(topology.link(*link).to);
-            let (here, there) = (topology.node(switch).tier, neighbour.tier);
-            neighbour.forwards.then_some(Port { link: *link, leads_up: there > here, leads_down: there < here })
+        let here = topology.node(switch).tier;
+        let port = |link: LinkIx| {
+            let there = topology.node(topology.link(link).to).tier;
+            Port { link, leads_up: there > here, leads_down: there < here }
         };
-        let ports: Vec<Port> = topology.out_links(switch).iter().filter_map(port).collect();
+        let ports: Vec<Port> = links_to_forwarders(topology, switch).map(port).collect();
         let words_per_class = ports.len().div_ceil(64).max(1);
         let mut is_next_hop = vec![0; words_per_class * env.class_count];
         for class in 0..env.class_count {
@@ -125,19 +126,12 @@ impl Hula {
 
 impl SwitchBalancer for Hula {
     fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize {
-        let position = |link: LinkIx| members.links.iter().position(|member| *member == link);
-        let slot = self.flowlets.slot(packet);
-        let ongoing = match self.flowlets.look_up(slot, cx.now) {
-            Flowlet::Ongoing(link) => position(LinkIx(link)),
-            Flowlet::Expired(_) | Flowlet::New => None,
-        };
         let best = self.best[packet.to.0 as usize];
-        let is_fresh = best.heard.is_some_and(|at| cx.now.saturating_sub(at) <= self.age);
-        let choice = ongoing
-            .or_else(|| position(best.link).filter(|_| is_fresh))
-            .unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize);
-        self.flowlets.record(slot, cx.now, members.links[choice].0);
-        choice
+        self.flowlets.position(cx.now, packet, members.links, || {
+            let is_fresh = best.heard.is_some_and(|at| cx.now.saturating_sub(at) <= self.age);
+            let position = members.links.iter().position(|link| is_fresh && *link == best.link);
+            position.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize)
+        })
     }
 
     fn on_start(&mut self, cx: &mut Cx<'_>) {

@@ -18,10 +18,8 @@
 //!   without any measurement, also after silent failures.
 //! - Hurts: where traffic is paced or fills its window all the time: no gap, no choice.
 
-use net::LinkIx;
-
 use crate::dataplane::common::at_switch;
-use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::common::flowlets::{self, Flowlets};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -37,17 +35,9 @@ pub(crate) static ENTRY: Entry = Entry::declare("letflow", "LetFlow")
         flowlets::ENTRIES,
     ])
     .switch(|env, params| {
-        // The link of each flowlet; links keep their numbers when others fail.
         let mut flowlets: Flowlets<u32> = Flowlets::from_params(params, &env.scale);
         at_switch(move |cx, packet, links| {
-            let slot = flowlets.slot(packet);
-            let ongoing = match flowlets.look_up(slot, cx.now) {
-                Flowlet::Ongoing(link) => links.iter().position(|member| *member == LinkIx(link)),
-                Flowlet::Expired(_) | Flowlet::New => None,
-            };
-            let choice = ongoing.unwrap_or_else(|| cx.rng.next_below(links.len() as u64) as usize);
-            flowlets.record(slot, cx.now, links[choice].0);
-            choice
+            flowlets.position(cx.now, packet, links, || cx.rng.next_below(links.len() as u64) as usize)
         })
     });
 

@@ -20,11 +20,10 @@
 //! - Hurts: it measures nothing, so congestion caused by others, and failures that routing does not
 //!   know, stay; receivers must take packets out of order.
 
-use std::collections::BTreeMap;
-
 use net::LinkIx;
 use net::routes::ClassIx;
 
+use crate::dataplane::common::distinct;
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::hash::{combine, mix, reduce};
@@ -85,14 +84,11 @@ fn pointers_by_class(env: &SwitchEnv<'_>) -> Vec<u32> {
     if classes().any(|class| env.routes.class_node(class) == env.switch) {
         return (0..env.class_count as u32).collect();
     }
-    let mut known: BTreeMap<Vec<(LinkIx, &[LinkIx])>, u32> = BTreeMap::new();
-    let mut number_of = |class| {
-        let next_hops = env.routes.next_hops(env.switch, class);
-        let beyond = |link: &LinkIx| (*link, env.routes.next_hops(env.topology.link(*link).to, class));
-        let next = known.len() as u32;
-        *known.entry(next_hops.iter().map(beyond).collect()).or_insert(next)
+    let beyond = |class| {
+        let next = |link: &LinkIx| (*link, env.routes.next_hops(env.topology.link(*link).to, class));
+        env.routes.next_hops(env.switch, class).iter().map(next).collect::<Vec<_>>()
     };
-    classes().map(&mut number_of).collect()
+    distinct(classes().map(beyond)).0
 }
 
 impl SwitchBalancer for Ofan {

@@ -21,7 +21,7 @@ use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
 use crate::dataplane::common::{FlowTable, PathIndex};
-use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Needs, PacketView, Paths, Receiving};
+use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -36,10 +36,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("ugal", "UGAL")
             .doc("Factor of a queue: the links of the path, or 1 for shortest paths and 2 for detours."),
         Param::scaled("bias", "0rtt").doc("Time that a detour must gain, times the links of the path."),
     ])
-    .needs(|_, params| Needs {
-        receiving: if params.text("per") == "packet" { Receiving::Resequenced } else { Receiving::Usual },
-        ..Needs::default()
-    })
     .edge(|env, params| Box::new(Ugal::new(env, params)));
 
 struct Ugal {
@@ -82,8 +78,6 @@ impl Ugal {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Ugal {
         let classes = || (0..env.path_counts.len() as u32).map(ClassIx);
         let index = PathIndex::outward(env);
-        let first = |(to, path)| env.routes.step(env.topology, env.edge, to, path).map_or(LinkIx(0), |(link, _)| link);
-        let paths = |to: ClassIx| (0..u32::from(env.path_counts[to.0 as usize])).map(move |path| (to, path));
         let distances = env.shared.get_or_make(|| {
             let distance = |from, to| env.routes.distance(env.routes.class_node(from), to).unwrap_or(u16::MAX);
             let links = classes().flat_map(|from| classes().map(move |to| distance(from, to))).collect();
@@ -94,7 +88,7 @@ impl Ugal {
             weighs_hops: params.text("weight") == "hops",
             bias: params.scaled("bias", &env.scale),
             own: env.class,
-            first_links: classes().flat_map(paths).map(first).collect(),
+            first_links: index.first_links(env),
             index,
             distances,
             intermediates: classes().filter(|class| env.path_counts[class.0 as usize] > 0).collect(),

@@ -106,7 +106,7 @@ impl Picker for Division {
         least(pending.candidates, |member| self.load_of(member) / f64::from(member.weight))
     }
 
-    fn placed(&mut self, request: &Request, choice: &Choice) {
+    fn placed(&mut self, request: &Request, choice: &Choice, _: u32) {
         if self.load != Load::Inflight {
             return;
         }

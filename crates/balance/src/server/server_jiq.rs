@@ -71,7 +71,7 @@ impl Picker for Idle {
         }
     }
 
-    fn placed(&mut self, _: &Request, choice: &Choice) {
+    fn placed(&mut self, _: &Request, choice: &Choice, _: u32) {
         let member = choice.member;
         if self.connections.get(&member).is_none_or(|connections| *connections == 0) {
             self.lists.iter_mut().for_each(|list| list.retain(|idle| *idle != member));

@@ -104,7 +104,7 @@ impl Picker for LeastResponse {
         tied.find(is_after_last).unwrap_or(first)
     }
 
-    fn placed(&mut self, _: &Request, choice: &Choice) {
+    fn placed(&mut self, _: &Request, choice: &Choice, _: u32) {
         self.last = Some(choice.member);
     }
 

@@ -23,11 +23,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use net::{FiveTuple, Time};
 
-use crate::draw::distinct;
+use crate::draw::sample;
 use crate::entry::Entry;
 use crate::params::{Param, Params};
 use crate::server::common::{DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES};
-use crate::server::{Choice, Ended, Member, MemberId, Pool, Request, ServerCx, ServerNeeds};
+use crate::server::{Choice, Ended, MemberId, Pool, Request, ServerCx, ServerNeeds};
 
 const POOL: Param = Param::count("pool", 2..=1024, "16").unit("replies").doc("Replies that are kept.");
 const QUANTILE: Param = Param::number("rif_quantile", 0.0..=1.0, "0.84")
@@ -54,13 +54,11 @@ struct Prequal {
     pool_max: usize,
     quantile: f64,
     age: Time,
-    probes: u64,
-    /// Room for the members drawn.
+    /// Room for the members drawn, as many as there are probes.
     probed: Vec<u32>,
     removals: u64,
     /// Requests in flight: their member, and the number that they met there.
     in_flight: BTreeMap<FiveTuple, (MemberId, u32)>,
-    connections: BTreeMap<MemberId, u32>,
     /// The last requests of each member.
     past: BTreeMap<MemberId, VecDeque<Past>>,
     /// The replies that are kept, oldest first.
@@ -93,11 +91,9 @@ impl Prequal {
             pool_max: params.count(POOL.name) as usize,
             quantile: params.number(QUANTILE.name),
             age: params.duration(AGE.name),
-            probes: params.count(PROBES.name),
             probed: vec![0; params.count(PROBES.name) as usize],
             removals: params.count(REMOVALS.name),
             in_flight: BTreeMap::new(),
-            connections: BTreeMap::new(),
             past: BTreeMap::new(),
             replies: VecDeque::new(),
             recent: VecDeque::new(),
@@ -113,26 +109,26 @@ impl Prequal {
         rank.checked_sub(1).and_then(|rank| sorted.get(rank).copied()).unwrap_or(0)
     }
 
+    /// Returns the rank of a reply, the lower the better: whether it is hot, and its requests in flight if so,
+    /// else its latency.
+    fn rank(&self, reply: &Reply, threshold: u32) -> (bool, f64) {
+        let is_hot = reply.in_flight > threshold || self.quantile == 0.0;
+        (is_hot, if is_hot { f64::from(reply.in_flight) } else { reply.latency })
+    }
+
     fn remove_one(&mut self) {
-        let threshold = self.threshold();
-        let worst = || {
-            let badness = |reply: &Reply| match reply.in_flight > threshold && self.quantile > 0.0 {
-                true => (1, f64::from(reply.in_flight)),
-                false => (0, reply.latency),
-            };
-            let compared = |a: &(usize, &Reply), b: &(usize, &Reply)| {
-                let (a, b) = (badness(a.1), badness(b.1));
-                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
-            };
-            self.replies.iter().enumerate().max_by(compared).map_or(0, |(at, _)| at)
-        };
-        let at = if self.removes_oldest { 0 } else { worst() };
+        let at = if self.removes_oldest { 0 } else { self.worst() };
         self.replies.remove(at);
         self.removes_oldest = !self.removes_oldest;
     }
-}
 
-impl Prequal {
+    fn worst(&self) -> usize {
+        let threshold = self.threshold();
+        let ranks = self.replies.iter().map(|reply| self.rank(reply, threshold)).enumerate();
+        let worst = ranks.max_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        worst.map_or(0, |(at, _)| at)
+    }
+
     /// Returns the position of the member of the best reply, if there are two.
     fn best(&mut self, pending: &Pending<'_>) -> Option<usize> {
         let threshold = self.threshold();
@@ -140,17 +136,16 @@ impl Prequal {
         let usable = self.replies.iter().enumerate();
         let usable = usable.filter_map(|(at, reply)| Some((at, reply, position(reply.member)?)));
         let mut count = 0;
-        let mut best: Option<(bool, f64, usize, usize)> = None;
+        let mut best: Option<((bool, f64), usize, usize)> = None;
         for (at, reply, position) in usable {
             count += 1;
-            let is_hot = reply.in_flight > threshold || self.quantile == 0.0;
-            let value = if is_hot { f64::from(reply.in_flight) } else { reply.latency };
-            // A newer reply of the same value wins.
-            if best.is_none_or(|(hot, least, ..)| (is_hot, value) <= (hot, least)) {
-                best = Some((is_hot, value, at, position));
+            let rank = self.rank(reply, threshold);
+            // A newer reply of the same rank wins.
+            if best.is_none_or(|(least, ..)| rank <= least) {
+                best = Some((rank, at, position));
             }
         }
-        let (_, _, at, position) = best.filter(|_| count >= 2)?;
+        let (_, at, position) = best.filter(|_| count >= 2)?;
         let reply = &mut self.replies[at];
         reply.in_flight += 1;
         reply.uses_left -= 1;
@@ -167,10 +162,10 @@ impl Prequal {
         }
         let members = pending.candidates.len();
         let count = self.probed.len().min(members);
+        let reuse = self.reuse(members);
         let mut probed = std::mem::take(&mut self.probed);
-        distinct(cx.rng, members, &mut probed[..count]);
+        sample(cx.rng, members, &mut probed[..count]);
         for member in probed[..count].iter().map(|position| pending.candidates[*position as usize].id) {
-            let reuse = self.reuse(members);
             let uses_left = (reuse + cx.rng.next_f64()) as u64;
             let in_flight = pending.connections.of(member);
             let latency = self.latency(member, in_flight);
@@ -199,7 +194,7 @@ impl Prequal {
 
     /// Returns how often a reply may be used, at least once.
     fn reuse(&self, members: usize) -> f64 {
-        let probes = self.probes as f64;
+        let probes = self.probed.len() as f64;
         let missing = (1.0 - self.pool_max as f64 / members as f64) * probes - self.removals as f64;
         // With few members the formula has no value: once.
         if missing > 0.0 { (2.0 / missing).max(1.0) } else { 1.0 }
@@ -216,16 +211,11 @@ impl Picker for Prequal {
         position
     }
 
-    fn placed(&mut self, request: &Request, choice: &Choice) {
-        let connections = self.connections.entry(choice.member).or_insert(0);
-        self.in_flight.insert(request.tuple, (choice.member, *connections));
-        *connections += 1;
+    fn placed(&mut self, request: &Request, choice: &Choice, others: u32) {
+        self.in_flight.insert(request.tuple, (choice.member, others));
     }
 
     fn ended(&mut self, request: &Request, ended: &Ended) {
-        if let Some(connections) = self.connections.get_mut(&ended.member) {
-            *connections = connections.saturating_sub(1);
-        }
         let Some((member, met)) = self.in_flight.remove(&request.tuple) else { return };
         let past = self.past.entry(member).or_default();
         if past.len() == PAST {
@@ -234,13 +224,8 @@ impl Picker for Prequal {
         past.push_back(Past { met, seconds: ended.at.saturating_sub(request.at).as_s_f64() });
     }
 
-    fn reported(&mut self, member: &Member, connections: u32) {
-        self.connections.insert(member.id, connections);
-    }
-
     fn pool_changed(&mut self, pool: &Pool) {
         self.replies.retain(|reply| pool.get(reply.member).is_some());
-        self.connections.retain(|member, _| pool.get(*member).is_some());
         self.past.retain(|member, _| pool.get(*member).is_some());
         self.in_flight.retain(|_, (member, _)| pool.get(*member).is_some());
     }

@@ -15,7 +15,7 @@
 
 use net::Time;
 
-use crate::draw::distinct;
+use crate::draw::sample;
 use crate::entry::Entry;
 use crate::params::{Param, Params};
 use crate::server::common::{Connections, DIRECTION, HTP, PATH, Pending, Picker, ServerFirst, TIES};
@@ -62,7 +62,7 @@ impl Picker for Choices {
         let connections = if self.snapshot > Time::ZERO { &self.seen } else { pending.connections };
         let count = self.drawn.len().min(pending.candidates.len());
         let drawn = &mut self.drawn[..count];
-        distinct(cx.rng, pending.candidates.len(), drawn);
+        sample(cx.rng, pending.candidates.len(), drawn);
         let mut best = (f64::INFINITY, 0, 0);
         for position in drawn.iter().map(|position| *position as usize) {
             let lot = cx.rng.next_u64();

@@ -3,7 +3,7 @@
 
 use net::{LinkIx, Time};
 
-use super::port_quality::DOWN;
+use super::port_quality::{DOWN, load_sensing};
 use crate::dataplane::{Cx, Needs, PacketView, Receiving, Scale};
 use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
@@ -28,11 +28,11 @@ pub const DELTA: Param = Param::count("quality_delta", 0..=7, "0")
 pub const PROBABILITY: Param =
     Param::number("move_probability", 0.0..=1.0, "1").doc("Probability of such a move, for each packet.");
 
-/// Returns what the units of decision require of receivers.
-pub fn needs(_: &Scale, params: &Params) -> Needs {
+/// Returns the estimators of the load, and what the units of decision require of receivers.
+pub fn needs(scale: &Scale, params: &Params) -> Needs {
     let is_by_packet = params.text(MODE.name).starts_with("packet");
     let receiving = if is_by_packet { Receiving::Resequenced } else { Receiving::Usual };
-    Needs { receiving, ..Needs::default() }
+    Needs { sensing: Some(load_sensing(scale, params)), receiving, ..Needs::default() }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@
 //! / T) survives the sweep at (k+1)T with its bit set and falls to the one at (k+2)T. An entry is
 //! therefore valid while the epoch of the last packet is this one or the one before.
 
-use net::Time;
 use net::routes::ClassIx;
+use net::{LinkIx, Time};
 
 use super::paths::is_live;
 use super::{FlowTable, Utilisations};
@@ -157,6 +157,28 @@ impl<T: Copy + Default> Flowlets<T> {
                 table.values[slot.index as usize] = value;
             }
         }
+    }
+}
+
+impl Flowlets<u32> {
+    /// Returns the position in `links` of the link of a packet's flowlet; `pick` chooses that of one which
+    /// starts, or whose link is gone. Links keep their numbers when others fail.
+    #[inline]
+    pub fn position(
+        &mut self,
+        now: Time,
+        packet: &PacketView,
+        links: &[LinkIx],
+        pick: impl FnOnce() -> usize,
+    ) -> usize {
+        let slot = self.slot(packet);
+        let ongoing = match self.look_up(slot, now) {
+            Flowlet::Ongoing(link) => links.iter().position(|member| member.0 == link),
+            Flowlet::Expired(_) | Flowlet::New => None,
+        };
+        let position = ongoing.unwrap_or_else(pick);
+        self.record(slot, now, links[position].0);
+        position
     }
 }
 

@@ -23,7 +23,9 @@ pub(crate) use flows::FlowTable;
 pub(crate) use least::least;
 pub(crate) use member_sets::MemberSets;
 pub(crate) use path_order::PathCycles;
-pub(crate) use paths::{KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, is_live, rank_of};
+pub(crate) use paths::{
+    KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, is_live, links_to_forwarders, rank_of,
+};
 pub(crate) use rounds::Rounds;
 pub(crate) use rules::{at_start, at_switch, by_packet};
 pub(crate) use sensing::{ALPHA, T_DRE, sensing};

@@ -40,6 +40,11 @@ pub fn distinct<T: Ord + Clone>(values: impl Iterator<Item = T>) -> (Vec<u32>, V
     (values.map(number).collect(), distinct)
 }
 
+/// Returns the links from a node to nodes that forward, in port order.
+pub fn links_to_forwarders(topology: &Topology, node: NodeIx) -> impl Iterator<Item = LinkIx> {
+    topology.out_links(node).iter().copied().filter(|link| topology.node(topology.link(*link).to).forwards)
+}
+
 /// Returns the time that `bytes` bytes take over an empty link: delay and transmission.
 pub fn crossing(topology: &Topology, link: LinkIx, bytes: u32) -> Time {
     let link = topology.link(link);
@@ -76,6 +81,14 @@ impl PathIndex {
 
     pub fn class_count(&self) -> usize {
         self.first.len() - 1
+    }
+
+    /// Returns the first link of each path that begins at the edge, by the numbers of this index, made by
+    /// [`PathIndex::outward`]. The path to the own class has no links: its number has link 0.
+    pub fn first_links(&self, env: &EdgeEnv<'_>) -> Vec<LinkIx> {
+        let first = |to, path| env.routes.step(env.topology, env.edge, to, path).map_or(LinkIx(0), |(link, _)| link);
+        let classes = (0..self.class_count() as u32).map(ClassIx);
+        classes.flat_map(|to| (0..self.count(to) as u32).map(move |path| first(to, path))).collect()
     }
 
     /// Returns the number of paths of all classes.

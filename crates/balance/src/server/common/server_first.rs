@@ -21,8 +21,9 @@ pub trait Picker: Send {
     /// Returns the position in [`Pending::candidates`] of the member.
     fn choose(&mut self, cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize;
 
-    /// Counts a placed connection, picked by this rule or by another component.
-    fn placed(&mut self, _request: &Request, _choice: &Choice) {}
+    /// Counts a placed connection, picked by this rule or by another component; `others` is the number of
+    /// connections that the member had before.
+    fn placed(&mut self, _request: &Request, _choice: &Choice, _others: u32) {}
 
     fn ended(&mut self, _request: &Request, _ended: &Ended) {}
 
@@ -114,8 +115,9 @@ impl<P: Picker> ServerBalancer for ServerFirst<P> {
     }
 
     fn on_placed(&mut self, request: &Request, choice: &Choice) {
+        let others = self.connections.of(choice.member);
         self.connections.placed(choice.member);
-        self.picker.placed(request, choice);
+        self.picker.placed(request, choice, others);
     }
 
     fn on_ended(&mut self, request: &Request, ended: &Ended) {
