@@ -56,8 +56,8 @@ impl TokenBucket {
 mod tests {
     use super::*;
 
-    #[test]
-    fn excess_spending_waits_and_pauses_refill_one_burst() {
+    #[tokio::test(start_paused = true)]
+    async fn excess_spending_waits_and_pauses_refill_one_burst() {
         let mut bucket = TokenBucket::new(1_000, Duration::from_millis(100));
         assert_eq!(bucket.spend(100), Duration::ZERO);
         let wait = bucket.spend(500);
@@ -68,8 +68,8 @@ mod tests {
         assert!(bucket.spend(1) > Duration::ZERO);
     }
 
-    #[test]
-    fn take_never_goes_into_debt() {
+    #[tokio::test(start_paused = true)]
+    async fn take_never_goes_into_debt() {
         let mut bucket = TokenBucket::new(2, Duration::from_secs(10));
         assert_eq!((0..100).filter(|_| bucket.take()).count(), 20);
         assert!(!bucket.is_full() && bucket.until_available() > Duration::from_millis(400));

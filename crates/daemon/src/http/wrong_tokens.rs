@@ -88,8 +88,8 @@ impl WrongTokens {
 mod tests {
     use super::*;
 
-    #[test]
-    fn sources_have_separate_budgets_and_are_bounded() {
+    #[tokio::test(start_paused = true)]
+    async fn sources_have_separate_budgets_and_are_bounded() {
         let wrong = WrongTokens::default();
         let [one, other]: [IpAddr; 2] =
             ["2001:db8::1", "2001:db8:0:1::1"].map(|text| text.parse().expect("an address"));
