@@ -14,6 +14,7 @@ pub const FAMILIES: &[Family] = &[
     families::leaf_spine::FAMILY,
     families::vl2::FAMILY,
     families::multi_tier::FAMILY,
+    families::rail::FAMILY,
     families::bcube::FAMILY,
     families::camcube::FAMILY,
     families::flattened_butterfly::FAMILY,

@@ -358,7 +358,8 @@ impl TopologyBuilder {
 }
 
 impl Topology {
-    /// Returns a host and a node it cannot reach. Hosts that do not forward are no transit.
+    /// Returns a host and a node it cannot reach. Hosts that do not forward are no transit, so a switch
+    /// that joins only such hosts, as inside a server, is of use to these alone and need not be reached.
     fn first_unreachable(&self) -> Option<(NodeIx, NodeIx)> {
         let from = self.hosts[0];
         let mut seen = vec![false; self.nodes.len()];
@@ -376,7 +377,14 @@ impl Topology {
                 }
             }
         }
-        seen.iter().position(|seen| !seen).map(|node| (from, NodeIx(node as u32)))
+        let joins_reached_host = |node: NodeIx| {
+            let mut neighbours = self.out_links(node).iter().map(|link| self.link(*link).to);
+            neighbours.any(|host| self.node(host).kind == NodeKind::Host && seen[host.ix()])
+        };
+        let unreached = (0u32..).map(NodeIx).zip(&seen).filter(|(_, seen)| !**seen).map(|(node, _)| node);
+        let mut missing =
+            unreached.filter(|node| self.node(*node).kind == NodeKind::Host || !joins_reached_host(*node));
+        missing.next().map(|node| (from, node))
     }
 }
 
