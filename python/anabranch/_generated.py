@@ -79,19 +79,21 @@ class Traffic(Section):
     max_coflows: int | None = None
     """Only this number of coflows from the beginning of a trace (default: all)."""
     time_scale: float | None = None
-    """Factor on arrival times of a coflow trace, computation times of a training trace, and times of a matrix (default: 1)."""
+    """Factor on arrival times of a coflow trace, computation times of a training or execution trace, and times of a matrix (default: 1)."""
     size_scale: float | None = None
     """Factor on sizes of a trace (default: 1)."""
     megabyte: str | None = None
     """Size of a megabyte in a trace: 1MB or 1MiB (default: 1MB)."""
     collective: str | Sequence[str] | None = None
     """Collectives between ranks instead, such as `ring-all-reduce:size=64MB,group_size=8,repeat=4`; those of a list run in parallel (default: none)."""
+    queue_pairs: int | None = None
+    """Connections over which each flow is split in equal parts, as RDMA transfers are over queue pairs; each has its own ports, hence its own hash; every part counts as a flow (default: 1)."""
     stragglers: Sequence[int] | str | None = None
     """Late ranks of a collective: their numbers, or a share of all ranks, drawn with the seed (default: none)."""
     straggler_delay: str | None = None
     """Time that a late rank waits before each transfer, in addition to the wait for its data (default: required by stragglers)."""
     trace: str | InputFile | None = None
-    """Collectives of a training run instead: an AICB trace (.csv) or SimAI workload (.txt, computation times in nanoseconds) (default: none)."""
+    """Collectives of a training run instead: an AICB trace (.csv) or SimAI workload (.txt, computation times in nanoseconds); or an execution trace with dependencies: GOAL (.goal), or Chakra with the number of the rank as {rank} (`all_reduce.{rank}.et` or `.json`) (default: none)."""
     ranks: int | None = None
     """Number of ranks of collectives; with fewer than a trace has, its data-parallel groups shrink (default: one per host; of a trace as many as it has, if there are as many hosts)."""
     placement: Literal["consecutive", "strided", "shuffled"] | None = None
@@ -774,6 +776,35 @@ def multi_tier(
     return Topology.of_family("multi-tier", {"hosts_per_edge": hosts_per_edge, "switches": switches, "uplinks": uplinks, "host_rate": host_rate, "uplink_rates": uplink_rates, "host_delay": host_delay, "fabric_delay": fabric_delay})
 
 
+def rail(
+    *,
+    units: int | None = None,
+    servers: int | None = None,
+    gpus: int | None = None,
+    spines: int | None = None,
+    nic_rate: str | None = None,
+    fabric_rate: str | None = None,
+    scale_up_rate: str | None = None,
+    nic_delay: str | None = None,
+    fabric_delay: str | None = None,
+    scale_up_delay: str | None = None,
+) -> Topology:
+    """Rail-optimised: port j of every server in leaf j, with a switch inside each server (NVIDIA DGX SuperPOD reference architecture; Wang et al., arXiv 2307.12169).
+
+    units: scalable units (default: 2).
+    servers: servers per unit (default: 4).
+    gpus: accelerators per server, each a host; and leaves per unit (default: 4).
+    spines: spines (default: 4).
+    nic_rate: rate of the port of an accelerator (default: 400Gbps).
+    fabric_rate: rate of links between leaves and spines (default: 400Gbps).
+    scale_up_rate: rate of the link of an accelerator to the switch of its server (default: 3600Gbps).
+    nic_delay: propagation delay between accelerators and leaves (default: 500ns).
+    fabric_delay: propagation delay between leaves and spines (default: 500ns).
+    scale_up_delay: propagation delay inside a server (default: 200ns).
+    """
+    return Topology.of_family("rail", {"units": units, "servers": servers, "gpus": gpus, "spines": spines, "nic_rate": nic_rate, "fabric_rate": fabric_rate, "scale_up_rate": scale_up_rate, "nic_delay": nic_delay, "fabric_delay": fabric_delay, "scale_up_delay": scale_up_delay})
+
+
 def bcube(
     *,
     n: int | None = None,
@@ -1045,6 +1076,7 @@ __all__ = [
     "leaf_spine",
     "multi_plane",
     "multi_tier",
+    "rail",
     "single_switch",
     "slim_fly",
     "torus",

@@ -21,6 +21,8 @@ pub enum Granularity {
     CautiousPacket,
     /// Bursts of a flow separated by idle gaps.
     Flowlet,
+    /// Parts of a flow of which the next begins when nothing of the last is in flight.
+    Flowcut,
     /// A fixed number of bytes of a flow.
     Flowcell,
     /// Whole flows, moved when their path is judged bad.
@@ -37,6 +39,7 @@ impl Granularity {
             Granularity::Flow => "each flow, once",
             Granularity::CautiousPacket => "each packet, but a flow leaves its path only when that is judged bad",
             Granularity::Flowlet => "each flowlet (a burst of a flow, after a gap)",
+            Granularity::Flowcut => "each flowcut (a part of a flow, when nothing of it is in flight)",
             Granularity::Flowcell => "each flowcell (a fixed number of bytes of a flow)",
             Granularity::MovableFlow => "each flow, moved when its path is judged bad",
             Granularity::Subflow => "each subflow, once",
@@ -257,7 +260,7 @@ impl Entry {
             _ if self.is_bound() => Reorders::Never,
             Granularity::Packet | Granularity::Flowcell => Reorders::Always,
             Granularity::CautiousPacket | Granularity::Flowlet | Granularity::MovableFlow => Reorders::AtMoves,
-            Granularity::Flow | Granularity::Subflow => Reorders::Never,
+            Granularity::Flow | Granularity::Flowcut | Granularity::Subflow => Reorders::Never,
         }
     }
     /// Returns the platforms it runs on.

@@ -29,6 +29,8 @@ pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(),
     let hosts = scenario.topology.hosts().len() as u32;
     let flows = &scenario.flows.flows;
     let max_bytes = u64::from(u32::MAX - 1) * u64::from(scenario.config.transport.mss_bytes);
+    let tasks = scenario.flows.tasks.as_ref();
+    let is_foreign = tasks.is_some_and(|tasks| tasks.flow_count() != flows.len());
     for (ix, flow) in flows.iter().enumerate() {
         let fail = |reason: String| Err(SimError::Flow { flow: ix, reason });
         if flow.src.0 >= hosts || flow.dst.0 >= hosts {
@@ -45,6 +47,9 @@ pub(crate) fn check(scenario: &Scenario<'_>, has_controller: bool) -> Result<(),
             && awaited as usize >= flows.len()
         {
             return fail(format!("waits for flow {awaited}, but the list has only {} flows", flows.len()));
+        }
+        if flow.start == Start::AfterTasks && tasks.is_none() || is_foreign {
+            return fail("waits for tasks, but the list has no graph of tasks for its flows".to_owned());
         }
     }
     check_control_plane(scenario, has_controller)

@@ -1,6 +1,7 @@
 //! The event loop: packets from link to node, flows from start to record.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use net::{LinkIx, Topology};
@@ -32,6 +33,7 @@ use crate::{SimError, run};
 
 /// Components after all links and timers, in the order in which they act at one instant.
 const EDGE_TIMER: u32 = NIL - 4;
+pub(crate) const FLOW_PAUSE: u32 = NIL - 9;
 pub(crate) const FAULT: u32 = NIL - 3;
 pub(crate) const SAMPLE: u32 = NIL - 2;
 pub(crate) const CONTROL_PLANE: u32 = NIL - 6;
@@ -116,6 +118,8 @@ pub(crate) struct Engine<'a> {
     pub(crate) tap: Option<Box<Tap>>,
     pub(crate) starts: Starts,
     pub(crate) waiting: Vec<VecDeque<u32>>,
+    /// Ends of the pauses of flows: time and number of the flow.
+    pub(crate) pauses: BinaryHeap<Reverse<(u64, u32)>>,
     pub(crate) is_interface_awaited: Vec<bool>,
     pub(crate) resequencing: ResequencingRecord,
     pub(crate) held_now: u64,
@@ -149,7 +153,7 @@ pub(crate) struct Engine<'a> {
 impl Engine<'_> {
     /// Schedules the first events of a run. Boots the controller, if there is one.
     pub(crate) fn schedule_first(&mut self, progress: &mut run::Report<'_>) -> Result<(), SimError> {
-        if let Some(at) = self.starts.next(self.list) {
+        if let Some(at) = self.starts.rearm(self.list, 0) {
             self.network.events.push(at, START);
         }
         let mut class = 0;
@@ -180,6 +184,7 @@ impl Engine<'_> {
             }
             match event.component {
                 EDGE_TIMER => self.on_edge_timer(),
+                FLOW_PAUSE => self.on_flow_pause(),
                 START => self.on_start(),
                 PAUSE => self.on_pause(),
                 CONTROL_PLANE => self.is_report_due |= self.on_control_events(),
@@ -323,6 +328,9 @@ impl Engine<'_> {
             let ix = self.add_control(packet);
             self.forward(node, ix);
         }
+        for (flow, time) in commands.pauses.drain(..) {
+            self.send_pause(flow, time);
+        }
         for message in commands.messages.drain(..) {
             let ix = self.add_control(message_packet(&message));
             self.enqueue(message.link.0, ix);
@@ -331,7 +339,7 @@ impl Engine<'_> {
         self.fabric.edges.commands = commands;
     }
 
-    fn add_control(&mut self, packet: Packet) -> u32 {
+    pub(crate) fn add_control(&mut self, packet: Packet) -> u32 {
         self.sent += 1;
         self.control.packets += 1;
         self.control.bytes += u64::from(packet.bytes);
@@ -474,7 +482,7 @@ impl Engine<'_> {
         while let Some(id) = self.starts.take(self.list, now) {
             self.start_flow(id);
         }
-        if let Some(at) = self.starts.next(self.list) {
+        if let Some(at) = self.starts.rearm(self.list, now) {
             self.network.events.push(at, START);
         }
     }

@@ -1,5 +1,6 @@
 //! Builds the engines of a run from a scenario.
 
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use balance::{Build, Connection, HostEnv, Lossless, Needs, Receiving, Scale, Shared};
@@ -152,8 +153,9 @@ impl Parts {
             lost: if counts_losses { vec![0; flows.flows.len()] } else { Vec::new() },
             tap: Tap::new(&config.probes.capture, topology.links().len()),
             starts: Starts::new(flows, is_local),
+            pauses: BinaryHeap::new(),
             is_interface_awaited: vec![false; topology.hosts().len()],
-            waiting: vec![std::collections::VecDeque::new(); topology.hosts().len()],
+            waiting: vec![VecDeque::new(); topology.hosts().len()],
             resequencing: ResequencingRecord {
                 active: self.params.resequencer.is_some(),
                 ..ResequencingRecord::default()

@@ -1,7 +1,10 @@
 //! The one product of this crate: a list of flows to send.
 
+use std::sync::Arc;
+
 use net::{HostIx, Time};
 
+use crate::tasks::TaskGraph;
 use crate::triggers::{self, BadTrigger};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,9 +24,25 @@ pub enum Start {
         last: u32,
         delay: Time,
     },
+    /// When the tasks have ended or begun that it waits for in [`FlowList::tasks`].
+    AfterTasks,
 }
 
 impl Start {
+    /// Returns this start, `delay` later; that of a task stays the same.
+    #[must_use]
+    pub(crate) fn later(self, delay: Time) -> Start {
+        let mut start = self;
+        match &mut start {
+            Start::At(time) | Start::After { delay: time, .. } | Start::AfterGroups { delay: time, .. } => {
+                *time = time.saturating_add(delay);
+            }
+            // A computation of the graph delays it.
+            Start::AfterTasks => {}
+        }
+        start
+    }
+
     /// The start time of a flow that does not wait for others.
     pub fn time(self) -> Option<Time> {
         if let Start::At(time) = self { Some(time) } else { None }
@@ -69,6 +88,8 @@ pub struct FlowList {
     pub description: String,
     /// Groups of which only some rounds are in the list.
     pub sampled: Vec<SampledGroups>,
+    /// Dependencies of an execution trace, in which each flow is the task of its position.
+    pub tasks: Option<Arc<TaskGraph>>,
 }
 
 impl FlowList {
@@ -94,16 +115,17 @@ impl FlowList {
                 *before = new_place[*before as usize];
             }
         }
-        Ok(FlowList { flows: sorted, description, sampled: Vec::new() })
+        Ok(FlowList { flows: sorted, description, ..FlowList::default() })
     }
 
     /// Returns the flows of both lists. Groups of `other` must not wait for or be groups of this
     /// list: `other` has groups 0 only.
     ///
     /// # Panics
-    /// If `other` has a group.
+    /// If `other` has a group, or one of the lists has tasks.
     pub fn merged(self, other: FlowList) -> FlowList {
         assert!(other.flows.iter().all(|flow| flow.group == 0), "groups of two lists would mix");
+        assert!(self.tasks.is_none() && other.tasks.is_none(), "tasks name flows by their positions");
         let offset = self.flows.len() as u32;
         let moved = other.flows.into_iter().map(|mut flow| {
             if let Start::After { flow: before, .. } = &mut flow.start {

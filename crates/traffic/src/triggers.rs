@@ -176,7 +176,7 @@ pub(crate) fn check(flows: &[Flow]) -> Result<(), BadTrigger> {
     let (mut width, mut before) = (0, None);
     for (place, flow) in flows.iter().enumerate() {
         match flow.start {
-            Start::At(_) => {}
+            Start::At(_) | Start::AfterTasks => {}
             Start::After { flow, .. } if (flow as usize) < flows.len() => {}
             Start::After { .. } => return Err(BadTrigger::Missing(place)),
             Start::AfterGroups { first, last, .. } => {

@@ -3,6 +3,10 @@
 //! `seeds=none` gives every switch the same hash, which polarises: in a fat-tree only k/2 of (k/2)²
 //! paths are used. The five rules differ in how many flows move when a next hop disappears.
 //!
+//! Enhanced ECMP (Gangidi et al., SIGCOMM 2024) hashes the queue pair of RDMA packets too. Here each
+//! queue pair has its own source port (`traffic.queue_pairs`), so this is plain `ecmp`. If all
+//! queue pairs of two hosts share their ports, `ecmp-path:key=hosts` shows the effect.
+//!
 //! - Helps: with many flows of similar size on equal paths; needs no state and never reorders.
 //! - Hurts: with few large flows, which collide and stay together; with paths of unequal capacity;
 //!   with switches that all hash alike (`seeds=none`).
@@ -162,6 +166,34 @@ mod tests {
             let mut bench = Bench::switch(&format!("ecmp:hash={rule}"), 4);
             let hits: [u32; 4] = bench.port_hits((0..40_000).map(packet));
             assert!(hits.iter().all(|n| (9_400..10_600).contains(n)), "{rule}: {hits:?}");
+        }
+    }
+
+    /// The expected maximum over the mean of n ports, each host with `pairs` queue pairs of equal load.
+    fn imbalance(ports: u32, pairs: u32) -> f64 {
+        let trials = 600;
+        let mut sum = 0.0;
+        for trial in 0..trials {
+            let mut bench = Bench::switch("ecmp", ports);
+            let mut load = vec![0u32; ports as usize];
+            (0..ports * pairs).for_each(|pair| load[bench.choose(&packet(trial * 10_000 + pair))] += 1);
+            sum += f64::from(load.into_iter().max().unwrap()) / f64::from(pairs);
+        }
+        sum / f64::from(trials)
+    }
+
+    #[test]
+    fn more_queue_pairs_even_out_the_uplinks_of_a_rack() {
+        // mechanisms-2.md P37: 16 hosts on 16 uplinks, and 64 on 64.
+        let of_16 = [(1, 3.08), (2, 2.41), (4, 1.97), (8, 1.67), (16, 1.46), (32, 1.32)];
+        let of_64 = [(1, 3.95), (16, 1.63)];
+        let cases = of_16.map(|case| (16, case)).into_iter().chain(of_64.map(|case| (64, case)));
+        for (ports, (pairs, expected)) in cases {
+            let found = imbalance(ports, pairs);
+            assert!(
+                (found - expected).abs() < 0.06,
+                "{ports} ports, {pairs} queue pairs: {found}, expected {expected}"
+            );
         }
     }
 

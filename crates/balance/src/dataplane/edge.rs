@@ -20,6 +20,8 @@ pub struct Paths<'a> {
     /// Rate of the slowest link of each live path according to routing, in the order of `live` and
     /// scaled to a sum of at most 2^16. Empty unless [`EdgeHooks::weights`] is set.
     pub weights: &'a [u32],
+    /// Payload of the flow, bytes, which hosts of AI clusters know in advance; 0 for acknowledgements.
+    pub flow_bytes: u64,
 }
 
 /// Feedback about a path, returned by the far end in an acknowledgement.
@@ -29,8 +31,14 @@ pub struct PathFeedback {
     pub flow: u32,
     /// Destination class of the data packet.
     pub to: ClassIx,
-    /// Path of the data packet.
+    /// Path of the data packet; `u16::MAX` if its pair of edges has a single path.
     pub path: u16,
+    /// The edge over which the data packet took a detour.
+    pub via: Option<ClassIx>,
+    /// The next packet that the receiver expects: all before it have arrived.
+    pub ack: u32,
+    /// Whether the data packet did not arrive (trimmed), or was rejected (go-back-N).
+    pub is_nack: bool,
     /// Time from the data packet's departure to its acknowledgement's arrival at this edge.
     pub rtt: Time,
     /// Whether the data packet was ECN-marked.
@@ -53,8 +61,10 @@ pub struct PathLoss {
     pub flow: u32,
     /// Destination class of the flow.
     pub to: ClassIx,
-    /// The path of the flow's latest data packet.
+    /// The path of the flow's latest data packet; `u16::MAX` if its pair of edges has a single path.
     pub path: u16,
+    /// Lowest packet of the flow that has not been acknowledged.
+    pub una: u32,
     /// The sign of the loss.
     pub loss: Loss,
 }
@@ -186,7 +196,7 @@ pub struct EdgeHooks {
     pub overlay: bool,
     /// Fills [`Paths::weights`].
     pub weights: bool,
-    /// Enables [`EdgeBalancer::detour`].
+    /// Enables [`EdgeBalancer::detour`], and feedback about pairs of edges with a single path.
     pub detours: bool,
 }
 

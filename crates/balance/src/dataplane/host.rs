@@ -71,4 +71,19 @@ pub trait HostBalancer: Send {
 
     /// Handles a detected loss.
     fn on_loss(&mut self, _cx: &mut Cx<'_>, _flow: u32, _loss: HostLoss) {}
+
+    /// Returns whether it picks entropy values for cumulative acknowledgements too; called once. If not,
+    /// they take the path that their five-tuple hashes to.
+    fn labels_acks(&self) -> bool {
+        false
+    }
+
+    /// Returns the entropy value of the acknowledgements that the receiver of a flow sends.
+    fn ack_entropy(&mut self, _flow: u32) -> u16 {
+        0
+    }
+
+    /// Handles data that reached the receiver of a flow twice. Only with
+    /// [`labels_acks`](HostBalancer::labels_acks).
+    fn on_duplicate(&mut self, _cx: &mut Cx<'_>, _flow: u32) {}
 }

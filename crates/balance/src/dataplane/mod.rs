@@ -7,6 +7,9 @@
 
 pub mod ars;
 pub mod bsr;
+pub mod burst_balancer;
+#[cfg(test)]
+pub(crate) mod closed_loop;
 pub mod clove;
 pub(crate) mod common;
 pub mod conga;
@@ -18,19 +21,30 @@ pub mod dynamic_wrr;
 pub mod ecmp;
 pub mod ecmp_path;
 mod edge;
+pub mod ethereal;
+pub mod falcon;
 pub mod flowbender;
+pub mod flowcut;
+pub mod flowset;
 pub mod glb;
+pub mod halflife;
 pub mod hermes;
 pub mod hermes_rtt;
+pub mod hopper;
 mod host;
 pub mod hula;
 pub mod least_congestion;
 pub mod letflow;
 pub mod mptcp;
+pub mod mrc;
 mod needs;
 pub mod ofan;
+pub mod path_pinning;
 pub mod plb;
 pub mod presto;
+pub mod prime;
+pub mod prr;
+pub mod qdaps;
 pub mod repflow;
 pub mod reps;
 pub mod repsyn;
@@ -38,10 +52,13 @@ pub mod round_robin;
 pub mod spain;
 pub mod spray;
 pub mod spray_rr;
+pub mod spritz;
 pub mod spt;
+pub mod srd;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tinyflow;
+pub mod tlb;
 pub mod ue_spray;
 pub mod ugal;
 pub mod vlb;
@@ -88,6 +105,8 @@ pub struct PacketView {
     pub dst: HostIx,
     /// Destination class: the receiver's first switch, or the receiver if it has several links.
     pub to: ClassIx,
+    /// Data: number of the packet in its flow, from 0. Acknowledgement: the next one that is expected.
+    pub seq: u32,
     /// Whether it carries payload (not a bare ACK).
     pub is_data: bool,
     /// Whether this payload was sent before, by the sequence numbers of the transport.
@@ -157,13 +176,19 @@ pub struct Commands {
     pub timers: Vec<(Time, u64)>,
     /// Flows whose held packets may continue, in order of arrival.
     pub releases: Vec<u32>,
+    /// Flows whose senders must stop, and for how long at most; zero lets one go on.
+    pub pauses: Vec<(u32, Time)>,
 }
 
 impl Commands {
     /// Returns whether nothing was requested.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.controls.is_empty() && self.messages.is_empty() && self.timers.is_empty() && self.releases.is_empty()
+        self.controls.is_empty()
+            && self.messages.is_empty()
+            && self.timers.is_empty()
+            && self.releases.is_empty()
+            && self.pauses.is_empty()
     }
 }
 
@@ -191,6 +216,13 @@ impl Cx<'_> {
     /// They may overtake a packet that this call passes; to prevent that, release from a timer.
     pub fn release(&mut self, flow: u32) {
         self.commands.releases.push(flow);
+    }
+
+    /// Asks the sender of `flow`, a host of this edge, to send nothing for `time`, or to go on if that is
+    /// zero. The request takes the link to the host, on which it may wait or be lost; packets that the
+    /// host has sent before still arrive. Only for edges.
+    pub fn pause(&mut self, flow: u32, time: Time) {
+        self.commands.pauses.push((flow, time));
     }
 }
 

@@ -34,10 +34,16 @@ pub(crate) fn packet(flow: u32) -> PacketView {
         src,
         dst,
         to: ClassIx(1),
+        seq: 0,
         is_data: true,
         is_retransmission: false,
         priority: 0,
     }
+}
+
+/// Makes feedback about an unmarked data packet of a flow to class 1 that met no queue.
+pub(crate) fn path_feedback(flow: u32, path: u16) -> PathFeedback {
+    PathFeedback { flow, to: ClassIx(1), path, via: None, ack: 0, is_nack: false, rtt: BASE_RTT, marked: false }
 }
 
 pub(crate) fn with_edge_env<T>(family: &str, class: u32, f: impl FnOnce(&EdgeEnv<'_>) -> T) -> T {
@@ -117,6 +123,8 @@ pub(crate) struct Bench {
     pub(crate) links: Vec<LinkIx>,
     pub(crate) live: Vec<u16>,
     pub(crate) weights: Vec<u32>,
+    /// Size of the flows whose paths are chosen.
+    pub(crate) flow_bytes: u64,
     pub(crate) now: Time,
     pub(crate) ports: Ports,
     /// Requests of the edge since the test last read them.
@@ -135,6 +143,7 @@ impl Bench {
             links: vec![],
             live: vec![],
             weights: vec![],
+            flow_bytes: 0,
             now: Time::ZERO,
             ports: Ports::default(),
             commands: Commands::default(),
@@ -277,8 +286,8 @@ impl Bench {
 
     pub(crate) fn choose_path(&mut self, packet: &PacketView, current: Option<u16>) -> u16 {
         let (live, weights) = (self.live.clone(), self.weights.clone());
-        let choice =
-            self.call_edge(|edge, cx| edge.choose_path(cx, packet, Paths { live: &live, current, weights: &weights }));
+        let paths = Paths { live: &live, current, weights: &weights, flow_bytes: self.flow_bytes };
+        let choice = self.call_edge(|edge, cx| edge.choose_path(cx, packet, paths));
         assert!(self.live.contains(&choice), "answer is not a live path");
         choice
     }
@@ -289,11 +298,16 @@ impl Bench {
     /// Delivers an RTT sample of `path` to class 1, in base RTTs, with its ECN echo.
     pub(crate) fn feedback_marked(&mut self, flow: u32, path: u16, base_rtts: f64, marked: bool) {
         let rtt = Time::from_ps((BASE_RTT.as_ps() as f64 * base_rtts) as u64);
-        let feedback = PathFeedback { flow, to: ClassIx(1), path, rtt, marked };
-        self.call_edge(|edge, cx| edge.on_feedback(cx, &feedback));
+        self.path_feedback(&PathFeedback { rtt, marked, ..path_feedback(flow, path) });
+    }
+    pub(crate) fn path_feedback(&mut self, feedback: &PathFeedback) {
+        self.call_edge(|edge, cx| edge.on_feedback(cx, feedback));
     }
     pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
-        self.call_edge(|edge, cx| edge.on_loss(cx, &PathLoss { flow, to: ClassIx(1), path, loss }));
+        self.path_loss(&PathLoss { flow, to: ClassIx(1), path, una: 0, loss });
+    }
+    pub(crate) fn path_loss(&mut self, loss: &PathLoss) {
+        self.call_edge(|edge, cx| edge.on_loss(cx, loss));
     }
     /// Delivers repeated data to host `src` of this edge; its ACKs take `path` to `dst`, class 1.
     pub(crate) fn duplicate(&mut self, flow: u32, (src, dst): (u32, u32), path: u16) {
@@ -316,8 +330,17 @@ impl Bench {
         self.call_edge(|edge, cx| edge.detour(cx, packet))
     }
     pub(crate) fn entropy(&mut self, flow: u32, seq: u32) -> u16 {
-        let packet = HostPacket { flow, seq, is_first: seq == 0, is_retransmission: false };
-        self.call_host(|host, cx| host.entropy(cx, &packet))
+        self.host_packet(&HostPacket { flow, seq, is_first: seq == 0, is_retransmission: false })
+    }
+    pub(crate) fn host_packet(&mut self, packet: &HostPacket) -> u16 {
+        self.call_host(|host, cx| host.entropy(cx, packet))
+    }
+    pub(crate) fn ack_entropy(&mut self, flow: u32) -> u16 {
+        self.call_host(|host, _| host.ack_entropy(flow))
+    }
+    /// Delivers data to the receiver of a flow that it has already.
+    pub(crate) fn host_duplicate(&mut self, flow: u32) {
+        self.call_host(|host, cx| host.on_duplicate(cx, flow));
     }
     pub(crate) fn ack(&mut self, feedback: &HostFeedback) {
         self.call_host(|host, cx| host.on_ack(cx, feedback));

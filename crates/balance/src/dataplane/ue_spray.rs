@@ -1,16 +1,21 @@
 //! Adaptive packet spraying as Ultra Ethernet allows it: the sender picks an entropy value per
 //! packet and learns its fate from each acknowledgement (mechanisms.md P26; Ultra Ethernet 1.0,
-//! 2025, which leaves the choice open).
+//! 2025, which leaves the choice open). STrack is one of its pickers, see below.
 //!
 //! Four pickers over a set of 2^`bits` values:
 //! - `oblivious`: a counter, XORed with a mask that is redrawn at the end of each turn through the
 //!   set; or random values.
 //! - `bitmap`: the same order, but values have skip counters: a mark adds 1, a lost packet 4, a
-//!   timeout 15, at most 15. The walk skips values with a counter above 0, and decrements the first
-//!   one it meets.
+//!   timeout 15, up to `skips` (15). The walk skips values with a counter above 0, and decrements
+//!   the first one it meets.
 //! - `reps`: the first window walks the set, then values that came back unmarked are reused in FIFO
 //!   order, and random ones if there is no such value.
 //! - `mixed`: values that came back unmarked if there are any, else the walk of `bitmap`.
+//!
+//! STrack (mechanisms-2.md P46; Le et al., arXiv 2407.15266) has a bit per path: a marked path is
+//! skipped once, and using its turn clears the bit. That is `picker=bitmap,skips=1` over a
+//! transport that takes packets in any order and has a window by delay (`spray`). The abstract of
+//! the paper says that it skips marked paths; the single bit is from memory.
 //!
 //! Readings where the source is silent: the size of the set (public simulator: 64). A loss is
 //! charged to the value its packet carried. For a trimmed packet the receiver reports it. For a
@@ -31,7 +36,7 @@ use std::collections::VecDeque;
 
 use net::RandomStream;
 
-use crate::dataplane::common::FlowTable;
+use crate::dataplane::common::{FlowTable, SentValues};
 use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::Param;
@@ -39,20 +44,23 @@ use crate::params::Param;
 pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spraying")
     .summary("Hosts spray packets over a set of entropy values, reusing good ones and skipping bad ones.")
     .flow_level(FlowLevel::AdaptiveSplit)
-    .source("P26; Ultra Ethernet 1.0 (arXiv 2508.08906)")
+    .source("P26, P46; Ultra Ethernet 1.0 (arXiv 2508.08906); STrack (arXiv 2407.15266)")
     .granularity(Granularity::Packet)
     .senses("ECN echoes and losses per entropy value")
     .params(&[
         Param::choice("picker", &["mixed", "bitmap", "reps", "oblivious"], "mixed")
             .doc("Reuse good values, else skip bad ones; only skip; only reuse; or ignore feedback."),
         Param::count("bits", 1..=12, "6").unit("bits").doc("The set has 2^bits entropy values."),
+        Param::count("skips", 1..=15, "15")
+            .unit("turns")
+            .doc("Largest skip counter: turns for which a bad value can be skipped; with 1, `bitmap` is STrack."),
         Param::choice("order", &["counter", "random"], "counter")
             .doc("Values of the oblivious picker: a counter XORed with a mask that changes each turn, or random ones."),
     ])
     .example("ue-spray:bits=8")
     .host(|env, params| {
         let size = 1usize << params.count("bits");
-        // Bounds memory with huge windows: older packets only reduce adaptivity a little.
+        // Bounds memory with huge windows.
         let window = env.window_packets.min(1 << 12) as usize;
         Box::new(UeSpray {
             picker: match (params.text("picker"), params.text("order")) {
@@ -65,15 +73,15 @@ pub(crate) static ENTRY: Entry = Entry::declare("ue-spray", "Ultra Ethernet spra
             mask: (size - 1) as u16,
             first_window: env.window_packets.min(size as u32),
             flows: FlowTable::new(),
+            skips_max: params.count("skips") as u8,
             good_max: (2 * window).next_power_of_two(),
-            sent_max: (4 * window).next_power_of_two(),
+            sent_max: SentValues::capacity(env.window_packets),
         })
     });
 
 const MARK_PENALTY: u8 = 1;
 const LOSS_PENALTY: u8 = 4;
 const TIMEOUT_PENALTY: u8 = 15;
-const MAX_PENALTY: u8 = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Picker {
@@ -91,9 +99,11 @@ struct UeSpray {
     /// Number of packets in the first window, which walk the set.
     first_window: u32,
     flows: FlowTable<Flow>,
+    /// Maximum of each skip counter.
+    skips_max: u8,
     /// Maximum number of values in `good`.
     good_max: usize,
-    /// Number of packets in `sent`, a power of two.
+    /// Number of packets in `sent`.
     sent_max: usize,
 }
 
@@ -107,12 +117,9 @@ struct Flow {
     skips: Vec<u8>,
     /// Values that came back unmarked, oldest first.
     good: VecDeque<u16>,
-    /// Number and entropy value of the latest packets; an entry with another number belongs to
-    /// another packet.
-    sent: Vec<(u32, u16)>,
+    /// Values of the latest packets; empty for pickers without skips.
+    sent: SentValues,
 }
-
-const NOT_SENT: (u32, u16) = (u32::MAX, 0);
 
 impl Flow {
     fn step(&mut self, mask: u16, rng: &mut RandomStream) {
@@ -143,16 +150,11 @@ impl Flow {
         }
         self.walk(mask, rng)
     }
-    /// Charges a value; unknown ones are ignored.
-    fn charge(&mut self, value: u16, penalty: u8) {
+    /// Charges a value, up to `skips_max`; unknown ones are ignored.
+    fn charge(&mut self, value: u16, penalty: u8, skips_max: u8) {
         if let Some(counter) = self.skips.get_mut(usize::from(value)) {
-            *counter = (*counter + penalty).min(MAX_PENALTY);
+            *counter = (*counter + penalty).min(skips_max);
         }
-    }
-    /// Returns the value that a packet carried, if it is remembered.
-    fn sent(&self, seq: u32) -> Option<u16> {
-        let (noted, value) = *self.sent.get(seq as usize % self.sent.len().max(1))?;
-        (noted == seq).then_some(value)
     }
 }
 
@@ -173,8 +175,7 @@ impl UeSpray {
         if skips_values {
             flow.skips.clear();
             flow.skips.resize(usize::from(self.mask) + 1, 0);
-            flow.sent.clear();
-            flow.sent.resize(self.sent_max, NOT_SENT);
+            flow.sent.begin(self.sent_max);
         }
     }
 
@@ -198,11 +199,7 @@ impl HostBalancer for UeSpray {
             self.begin(packet.flow, cx.rng);
         }
         let value = self.pick(packet, cx.rng);
-        let sent = &mut self.flows.slot(packet.flow).sent;
-        if !sent.is_empty() {
-            let place = packet.seq as usize % sent.len();
-            sent[place] = (packet.seq, value);
-        }
+        self.flows.slot(packet.flow).sent.note(packet.seq, value, packet.is_retransmission.then_some(cx.now));
         value
     }
 
@@ -211,7 +208,7 @@ impl HostBalancer for UeSpray {
         let flow = self.flows.slot(feedback.flow);
         flow.una = feedback.una;
         if feedback.marked {
-            flow.charge(feedback.entropy, MARK_PENALTY);
+            flow.charge(feedback.entropy, MARK_PENALTY, self.skips_max);
         } else if recycles_values {
             if flow.good.len() == self.good_max {
                 flow.good.pop_front();
@@ -224,11 +221,11 @@ impl HostBalancer for UeSpray {
         let flow = self.flows.slot(flow);
         let (value, penalty) = match loss {
             HostLoss::Trimmed(value) => (Some(value), LOSS_PENALTY),
-            HostLoss::FastRetransmit => (flow.sent(flow.una), LOSS_PENALTY),
-            HostLoss::Timeout => (flow.sent(flow.una), TIMEOUT_PENALTY),
+            HostLoss::FastRetransmit => (flow.sent.get(flow.una), LOSS_PENALTY),
+            HostLoss::Timeout => (flow.sent.get(flow.una), TIMEOUT_PENALTY),
         };
         if let Some(value) = value {
-            flow.charge(value, penalty);
+            flow.charge(value, penalty, self.skips_max);
         }
     }
 }
@@ -324,6 +321,24 @@ mod tests {
         assert_eq!(skipped(&|sender| (0..3).for_each(|_| sender.marked(5))), 3);
         assert_eq!(skipped(&|sender| sender.bench.host_loss(1, HostLoss::Trimmed(5))), 4);
         assert_eq!(skipped(&|sender| (0..9).for_each(|_| sender.bench.host_loss(1, HostLoss::Trimmed(5)))), 15);
+    }
+
+    #[test]
+    fn strack_skips_a_bad_value_once_however_bad_it_is() {
+        type Charge = fn(&mut Sender);
+        let charges: [Charge; 3] = [
+            |sender| (0..5).for_each(|_| sender.marked(5)),
+            |sender| sender.bench.host_loss(1, HostLoss::Trimmed(5)),
+            |sender| (0..5).for_each(|_| sender.bench.host_loss(1, HostLoss::Trimmed(5))),
+        ];
+        for charge in charges {
+            let mut sender = Sender::new("ue-spray:picker=bitmap,bits=4,skips=1");
+            sender.take(16);
+            charge(&mut sender);
+            // Its bit is cleared where its turn comes, so that 15 packets pass it once.
+            assert!(!sender.take(15).contains(&5));
+            assert_eq!(sorted(sender.take(16)), (0..16).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
-use crate::dataplane::common::{FlowTable, PathIndex};
+use crate::dataplane::common::{ClassPairs, FlowTable, PathIndex, distances};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -46,18 +46,13 @@ struct Ugal {
     index: PathIndex,
     /// First link of each path, by `index`.
     first_links: Vec<LinkIx>,
-    distances: Arc<Distances>,
+    /// Links between the switches of all pairs of classes.
+    distances: Arc<ClassPairs<u16>>,
     /// Classes that can be reached: the intermediates.
     intermediates: Vec<ClassIx>,
     /// Path that the packet takes whose class this is, from the last decision.
     next: Option<(ClassIx, u16)>,
     flows: FlowTable<Decision>,
-}
-
-/// Links between the switches of all pairs of classes.
-struct Distances {
-    count: usize,
-    links: Vec<u16>,
 }
 
 /// The decision of a flow, with `per=flow`.
@@ -68,21 +63,10 @@ struct Decision {
     via: Option<ClassIx>,
 }
 
-impl Distances {
-    fn of(&self, from: ClassIx, to: ClassIx) -> u64 {
-        u64::from(self.links[from.0 as usize * self.count + to.0 as usize])
-    }
-}
-
 impl Ugal {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Ugal {
         let classes = || (0..env.path_counts.len() as u32).map(ClassIx);
         let index = PathIndex::outward(env);
-        let distances = env.shared.get_or_make(|| {
-            let distance = |from, to| env.routes.distance(env.routes.class_node(from), to).unwrap_or(u16::MAX);
-            let links = classes().flat_map(|from| classes().map(move |to| distance(from, to))).collect();
-            Distances { count: env.path_counts.len(), links }
-        });
         Ugal {
             is_per_packet: params.text("per") == "packet",
             weighs_hops: params.text("weight") == "hops",
@@ -90,7 +74,7 @@ impl Ugal {
             own: env.class,
             first_links: index.first_links(env),
             index,
-            distances,
+            distances: env.shared.get_or_make(|| distances(env.routes)),
             intermediates: classes().filter(|class| env.path_counts[class.0 as usize] > 0).collect(),
             next: None,
             flows: FlowTable::new(),
@@ -113,8 +97,9 @@ impl Ugal {
             return None;
         }
         let (detour, detour_ps) = self.draw_path(cx, via);
+        let links = |from, to| u64::from(self.distances.of(from, to));
         let weights = match self.weighs_hops {
-            true => [self.distances.of(self.own, to), self.distances.of(self.own, via) + self.distances.of(via, to)],
+            true => [links(self.own, to), links(self.own, via) + links(via, to)],
             false => [1, 2],
         };
         if direct_ps * weights[0] > detour_ps * weights[1] + self.bias.as_ps() {

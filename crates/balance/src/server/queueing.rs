@@ -10,10 +10,11 @@ use super::testing::Bench;
 
 /// A service time of 1, as time of the bench.
 const SERVICE: Time = Time::from_ms(1);
-/// Duration before the requests that count, and of these, in service times. At a load of 90 % a queue
-/// forgets its state in some 400.
-const WARM_UP: f64 = 1_000.0;
-const MEASURED: f64 = 8_000.0;
+/// Duration of the requests that count, and of those before them, in service times. At a load of 90 % a
+/// queue that requests reach by chance forgets its state in some 400; with two choices, in some 30.
+pub const LONG: f64 = 8_000.0;
+pub const SHORT: f64 = 1_600.0;
+const WARM_UP_SHARE: f64 = 0.125;
 /// Gain of the mean response time in reports.
 const GAIN: f64 = 0.1;
 
@@ -25,6 +26,8 @@ pub struct System<'a> {
     pub load: f64,
     /// Time between two reports of every member: its connections, and the mean time of its requests.
     pub report_every: Option<Time>,
+    /// Service times that are measured.
+    pub measured: f64,
 }
 
 pub struct Served {
@@ -35,8 +38,8 @@ pub struct Served {
 }
 
 /// Returns the mean time of requests in a system of equal members, in service times.
-pub fn mean_time(spec: &str, members: usize, load: f64) -> f64 {
-    System { speeds: &vec![1.0; members], load, report_every: None }.run(spec).mean
+pub fn mean_time(spec: &str, members: usize, load: f64, measured: f64) -> f64 {
+    System { speeds: &vec![1.0; members], load, report_every: None, measured }.run(spec).mean
 }
 
 impl System<'_> {
@@ -52,8 +55,8 @@ impl System<'_> {
         let mut departures: BinaryHeap<Reverse<(Time, usize)>> = BinaryHeap::new();
         let (mut total, mut arrival, mut next_report) = (0.0, Time::ZERO, Time::ZERO);
         let per_service_time = service_ps / gap_ps;
-        let warm_up = (WARM_UP * per_service_time) as usize;
-        let measured = (MEASURED * per_service_time) as usize;
+        let warm_up = (self.measured * WARM_UP_SHARE * per_service_time) as usize;
+        let measured = (self.measured * per_service_time) as usize;
         for number in 0..warm_up + measured {
             arrival = arrival.saturating_add(exponential(gap_ps));
             loop {

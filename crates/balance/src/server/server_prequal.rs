@@ -235,7 +235,7 @@ impl Picker for Prequal {
 mod tests {
     use net::Time;
 
-    use crate::server::queueing::System;
+    use crate::server::queueing::{LONG, System};
     use crate::server::testing::Bench;
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         // One of ten members at half speed, replies every service time.
         let mut speeds = [1.0; 10];
         speeds[0] = 0.5;
-        let system = System { speeds: &speeds, load: 0.85, report_every: Some(Time::from_ms(1)) };
+        let system = System { speeds: &speeds, load: 0.85, report_every: Some(Time::from_ms(1)), measured: LONG };
         let prequal = system.run("server-prequal");
         let random = system.run("server-random");
         assert!((0.03..0.07).contains(&prequal.shares[0]), "about half of an even share: {:?}", prequal.shares);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn equal_members_are_served_as_well_as_with_two_choices_of_the_same_age() {
-        let system = System { speeds: &[1.0; 20], load: 0.9, report_every: Some(Time::from_ms(1)) };
+        let system = System { speeds: &[1.0; 20], load: 0.9, report_every: Some(Time::from_ms(1)), measured: LONG };
         let prequal = system.run("server-prequal").mean;
         let two = system.run("server-two-choices:snapshot=1ms").mean;
         assert!(prequal < 1.05 * two, "prequal {prequal}, two choices {two}");

@@ -55,7 +55,7 @@ use traffic::FlowList;
 
 pub use config::diagnostic::{Diagnostic, FileError, SourceLocation};
 pub use headline::Headline;
-pub use inputs::{Context, Input};
+pub use inputs::{Context, Input, TraceFiles};
 pub use keys::LAYOUT;
 pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSource, TestbedConfig, TrafficSource};
 pub use traffic_plan::{TrafficPlan, bisection};
@@ -91,6 +91,8 @@ pub struct Experiment {
     pub file: String,
     /// Files it refers to, which `file` expects in the folder `inputs` next to it.
     pub inputs: Vec<Input>,
+    /// Execution traces it refers to, whose files it expects there too.
+    pub traces: Vec<TraceFiles>,
 }
 
 #[derive(Clone, Debug)]
@@ -226,6 +228,7 @@ impl Experiment {
             warnings: Vec::new(),
             file: String::new(),
             inputs: Vec::new(),
+            traces: Vec::new(),
         };
         let mut inputs = Inputs::new(context);
         experiment.read_variants(&document, &mut inputs)?;
@@ -234,9 +237,10 @@ impl Experiment {
         experiment.validation = validation::read(&top, &experiment)?;
         experiment.warnings.sort();
         experiment.warnings.dedup();
-        let unchanged = overrides.is_empty() && !is_reduced && inputs.files.is_empty();
+        let has_files = !inputs.files.is_empty() || !inputs.traces.is_empty();
+        let unchanged = overrides.is_empty() && !is_reduced && !has_files;
         experiment.file = if unchanged { text.to_owned() } else { rendered(&document, &inputs, &expected.kept) };
-        experiment.inputs = inputs.files;
+        (experiment.inputs, experiment.traces) = (inputs.files, inputs.traces);
         let runs = experiment.run_count();
         if runs > RUNS_MAX {
             let message = format!("makes {runs} runs; at most {RUNS_MAX} are allowed");
@@ -451,7 +455,7 @@ fn rendered(document: &Document, inputs: &Inputs, claims: &[bool]) -> String {
             document.root.remove("expect");
         }
     }
-    replace_paths(&mut document, inputs, &|input| format!("inputs/{}", input.stored));
+    replace_paths(&mut document, inputs, &|stored, _| format!("inputs/{stored}"));
     document.render()
 }
 
@@ -459,10 +463,10 @@ fn rendered(document: &Document, inputs: &Inputs, claims: &[bool]) -> String {
 /// contents, sweep axes and descriptions are left out.
 fn canonical(document: &Document, inputs: &Inputs) -> String {
     let mut document = document.clone();
-    replace_paths(&mut document, inputs, &|input| {
+    replace_paths(&mut document, inputs, &|stored, digest| {
         // The file extension selects the reader, so it belongs to the content.
-        let extension = input.stored.rsplit('.').next().unwrap_or_default();
-        format!("{:032x}.{extension}", xxhash_rust::xxh3::xxh3_128(input.text.as_bytes()))
+        let extension = stored.rsplit('.').next().unwrap_or_default();
+        format!("{digest:032x}.{extension}")
     });
     for key in "name title question source seeds balancers rank_by sweep matrix expect validation testbed".split(' ') {
         document.root.remove(key);
@@ -473,7 +477,7 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
     document.render()
 }
 
-fn replace_paths(document: &mut Document, inputs: &Inputs, with: &dyn Fn(&Input) -> String) {
+fn replace_paths(document: &mut Document, inputs: &Inputs, with: &dyn Fn(&str, u128) -> String) {
     let replace = |key: &str, value: &mut Value| {
         if let Data::Text(text) = &mut value.data
             && let Some(path) = inputs.replace(key, text, with)
@@ -492,5 +496,7 @@ fn replace_paths(document: &mut Document, inputs: &Inputs, with: &dyn Fn(&Input)
     }
 }
 
+#[cfg(test)]
+mod failure_tests;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use net::{Bandwidth, Bytes, HostIx, Topology};
 use traffic::{
     Arrivals, CoflowOptions, CollectiveError, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern,
-    RankOptions, StartUnit, Stragglers, TrafficError, TrafficMatrix, TrafficSpec, TrainingOptions, TrainingTrace,
-    Warning,
+    RankOptions, StartUnit, Stragglers, TaskOptions, TaskTrace, TrafficError, TrafficMatrix, TrafficSpec,
+    TrainingOptions, TrainingTrace, Warning,
 };
 
 use super::inputs::Inputs;
@@ -35,9 +35,18 @@ pub enum TrafficPlan {
         trace: Arc<TrainingTrace>,
         options: TrainingOptions,
     },
+    Tasks {
+        trace: Arc<TaskTrace>,
+        options: TaskOptions,
+    },
     Demands {
         matrix: Arc<TrafficMatrix>,
         options: Box<DemandOptions>,
+    },
+    /// The flows of another plan, each split over several queue pairs.
+    Split {
+        whole: Box<TrafficPlan>,
+        queue_pairs: u32,
     },
 }
 
@@ -72,6 +81,25 @@ pub(crate) struct ReadTraffic {
 /// Reads the section and generates flows with the first seed, so that impossible settings are
 /// reported immediately.
 pub(crate) fn read(
+    section: &Section<'_>,
+    topology: &Topology,
+    inputs: &mut Inputs,
+    first_seed: u64,
+) -> Result<ReadTraffic, FileError> {
+    let whole = read_whole(section, topology, inputs, first_seed)?;
+    let queue_pairs = section.count("queue_pairs")?.unwrap_or(1u32);
+    if queue_pairs == 1 {
+        return Ok(whole);
+    }
+    if let TrafficPlan::Tasks { .. } = whole.plan {
+        let error = section.error("queue_pairs", "cannot go with an execution trace, whose tasks name its transfers");
+        return Err(error.with_hint("remove it"));
+    }
+    let plan = TrafficPlan::Split { whole: Box::new(whole.plan), queue_pairs };
+    with_flow_counts(section, plan, whole.loads, topology, first_seed, whole.warnings)
+}
+
+fn read_whole(
     section: &Section<'_>,
     topology: &Topology,
     inputs: &mut Inputs,
@@ -301,19 +329,32 @@ impl TrafficPlan {
                 Ok((traffic::requests(classes, seed, description.clone()), Vec::new()))
             }
             TrafficPlan::Training { trace, options } => trace.flows(topology, options, seed),
+            TrafficPlan::Tasks { trace, options } => Ok((trace.flows(topology, options, seed)?, Vec::new())),
             TrafficPlan::Demands { matrix, options } => matrix.flows(topology, options, seed),
+            TrafficPlan::Split { whole, queue_pairs } => {
+                let (list, warnings) = whole.try_flows(topology, load, seed)?;
+                Ok((list.over_queue_pairs(*queue_pairs), warnings))
+            }
+        }
+    }
+
+    /// Returns the plan of the flows before they are split.
+    pub fn whole(&self) -> &TrafficPlan {
+        match self {
+            TrafficPlan::Split { whole, .. } => whole.whole(),
+            _ => self,
         }
     }
 
     /// Returns whether flows run next to collectives. Statistics of single flows are then
     /// about these flows.
     pub fn has_background(&self) -> bool {
-        matches!(self, TrafficPlan::Collectives { background: Some(_), .. })
+        matches!(self.whole(), TrafficPlan::Collectives { background: Some(_), .. })
     }
 
     /// Returns whether only some rounds of a collective are simulated.
     pub(crate) fn has_sampled_rounds(&self) -> bool {
-        matches!(self, TrafficPlan::Collectives { specs, .. } if specs.iter().any(|spec| spec.rounds.is_some()))
+        matches!(self.whole(), TrafficPlan::Collectives { specs, .. } if specs.iter().any(|spec| spec.rounds.is_some()))
     }
 
     pub fn describe(&self) -> String {
@@ -334,7 +375,11 @@ impl TrafficPlan {
             }
             TrafficPlan::Requests { description, .. } => description.clone(),
             TrafficPlan::Training { trace, options } => trace.describe(options),
+            TrafficPlan::Tasks { trace, options } => trace.describe(options),
             TrafficPlan::Demands { matrix, options } => matrix.describe(options),
+            TrafficPlan::Split { whole, queue_pairs } => {
+                format!("{}; each flow over {queue_pairs} queue pairs", whole.describe())
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Structured traffic: collectives, training traces, traffic matrices.
+//! Structured traffic: collectives, training and execution traces, traffic matrices.
 
 use std::sync::Arc;
 
 use net::{Bytes, Time, Topology};
 use traffic::{
     CollectiveError, CollectiveSpec, DemandError, DemandOptions, Placement, RankOptions, StragglerChoice, Stragglers,
-    TraceOrder, TrafficError, TrainingOptions,
+    TaskOptions, TraceOrder, TrafficError, TrainingOptions,
 };
 
 use super::inputs::Inputs;
@@ -75,6 +75,7 @@ pub(crate) fn read(
         return collective(section, topology, inputs, first_seed);
     }
     let plan = match source {
+        "trace" if is_execution_trace(section)? => tasks(section, topology, inputs)?,
         "trace" => trace(section, inputs)?,
         _ => matrix(section, inputs)?,
     };
@@ -166,6 +167,22 @@ fn scale(section: &Section<'_>, key: &str) -> Result<f64, FileError> {
     Ok(section.positive(key)?.unwrap_or(1.0))
 }
 
+/// Returns whether the name of a trace ends as those of GOAL and Chakra do.
+fn is_execution_trace(section: &Section<'_>) -> Result<bool, FileError> {
+    let file = section.text("trace")?.unwrap_or_default().to_ascii_lowercase();
+    Ok([".goal", ".et", ".json"].iter().any(|end| file.ends_with(end)))
+}
+
+fn tasks(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
+    if let Some(key) = ["order", "max_collectives", "max_bytes"].into_iter().find(|key| section.has(key)) {
+        return Err(section.error(key, "belongs to AICB and SimAI traces").with_hint("leave it out"));
+    }
+    let trace = inputs.task_trace(section, topology.hosts().len())?;
+    let (size_scale, time_scale) = (scale(section, "size_scale")?, scale(section, "time_scale")?);
+    let options = TaskOptions { ranks: ranks(section)?, size_scale, time_scale };
+    Ok(TrafficPlan::Tasks { trace, options })
+}
+
 fn trace(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, FileError> {
     let (file, text) = inputs.of(section, "trace")?;
     let trace = traffic::read_training(file, &text)
@@ -210,11 +227,9 @@ fn matrix(section: &Section<'_>, inputs: &mut Inputs) -> Result<TrafficPlan, Fil
 
 fn refused(section: &Section<'_>, source: &str, cause: &TrafficError) -> FileError {
     let key = match cause {
-        TrafficError::Collective(CollectiveError::Ranks { .. } | CollectiveError::Groups { .. })
-            if section.has("ranks") =>
-        {
-            "ranks"
-        }
+        TrafficError::Collective(
+            CollectiveError::Ranks { .. } | CollectiveError::Groups { .. } | CollectiveError::RanksOfTrace { .. },
+        ) if section.has("ranks") => "ranks",
         TrafficError::Collective(CollectiveError::Nothing(_)) if section.has("max_bytes") => "max_bytes",
         TrafficError::Demand(DemandError::UnknownNode { .. }) if section.has("node_names") => "node_names",
         _ => source,

@@ -293,7 +293,13 @@ fn write_inputs(experiment: &Experiment, store: &Store) -> Result<Vec<String>, E
     let files: Vec<(String, &[u8])> =
         inputs.chain([("experiment.toml".to_owned(), experiment.file.as_bytes())]).collect();
     files.iter().try_for_each(|(name, content)| store.write(name, content))?;
-    Ok(files.into_iter().map(|(name, _)| name).collect())
+    let mut names: Vec<String> = files.into_iter().map(|(name, _)| name).collect();
+    for (path, stored) in experiment.traces.iter().flat_map(|trace| trace.copies()) {
+        let name = format!("inputs/{stored}");
+        store.copy_file(&name, path)?;
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn write_flow_lists(experiment: &Experiment, store: &Store, runs: &[PlannedRun]) -> Result<(), Error> {

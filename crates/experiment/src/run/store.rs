@@ -86,6 +86,15 @@ impl Store {
 
     /// Writes a file atomically: under a temporary name, then renamed.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        self.write_with(name, |file| file.write_all(content))
+    }
+
+    /// Copies a file into the folder, which may be that file.
+    pub(crate) fn copy_file(&self, name: &str, from: &Path) -> Result<(), StoreError> {
+        self.write_with(name, |file| io::copy(&mut File::open(from)?, file).map(drop))
+    }
+
+    fn write_with(&self, name: &str, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), StoreError> {
         let path = self.path(name);
         let partial = self.path(&format!("{name}.partial"));
         let write = || {
@@ -93,7 +102,7 @@ impl Store {
                 fs::create_dir_all(parent)?;
             }
             let mut file = File::create(&partial)?;
-            file.write_all(content)?;
+            content(&mut file)?;
             file.sync_all()?;
             fs::rename(&partial, &path)
         };

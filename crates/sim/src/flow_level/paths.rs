@@ -50,9 +50,9 @@ impl<'a> PathFinder<'a> {
         }
     }
 
-    /// Prepares a flow number for a new flow.
-    pub(super) fn forget(&mut self, number: u32) {
-        self.fabric.edges.forget_paths(number);
+    /// Prepares a flow number for a new flow of this size.
+    pub(super) fn forget(&mut self, number: u32, bytes: u64) {
+        self.fabric.edges.forget_paths(number, bytes);
     }
 
     /// Finds the links of flow `id`, active under a number, at a time. Returns whether its data and

@@ -190,7 +190,7 @@ impl<'a> FlowRun<'a> {
         if number as usize == self.senders.len() {
             self.senders.push(Sender::default());
         }
-        self.paths.forget(number);
+        self.paths.forget(number, self.scenario.flows.flows[id as usize].size_bytes);
         let is_found = self.paths.find(now, number, id);
         let rtt = self.paths.round_trip(id);
         let total = self.wire_bytes(id);

@@ -14,6 +14,7 @@ use crate::links::network::Network;
 
 pub(crate) struct Hosts {
     balancer: Box<dyn HostBalancer>,
+    labels_acks: bool,
     seed: u64,
     /// A random stream for each host that draws.
     random: Vec<Option<RandomStream>>,
@@ -23,7 +24,26 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     pub(crate) fn new(balancer: Box<dyn HostBalancer>, seed: u64) -> Hosts {
-        Hosts { balancer, seed, random: Vec::new(), no_commands: Commands::default() }
+        Hosts {
+            labels_acks: balancer.labels_acks(),
+            balancer,
+            seed,
+            random: Vec::new(),
+            no_commands: Commands::default(),
+        }
+    }
+
+    /// Returns the entropy value of a cumulative acknowledgement, if the balancer picks one.
+    #[inline]
+    pub(crate) fn ack_entropy(&mut self, flow: u32) -> Option<u16> {
+        self.labels_acks.then(|| self.balancer.ack_entropy(flow))
+    }
+
+    /// Notifies the balancer of data that reached a receiver twice.
+    pub(crate) fn note_duplicate(&mut self, network: &Network, receiver: u32, flow: u32) {
+        if self.labels_acks {
+            self.call(network, receiver, |hosts, cx| hosts.on_duplicate(cx, flow));
+        }
     }
 
     /// Calls the balancer for a host.

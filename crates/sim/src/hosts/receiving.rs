@@ -149,6 +149,9 @@ impl Engine<'_> {
             self.fabric.note_duplicate(&self.network, packet.flow, packet.dst, packet.src);
             self.run_issued_commands();
         }
+        if is_sent_again && let Some(hosts) = &mut self.hosts {
+            hosts.note_duplicate(&self.network, packet.dst, packet.flow);
+        }
         let is_complete = is_complete || completes_flow;
         let slot = self.slots.get_mut(flow);
         if self.params.ack_every == 1 || !is_plain || is_complete {
@@ -212,9 +215,13 @@ impl Engine<'_> {
         flags |= if echo.marked { CE } else { 0 };
         let is_beyond = is_selective && echo.segment >= slot.receiver.next;
         // With single acknowledgements, each takes the entropy value of its packet (Ultra Ethernet 1.0).
-        let is_sprayed = self.hosts.is_some() && self.params.properties.acks == Acks::EachPacket;
+        let entropy = match &mut self.hosts {
+            Some(_) if self.params.properties.acks == Acks::EachPacket => Some(echo.path),
+            Some(hosts) => hosts.ack_entropy(slot.number),
+            None => None,
+        };
         let packet = Packet {
-            hash: if is_sprayed { combine(slot.ack_hash, u64::from(echo.path)) } else { slot.ack_hash },
+            hash: entropy.map_or(slot.ack_hash, |entropy| combine(slot.ack_hash, u64::from(entropy))),
             flow: slot.number,
             src: slot.dst,
             dst: slot.src,
@@ -226,6 +233,7 @@ impl Engine<'_> {
             sack: if is_beyond { (echo.segment - slot.receiver.next + 1) as u16 } else { 0 },
             bytes: self.params.ack_bytes,
             echo_path: echo.path,
+            tag: u32::from(echo.via),
             flags,
             ..Packet::BLANK
         };
@@ -391,6 +399,7 @@ fn echo_of(packet: &Packet) -> Echo {
         sent: packet.sent,
         edge: packet.edge,
         path: packet.path,
+        via: packet.sack,
         marked: packet.flags & CE != 0,
         segment: packet.seq,
         flags: 0,

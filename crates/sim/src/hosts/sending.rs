@@ -1,15 +1,18 @@
 //! The sending side of hosts: what transports allow, turns at the interface, timers.
 
+use std::cmp::Reverse;
+
 use balance::hash::combine;
 use balance::{HostFeedback, HostLoss, HostPacket, Loss};
 use net::Time;
 
-use crate::engine::{Engine, INTERFACE};
+use crate::engine::{Engine, FLOW_PAUSE, INTERFACE};
 use crate::hosts::slots::Slot;
 use crate::outcome::FlowEnd;
-use crate::packet::{CE, DIRECT, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
+use crate::packet::{ACK, CE, DIRECT, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, since, stamp};
 use crate::queue::NIL;
 use crate::scenario::Acks;
+use crate::switching::fabric::Hop;
 use crate::timers::NEVER;
 use crate::transport::sender::{AckInfo, Reply, Sent, TimerEffect};
 
@@ -23,6 +26,9 @@ impl Engine<'_> {
             return self.close_if_over(flow);
         }
         if packet.is(DIRECT) {
+            if packet.is(NOTIFY) {
+                return self.pause_flow(flow, paused_for(packet));
+            }
             return slot.sender.transport.on_feedback(packet.tag as u8, now);
         }
         slot.sender.state.on_rtt(since(packet.sent, now));
@@ -285,6 +291,67 @@ impl Engine<'_> {
         self.note_unseen_loss(id);
     }
 
+    /// Stops a flow for a time, or lets it go on if that is zero, as its edge asked.
+    pub(crate) fn pause_flow(&mut self, flow: u32, time: Time) {
+        let until = self.network.now.saturating_add(time.as_ps());
+        let slot = self.slots.get_mut(flow);
+        slot.paused_until = until;
+        if slot.is_sender_done {
+            return;
+        }
+        if time == Time::ZERO {
+            return self.pump(flow);
+        }
+        let number = slot.number;
+        self.pauses.push(Reverse((until, number)));
+        self.network.events.push(until, FLOW_PAUSE);
+    }
+
+    /// Lets flows go on whose pause ends.
+    pub(crate) fn on_flow_pause(&mut self) {
+        let now = self.network.now;
+        while let Some(Reverse((until, number))) = self.pauses.peek().copied()
+            && until <= now
+        {
+            self.pauses.pop();
+            let flow = self.slots.find(number);
+            if flow == NIL {
+                continue;
+            }
+            let slot = self.slots.get_mut(flow);
+            if slot.paused_until == until && slot.is_sending && !slot.is_sender_done && slot.id != NIL {
+                self.pump(flow);
+            }
+        }
+    }
+
+    /// Carries the request of an edge to pause a flow to its sender.
+    pub(crate) fn send_pause(&mut self, number: u32, time: Time) {
+        let flow = self.slots.find(number);
+        if flow == NIL {
+            return;
+        }
+        let slot = self.slots.get_mut(flow);
+        if slot.id == NIL || !slot.is_sending {
+            return;
+        }
+        let Hop::Link(link) = self.fabric.last_hop(slot.src) else { return self.pause_flow(flow, time) };
+        let packet = Packet {
+            flow: number,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class as u16,
+            bytes: self.params.ack_bytes,
+            seq: time.as_ps() as u32,
+            rank: (time.as_ps() >> 32) as u32,
+            flags: ACK | DIRECT | NOTIFY | slot.priority,
+            ..Packet::BLANK
+        };
+        self.note_injected(flow);
+        let ix = self.add_control(packet);
+        self.enqueue(link, ix);
+    }
+
     pub(crate) fn send_syn(&mut self, flow: u32) {
         let slot = self.slots.get_mut(flow);
         slot.is_connecting = true;
@@ -380,10 +447,16 @@ impl Engine<'_> {
         }
         if self.fabric.edges.is_used() {
             let slot = self.slots.get_mut(flow);
-            self.fabric.note_loss(&self.network, slot.number, slot.src, slot.dst, loss);
+            let (number, una) = (slot.number, slot.sender.state.una);
+            self.fabric.note_loss(&self.network, number, (slot.src, slot.dst), una, loss);
             self.run_issued_commands();
         }
     }
+}
+
+/// Returns the time for which an edge asks a flow to stop.
+fn paused_for(packet: &Packet) -> Time {
+    Time::from_ps(u64::from(packet.rank) << 32 | u64::from(packet.seq))
 }
 
 fn arrived(packet: &Packet, now: u64) -> AckInfo {

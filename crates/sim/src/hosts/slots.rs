@@ -51,6 +51,8 @@ pub(crate) struct Echo {
     pub(crate) sent: u32,
     pub(crate) edge: u32,
     pub(crate) path: u16,
+    /// The class over which the packet took a detour, plus 1.
+    pub(crate) via: u16,
     pub(crate) marked: bool,
     pub(crate) segment: u32,
     pub(crate) flags: u16,
@@ -107,6 +109,8 @@ pub(crate) struct Slot {
     pub(crate) sender: Sender,
     pub(crate) timer: Timer,
     pub(crate) receiver: Receiver,
+    /// The sender sends nothing before this time: its edge asked for a pause.
+    pub(crate) paused_until: u64,
     pub(crate) is_connecting: bool,
     pub(crate) is_sender_done: bool,
     pub(crate) is_queued: bool,

@@ -80,6 +80,10 @@ fn is_only_link(topology: &Topology, link: &Link) -> bool {
 
 /// Returns whether each flow that waits for others starts in the partition where those arrive.
 fn are_triggers_local(topology: &Topology, list: &FlowList, of_node: &[u8]) -> bool {
+    // Tasks wait for flows anywhere.
+    if list.tasks.is_some() {
+        return false;
+    }
     let of = |host: net::HostIx| of_node[topology.host(host).ix()];
     // Partition of the receivers of each group, if they have one in common.
     let mut of_group: std::collections::BTreeMap<u32, Option<u8>> = std::collections::BTreeMap::new();
@@ -91,7 +95,7 @@ fn are_triggers_local(topology: &Topology, list: &FlowList, of_node: &[u8]) -> b
         }
     }
     list.flows.iter().all(|flow| match flow.start {
-        Start::At(_) => true,
+        Start::At(_) | Start::AfterTasks => true,
         Start::After { flow: awaited, .. } => of(list.flows[awaited as usize].dst) == of(flow.src),
         Start::AfterGroups { first, last, .. } => {
             of_group.range(first..=last).all(|(_, partition)| *partition == Some(of(flow.src)))

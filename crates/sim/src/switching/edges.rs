@@ -13,7 +13,7 @@ use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
 
 use crate::links::network::Network;
 use crate::packet::{
-    ACK, CE, CONTROL, DATA, DETOUR, DIRECT, ECT, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp,
+    ACK, CE, CONTROL, DATA, DETOUR, DIRECT, ECT, NACK, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp,
 };
 use crate::queue::NIL;
 use crate::scenario::Scenario;
@@ -37,6 +37,8 @@ struct FlowPaths {
     data: u16,
     ack: u16,
     changes: u32,
+    /// Payload of the flow, if its sender is here.
+    bytes: u64,
 }
 
 impl FlowPaths {
@@ -85,8 +87,9 @@ impl Edges {
         !self.list.is_empty()
     }
 
-    pub(crate) fn forget_paths(&mut self, slot: u32) {
-        let none = FlowPaths { data: NO_PATH, ack: NO_PATH, changes: 0 };
+    /// Begins a flow in a slot, of which this many bytes are sent from here.
+    pub(crate) fn forget_paths(&mut self, slot: u32, bytes: u64) {
+        let none = FlowPaths { data: NO_PATH, ack: NO_PATH, changes: 0, bytes };
         if self.current.len() <= slot as usize {
             self.current.resize(slot as usize + 1, none);
             self.held.resize(slot as usize + 1, HeldPackets { first: NIL, last: NIL });
@@ -121,7 +124,7 @@ impl Edges {
         // In a partition of the receiver, packets of a flow may wait before the first is delivered,
         // which opens the flow there.
         if self.held.len() <= flow as usize {
-            self.forget_paths(flow);
+            self.forget_paths(flow, 0);
         }
         let held = &mut self.held[flow as usize];
         match std::mem::replace(&mut held.last, ix) {
@@ -245,22 +248,25 @@ impl Fabric {
         let class = packet.class as usize;
         let count = usize::from(edge.counts[class]);
         let live: &[u16] = edge.live[class].as_deref().unwrap_or(&all_paths[..count]);
+        let is_data = packet.is(DATA);
         if count < 2 || live.is_empty() {
+            if duties.detours && is_data && !is_second_half {
+                network.arena.get_mut(ix).edge = stamp(network.now);
+            }
             return;
         }
-        let is_data = packet.is(DATA);
         // The first packet of a handshake begins the path of its data.
         let is_forward = !packet.is(ACK);
-        let now_on = if is_second_half {
-            NO_PATH
+        let (now_on, flow_bytes) = if is_second_half {
+            (NO_PATH, 0)
         } else {
             let flow = &current[packet.flow as usize];
-            if is_forward { flow.data } else { flow.ack }
+            if is_forward { (flow.data, flow.bytes) } else { (flow.ack, 0) }
         };
         let is_intact = edge.live[class].is_none();
         let is_live = |path: &u16| if is_intact { usize::from(*path) < count } else { live.contains(path) };
         let weights = edge.weights.get(class).map_or(&[][..], |weights| weights);
-        let paths = Paths { live, current: Some(now_on).filter(is_live), weights };
+        let paths = Paths { live, current: Some(now_on).filter(is_live), weights, flow_bytes };
         let mut cx = Cx { now: Time::from_ps(network.now), rng: &mut edge.rng, ports: network, commands };
         *issuer = node;
         let seen = view(packet);
@@ -282,8 +288,11 @@ impl Fabric {
         let packet = network.arena.get_mut(ix);
         packet.path = path;
         packet.rank = u32::from(path);
-        packet.tag = tag;
-        if is_data {
+        if is_data || duties.overlay {
+            packet.tag = tag;
+        }
+        // Of a detour, the round trip includes the first half.
+        if is_data && !is_second_half {
             packet.edge = stamp(now);
         }
     }
@@ -301,6 +310,9 @@ impl Fabric {
             let packet = network.arena.get_mut(ix);
             packet.class = via.0 as u16;
             packet.flags |= DETOUR;
+            if packet.is(DATA) {
+                packet.sack = via.0 as u16 + 1;
+            }
         }
     }
 
@@ -323,7 +335,7 @@ impl Fabric {
         if packet.is(DIRECT) {
             return None;
         }
-        if packet.is(ACK) && packet.echo_path != NO_PATH {
+        if packet.is(ACK) && (packet.echo_path != NO_PATH || self.edges.duties.detours) {
             self.feed_back(network, node, &packet);
         }
         if self.edges.duties.overlay && packet.path != NO_PATH { self.decapsulate(network, node, ix) } else { None }
@@ -397,11 +409,15 @@ impl Fabric {
     }
 
     fn feed_back(&mut self, network: &Network, node: u32, packet: &Packet) {
+        let duties = self.edges.duties;
         let feedback = PathFeedback {
             flow: packet.flow,
             // The data packet went to the sender of the ACK.
             to: ClassIx(self.host_class[packet.src as usize]),
             path: packet.echo_path,
+            via: if duties.detours { (packet.tag & TAG_WITHOUT_UTILISATION).checked_sub(1).map(ClassIx) } else { None },
+            ack: packet.seq,
+            is_nack: packet.is(NACK),
             rtt: Time::from_ps(since(packet.edge, network.now)),
             marked: packet.is(CE),
         };
@@ -409,13 +425,13 @@ impl Fabric {
     }
 
     /// Notifies the edge of a loss at the sender, which a real edge can see in the traffic.
-    pub(crate) fn note_loss(&mut self, network: &Network, flow: u32, src: u32, dst: u32, loss: Loss) {
+    pub(crate) fn note_loss(&mut self, network: &Network, flow: u32, (src, dst): (u32, u32), una: u32, loss: Loss) {
         let path = self.edges.current[flow as usize].data;
-        if path == NO_PATH {
+        if path == NO_PATH && !self.edges.duties.detours {
             return;
         }
         let (node, _) = self.edges.nodes[self.host_class[src as usize] as usize];
-        let noticed = PathLoss { flow, to: ClassIx(self.host_class[dst as usize]), path, loss };
+        let noticed = PathLoss { flow, to: ClassIx(self.host_class[dst as usize]), path, una, loss };
         self.with_edge(network, node, |edge, cx, _| edge.on_loss(cx, &noticed));
     }
 

@@ -401,6 +401,7 @@ pub(crate) fn view(packet: &Packet) -> PacketView {
         src: HostIx(packet.src),
         dst: HostIx(packet.dst),
         to: ClassIx(u32::from(packet.class)),
+        seq: packet.seq,
         is_data: packet.flags & DATA != 0,
         is_retransmission: packet.flags & RETRANSMIT != 0,
         priority: (packet.flags >> PRIORITY_SHIFT) as u8,

@@ -15,5 +15,7 @@ mod lossless;
 mod mcf;
 mod ns3;
 mod partial_te;
+mod source_routes;
+mod tasks;
 mod timed_rules;
 mod transports;

@@ -8,7 +8,8 @@
 //! A buffer of S bytes over n ranks is n blocks of S / n bytes (the first ones a byte longer where
 //! that does not divide). Rings, recursive trees and pairwise exchange are those of Thakur,
 //! Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA
-//! 19(1), 2005; the ring all-reduce is that of Patarasuk and Yuan, JPDC 69(2), 2009, used by NCCL.
+//! 19(1), 2005; the ring all-reduce is that of Patarasuk and Yuan, JPDC 69(2), 2009, used by NCCL. The
+//! pipeline is that of Narayanan et al., ICML 2021; the skew of experts is that of mechanisms.md W3.
 
 mod ranks;
 mod spec;
@@ -20,6 +21,7 @@ mod write;
 pub use ranks::{GroupLayout, Placement, RankOptions};
 pub use spec::{COLLECTIVES, CollectiveInfo, CollectiveSpec};
 pub use steps::CollectiveKind;
+pub(crate) use steps::Step;
 pub use stragglers::{StragglerChoice, Stragglers};
 pub use trace::{TraceOrder, TrainingOptions};
 pub(crate) use write::{Work, Writer};
@@ -41,6 +43,8 @@ pub enum CollectiveError {
         /// Distance between neighbours in a group.
         stride: u32,
     },
+    #[error("groups of {size} ranks cannot halve and double; use a group_size of a power of two")]
+    PowerOfTwo { size: u32 },
     #[error(
         "that is more than {} flows; use fewer ranks or fewer collectives, or simulate only some `rounds` of each",
         crate::generate::FLOWS_MAX
@@ -48,6 +52,8 @@ pub enum CollectiveError {
     TooMany,
     #[error("there is no rank {rank}: the ranks are 0 to {}", .ranks.saturating_sub(1))]
     Straggler { rank: u32, ranks: u32 },
+    #[error("the trace is of {traced} ranks, not {asked}; leave `ranks` out")]
+    RanksOfTrace { traced: u32, asked: u32 },
     #[error("{0}")]
     Nothing(String),
 }
@@ -65,12 +71,15 @@ pub fn collectives(
     seed: u64,
 ) -> Result<FlowList, TrafficError> {
     let hosts = ranks.hosts(topology, seed)?;
-    let mut writer = Writer::new(&hosts);
+    let mut writer = Writer::new(&hosts, seed);
     for spec in specs {
         let size = spec.group_size.unwrap_or(hosts.len() as u32 / spec.stride.max(1));
         let layout = GroupLayout { size, stride: spec.stride };
         if size < 2 {
             return Err(CollectiveError::Groups { ranks: hosts.len() as u32, size, stride: spec.stride }.into());
+        }
+        if spec.kind == CollectiveKind::HalvingDoubling && !size.is_power_of_two() {
+            return Err(CollectiveError::PowerOfTwo { size }.into());
         }
         let work = Work { kind: spec.kind, bytes: spec.size_bytes, rounds: spec.rounds.unwrap_or(u32::MAX) };
         writer.reserve(work, layout, spec.repeat)?;
@@ -82,7 +91,7 @@ pub fn collectives(
     }
     let words: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
     let description = format!("{} on {} ranks, {}", words.join(" with "), hosts.len(), ranks.placement);
-    Ok(FlowList { flows: writer.flows, description, sampled: writer.sampled })
+    Ok(FlowList { flows: writer.flows, description, sampled: writer.sampled, tasks: None })
 }
 
 #[cfg(test)]

@@ -51,12 +51,20 @@ const ROUNDS: Param = Param::new(
     "all",
     "rounds of each to simulate, 4 or more: the completion time is extrapolated from the later half of them",
 );
+const SKEW: Param = Param::new("skew", "1", "exponent of the Zipf popularity of experts, 0 to 4; 0 is even");
+const MICRO_BATCHES: Param = Param::new("micro_batches", "8", "micro-batches that follow one another");
+const COMPUTE: Param = Param::new("compute", "0s", "forward pass of a stage; the backward pass takes twice that");
 const COMMON: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
 const WITH_ROUNDS: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, ROUNDS];
 
+const WITH_SKEW: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, SKEW];
+const PIPELINE: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, MICRO_BATCHES, COMPUTE];
+
 const fn collective(name: &'static str, kind: CollectiveKind, title: &'static str) -> CollectiveInfo {
     let parameters = match kind {
-        CollectiveKind::AllToAll | CollectiveKind::Broadcast { .. } => COMMON,
+        CollectiveKind::AllToAll | CollectiveKind::Broadcast { .. } | CollectiveKind::HalvingDoubling => COMMON,
+        CollectiveKind::Experts { .. } => WITH_SKEW,
+        CollectiveKind::Pipeline { .. } => PIPELINE,
         _ => WITH_ROUNDS,
     };
     CollectiveInfo { name, title, parameters, kind }
@@ -81,6 +89,21 @@ pub const COLLECTIVES: &[CollectiveInfo] = &[
         CollectiveKind::Broadcast { root: 0 },
         "sends the whole buffer from the first rank down a binomial tree",
     ),
+    collective(
+        "halving-doubling-all-reduce",
+        CollectiveKind::HalvingDoubling,
+        "sums buffers by recursive halving, then doubling: 2 log2 n steps; n is a power of two",
+    ),
+    collective(
+        "all-to-experts",
+        CollectiveKind::Experts { skew_hundredths: 0 },
+        "every rank divides size among the experts of all ranks by their popularity, all at once (mixture of experts)",
+    ),
+    collective(
+        "pipeline",
+        CollectiveKind::Pipeline { micro_batches: 0, compute: Time::ZERO },
+        "sends size from stage to stage and back for each micro-batch (one forward, one backward)",
+    ),
 ];
 
 fn has_rounds(info: &CollectiveInfo) -> bool {
@@ -103,8 +126,22 @@ impl CollectiveSpec {
         if rounds.is_some_and(|rounds| rounds < ROUNDS_MIN) {
             return Err(spec.wrong("rounds", "give 4 or more: the completion time is extrapolated from them"));
         }
+        let kind = match info.kind {
+            CollectiveKind::Experts { .. } => {
+                let skew: f64 = spec.get("skew")?;
+                if !(0.0..=4.0).contains(&skew) {
+                    return Err(spec.wrong("skew", "give 0 to 4"));
+                }
+                CollectiveKind::Experts { skew_hundredths: (skew * 100.0).round() as u32 }
+            }
+            CollectiveKind::Pipeline { .. } => CollectiveKind::Pipeline {
+                micro_batches: spec.positive("micro_batches")?,
+                compute: spec.get("compute")?,
+            },
+            kind => kind,
+        };
         Ok(CollectiveSpec {
-            kind: info.kind,
+            kind,
             size_bytes,
             group_size,
             stride: spec.positive("stride")?,
@@ -127,6 +164,13 @@ impl fmt::Display for CollectiveSpec {
         if self.gap > Time::ZERO {
             write!(f, ",gap={}", self.gap)?;
         }
+        match self.kind {
+            CollectiveKind::Experts { skew_hundredths } => write!(f, ",skew={}", f64::from(skew_hundredths) / 100.0)?,
+            CollectiveKind::Pipeline { micro_batches, compute } => {
+                write!(f, ",micro_batches={micro_batches},compute={compute}")?;
+            }
+            _ => {}
+        }
         self.rounds.map_or(Ok(()), |rounds| write!(f, ",rounds={rounds}"))
     }
 }
@@ -139,7 +183,8 @@ mod tests {
     fn specifications_are_read_and_written() {
         for info in COLLECTIVES {
             let spec = CollectiveSpec::parse(&format!("{}:size=1MB,group_size=4,stride=2", info.name)).unwrap();
-            assert_eq!((spec.kind, spec.size_bytes, spec.repeat), (info.kind, 1_000_000, 1));
+            let is_same = std::mem::discriminant(&spec.kind) == std::mem::discriminant(&info.kind);
+            assert!(is_same && (spec.size_bytes, spec.repeat) == (1_000_000, 1), "{}", info.name);
             assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
         }
         let spec = CollectiveSpec::parse("ring-all-reduce:size=1GB,rounds=20").unwrap();

@@ -1,5 +1,8 @@
 //! The sends of one collective in one group, and what each of them waits for.
 
+use net::Time;
+use net::random::RandomStream;
+
 /// A collective, with the algorithm that carries it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectiveKind {
@@ -20,6 +23,25 @@ pub enum CollectiveKind {
         /// Member of the group that has it in the beginning.
         root: u32,
     },
+    /// All-reduce by recursive halving, then doubling (Rabenseifner): 2 log2 n steps, in each of which
+    /// every rank exchanges half of what it is still responsible for with another one. Only for groups
+    /// of a power of two.
+    HalvingDoubling,
+    /// Tokens to experts, one expert on each rank: every rank divides its buffer among all ranks by the
+    /// popularity of their experts, which follows a Zipf distribution. Which expert is how popular is
+    /// drawn for each collective.
+    Experts {
+        /// Exponent of the distribution, hundredths; 0 is a plain all-to-all.
+        skew_hundredths: u32,
+    },
+    /// Stages of a model, in turn: each micro-batch goes from the first rank to the last and its
+    /// gradients back, in the order "one forward, one backward" (PipeDream-Flush). The backward pass of
+    /// a stage takes twice its forward pass, so micro-batches enter three forward passes apart.
+    Pipeline {
+        micro_batches: u32,
+        /// Forward pass of a stage.
+        compute: Time,
+    },
 }
 
 /// One send within a collective, between members of a group.
@@ -30,13 +52,19 @@ pub(crate) struct Step {
     pub(crate) bytes: u64,
     /// The step, by its position, that must have been delivered; `None` begins with the collective.
     pub(crate) after: Option<u32>,
+    /// Computation between that and the send.
+    pub(crate) delay: Time,
 }
 
 impl CollectiveKind {
     /// Bytes that all ranks of a group of `n` send together, for a buffer of `bytes`.
     pub fn sent_bytes(self, n: u32, bytes: u64) -> u128 {
         let each = u128::from(n.saturating_sub(1)) * u128::from(bytes);
-        if self == CollectiveKind::AllReduce { 2 * each } else { each }
+        match self {
+            CollectiveKind::AllReduce | CollectiveKind::HalvingDoubling => 2 * each,
+            CollectiveKind::Pipeline { micro_batches, .. } => 2 * each * u128::from(micro_batches),
+            _ => each,
+        }
     }
 
     /// Number of rounds of a group of `n`, in each of which every rank sends once; `None` for a
@@ -47,7 +75,11 @@ impl CollectiveKind {
             CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAllRounds => {
                 Some(n.saturating_sub(1))
             }
-            CollectiveKind::AllToAll | CollectiveKind::Broadcast { .. } => None,
+            CollectiveKind::AllToAll
+            | CollectiveKind::Broadcast { .. }
+            | CollectiveKind::HalvingDoubling
+            | CollectiveKind::Experts { .. }
+            | CollectiveKind::Pipeline { .. } => None,
         }
     }
 
@@ -56,14 +88,19 @@ impl CollectiveKind {
         let (all, others) = (u64::from(n), u64::from(n).saturating_sub(1));
         match self.rounds(n) {
             Some(total) => u64::from(total.min(rounds)) * all,
-            None if matches!(self, CollectiveKind::Broadcast { .. }) => others,
-            None => others * all,
+            None => match self {
+                CollectiveKind::Broadcast { .. } => others,
+                CollectiveKind::HalvingDoubling => 2 * all * u64::from(n.max(1).ilog2()),
+                CollectiveKind::Pipeline { micro_batches, .. } => 2 * others * u64::from(micro_batches),
+                _ => others * all,
+            },
         }
     }
 
     /// Appends the steps of a group of `n` in no more than `rounds`; their positions begin with the
     /// first one appended to an empty list. Blocks without bytes make no step, so that bytes add up.
-    pub(crate) fn steps(self, n: u32, bytes: u64, rounds: u32, steps: &mut Vec<Step>) {
+    /// `random` decides the popularity of experts.
+    pub(crate) fn steps(self, n: u32, bytes: u64, rounds: u32, random: &mut RandomStream, steps: &mut Vec<Step>) {
         let count = self.rounds(n).unwrap_or(0).min(rounds);
         match self {
             CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
@@ -75,6 +112,11 @@ impl CollectiveKind {
             }
             CollectiveKind::AllToAllRounds => exchange(n, bytes, 1..n, true, steps),
             CollectiveKind::Broadcast { root } => broadcast(n, bytes, root, steps),
+            CollectiveKind::HalvingDoubling => halving_doubling(n, bytes, steps),
+            CollectiveKind::Experts { skew_hundredths } => {
+                to_experts(n, bytes, f64::from(skew_hundredths) / 100.0, random, steps);
+            }
+            CollectiveKind::Pipeline { micro_batches, compute } => pipeline(n, bytes, micro_batches, compute, steps),
         }
     }
 }
@@ -93,7 +135,7 @@ fn ring(n: u32, bytes: u64, rounds: u32, steps: &mut Vec<Step>) {
             let (from, bytes) = ((ix + round) % n, block(bytes, n, ix));
             if bytes > 0 {
                 let after = last.replace(steps.len() as u32);
-                steps.push(Step { from, to: (from + 1) % n, bytes, after });
+                steps.push(Step { from, to: (from + 1) % n, bytes, after, delay: Time::ZERO });
             }
         }
     }
@@ -124,7 +166,7 @@ fn exchange(n: u32, bytes: u64, distances: impl Iterator<Item = u32>, in_rounds:
             let bytes = block(bytes, n, to);
             if bytes > 0 {
                 let after = received[from as usize].filter(|_| in_rounds);
-                steps.push(Step { from, to, bytes, after });
+                steps.push(Step { from, to, bytes, after, delay: Time::ZERO });
             }
         }
         for (place, step) in steps.iter().enumerate().skip(begin) {
@@ -144,9 +186,83 @@ fn broadcast(n: u32, bytes: u64, root: u32, steps: &mut Vec<Step>) {
             let after = std::mem::replace(&mut last[from as usize], place);
             last[to as usize] = place;
             let member = |rank: u32| ((u64::from(rank) + u64::from(root)) % u64::from(n)) as u32;
-            steps.push(Step { from: member(from), to: member(to), bytes, after });
+            steps.push(Step { from: member(from), to: member(to), bytes, after, delay: Time::ZERO });
         }
         holders = holders.saturating_mul(2);
+    }
+}
+
+/// In step k of the first half, a rank keeps the half of its part that its bit k selects, counted from
+/// the most significant one, and sends the other half to the rank that differs in this bit. The second
+/// half repeats the exchanges backwards, with what each rank has by then.
+fn halving_doubling(n: u32, bytes: u64, steps: &mut Vec<Step>) {
+    if !n.is_power_of_two() || n < 2 {
+        return;
+    }
+    let bits = n.ilog2();
+    // The part of a rank after its first `k` steps.
+    let part = |rank: u32, k: u32| {
+        (0..k).fold((0, bytes), |(from, to), bit| {
+            let middle = from + (to - from) / 2;
+            if rank >> (bits - 1 - bit) & 1 == 0 { (from, middle) } else { (middle, to) }
+        })
+    };
+    let mut received: Vec<Option<u32>> = vec![None; n as usize];
+    let halving = (0..bits).map(|bit| (bit, true));
+    for (bit, is_halving) in halving.chain((0..bits).rev().map(|bit| (bit, false))) {
+        let begin = steps.len();
+        for from in 0..n {
+            let to = from ^ (1 << (bits - 1 - bit));
+            // Halving sends what the other keeps, doubling what the rank has kept.
+            let (low, high) = part(if is_halving { to } else { from }, bit + 1);
+            if high > low {
+                let after = received[from as usize];
+                steps.push(Step { from, to, bytes: high - low, after, delay: Time::ZERO });
+            }
+        }
+        for (place, step) in steps.iter().enumerate().skip(begin) {
+            received[step.to as usize] = Some(place as u32);
+        }
+    }
+}
+
+fn to_experts(n: u32, bytes: u64, skew: f64, random: &mut RandomStream, steps: &mut Vec<Step>) {
+    let mut popularity: Vec<f64> = (1..=n).map(|place| libm::pow(f64::from(place), -skew)).collect();
+    random.shuffle(&mut popularity);
+    let sum: f64 = popularity.iter().sum();
+    let mut below = 0.0;
+    let mut bounds = vec![0];
+    for popularity in &popularity {
+        below += popularity;
+        bounds.push((bytes as f64 * (below / sum)) as u64);
+    }
+    bounds[n as usize] = bytes;
+    for distance in 1..n {
+        for from in 0..n {
+            let to = (from + distance) % n;
+            let bytes = bounds[to as usize + 1].saturating_sub(bounds[to as usize]);
+            if bytes > 0 {
+                steps.push(Step { from, to, bytes, after: None, delay: Time::ZERO });
+            }
+        }
+    }
+}
+
+fn pipeline(n: u32, bytes: u64, micro_batches: u32, compute: Time, steps: &mut Vec<Step>) {
+    let last = n.saturating_sub(1);
+    for batch in 0..if bytes > 0 { micro_batches } else { 0 } {
+        let mut after = None;
+        let there = (0..last).map(|from| {
+            let passes = if from == 0 { 3 * u64::from(batch) + 1 } else { 1 };
+            (from, from + 1, passes)
+        });
+        let back = (1..=last).rev().map(|from| (from, from - 1, if from == last { 3 } else { 2 }));
+        for (from, to, passes) in there.chain(back) {
+            let place = steps.len() as u32;
+            let delay = Time::from_ps(compute.as_ps().saturating_mul(passes));
+            steps.push(Step { from, to, bytes, after, delay });
+            after = Some(place);
+        }
     }
 }
 
@@ -154,18 +270,24 @@ fn broadcast(n: u32, bytes: u64, root: u32, steps: &mut Vec<Step>) {
 mod tests {
     use super::*;
 
-    const KINDS: [CollectiveKind; 6] = [
+    const KINDS: [CollectiveKind; 8] = [
         CollectiveKind::AllReduce,
         CollectiveKind::AllGather,
         CollectiveKind::ReduceScatter,
         CollectiveKind::AllToAll,
         CollectiveKind::AllToAllRounds,
         CollectiveKind::Broadcast { root: 2 },
+        CollectiveKind::Experts { skew_hundredths: 120 },
+        CollectiveKind::Pipeline { micro_batches: 3, compute: Time::ZERO },
     ];
+
+    fn random() -> RandomStream {
+        RandomStream::new(1, "experts")
+    }
 
     fn steps(kind: CollectiveKind, n: u32, bytes: u64) -> Vec<Step> {
         let mut steps = Vec::new();
-        kind.steps(n, bytes, u32::MAX, &mut steps);
+        kind.steps(n, bytes, u32::MAX, &mut random(), &mut steps);
         steps
     }
 
@@ -178,7 +300,8 @@ mod tests {
                     let sent: u128 = steps.iter().map(|step| u128::from(step.bytes)).sum();
                     assert_eq!(sent, kind.sent_bytes(n, bytes), "{kind:?} {n} {bytes}");
                     assert!(steps.len() as u64 <= kind.flow_count(n, u32::MAX));
-                    if bytes >= u64::from(n) {
+                    let is_even = !matches!(kind, CollectiveKind::Experts { .. });
+                    if bytes >= u64::from(n) && is_even {
                         assert_eq!(steps.len() as u64, kind.flow_count(n, u32::MAX), "{kind:?} {n} {bytes}");
                     }
                     for (place, step) in steps.iter().enumerate() {
@@ -253,7 +376,7 @@ mod tests {
     fn some_rounds_are_the_first_of_a_ring_and_distant_ones_of_an_exchange() {
         let some = |kind: CollectiveKind| {
             let mut steps = Vec::new();
-            kind.steps(12, 1200, 4, &mut steps);
+            kind.steps(12, 1200, 4, &mut random(), &mut steps);
             steps
         };
         assert_eq!(some(CollectiveKind::AllReduce), steps(CollectiveKind::AllReduce, 12, 1200)[..48]);
@@ -279,5 +402,58 @@ mod tests {
         assert_eq!(pairs, [(5, 6), (5, 0), (6, 1), (5, 2), (6, 3), (0, 4)]);
         let after: Vec<Option<u32>> = steps.iter().map(|step| step.after).collect();
         assert_eq!(after, [None, Some(0), Some(0), Some(1), Some(2), Some(1)]);
+    }
+
+    #[test]
+    fn halving_and_doubling_exchange_with_one_rank_after_the_other() {
+        for n in [2u32, 4, 8, 16] {
+            for bytes in [16, 1000, 1001] {
+                let steps = steps(CollectiveKind::HalvingDoubling, n, bytes);
+                let sent: u128 = steps.iter().map(|step| u128::from(step.bytes)).sum();
+                assert_eq!(sent, CollectiveKind::HalvingDoubling.sent_bytes(n, bytes), "{n} {bytes}");
+                assert_eq!(steps.len() as u64, CollectiveKind::HalvingDoubling.flow_count(n, u32::MAX));
+                for (place, step) in steps.iter().enumerate() {
+                    let round = place as u32 / n;
+                    assert_eq!(step.after.map(|after| after / n), round.checked_sub(1));
+                    assert!(step.after.is_none_or(|after| steps[after as usize].to == step.from));
+                    let bit = round.min(2 * n.ilog2() - 1 - round);
+                    assert_eq!(step.from ^ step.to, n >> (bit + 1));
+                }
+            }
+        }
+        assert!(steps(CollectiveKind::HalvingDoubling, 6, 100).is_empty());
+    }
+
+    #[test]
+    fn popular_experts_receive_in_proportion() {
+        let n = 64;
+        let steps = steps(CollectiveKind::Experts { skew_hundredths: 120 }, n, 64_000_000);
+        let from_first: Vec<u64> = steps.iter().filter(|step| step.from == 0).map(|step| step.bytes).collect();
+        let mut sorted = from_first.clone();
+        sorted.sort_unstable();
+        // Zipf with exponent 1.2 over 64: the first is 64^1.2 = 147 times as popular as the last, and
+        // 2^(5 * 1.2) = 64 times as popular as number 32. One of the 64 is the rank's own expert.
+        let ratio = *sorted.last().unwrap() as f64 / sorted[0] as f64;
+        assert!((110.0..148.0).contains(&ratio), "{ratio}");
+        let from_next: Vec<u64> = steps.iter().filter(|step| step.from == 1).map(|step| step.bytes).collect();
+        assert_eq!(from_first[1..], from_next[..62], "all ranks like the same experts");
+        let even = CollectiveKind::Experts { skew_hundredths: 0 };
+        let mut plain = Vec::new();
+        even.steps(8, 800, u32::MAX, &mut random(), &mut plain);
+        assert!(plain.iter().all(|step| step.bytes == 100));
+    }
+
+    #[test]
+    fn a_pipeline_without_a_network_has_the_bubble_of_one_forward_one_backward() {
+        let (n, micro_batches, compute) = (4, 6, Time::from_us(10));
+        let steps = steps(CollectiveKind::Pipeline { micro_batches, compute }, n, 1000);
+        let mut sent = vec![Time::ZERO; steps.len()];
+        for (place, step) in steps.iter().enumerate() {
+            sent[place] = step.after.map_or(Time::ZERO, |after| sent[after as usize]).saturating_add(step.delay);
+        }
+        // The last gradient arrives before the last backward pass: 3 (m + n - 1) passes less 2.
+        let last = sent.iter().max().unwrap();
+        assert_eq!(*last, Time::from_us(10 * (3 * (6 + 4 - 1) - 2)));
+        assert_eq!(steps.len() as u64, CollectiveKind::Pipeline { micro_batches, compute }.flow_count(n, u32::MAX));
     }
 }

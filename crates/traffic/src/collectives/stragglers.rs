@@ -4,7 +4,7 @@ use net::random::RandomStream;
 use net::{HostIx, Time, Topology};
 
 use super::{CollectiveError, RankOptions};
-use crate::flow::{FlowList, Start};
+use crate::flow::FlowList;
 
 /// The late ranks of collectives, and their delay.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,11 +41,9 @@ impl Stragglers {
         for host in self.hosts(&hosts, seed)? {
             is_late[host.ix()] = true;
         }
-        let FlowList { mut flows, description, sampled } = list;
+        let FlowList { mut flows, description, sampled, .. } = list;
         for flow in flows.iter_mut().filter(|flow| is_late[flow.src.ix()]) {
-            let (Start::At(wait) | Start::After { delay: wait, .. } | Start::AfterGroups { delay: wait, .. }) =
-                &mut flow.start;
-            *wait = wait.saturating_add(self.delay);
+            flow.start = flow.start.later(self.delay);
         }
         let sorted = FlowList::sorted(flows, description);
         Ok(FlowList { sampled, ..sorted.expect("a delay does not change which flows wait for which") })
@@ -87,13 +85,16 @@ impl std::fmt::Display for Stragglers {
 mod tests {
     use super::*;
     use crate::collectives::{CollectiveSpec, collectives};
+    use crate::flow::Start;
     use crate::testing::pods;
 
     const DELAY: Time = Time::from_us(70);
 
     fn wait(start: Start) -> Time {
-        let (Start::At(wait) | Start::After { delay: wait, .. } | Start::AfterGroups { delay: wait, .. }) = start;
-        wait
+        match start {
+            Start::At(wait) | Start::After { delay: wait, .. } | Start::AfterGroups { delay: wait, .. } => wait,
+            Start::AfterTasks => panic!("a collective has no tasks"),
+        }
     }
 
     #[test]

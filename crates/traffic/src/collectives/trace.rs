@@ -72,7 +72,7 @@ impl TrainingTrace {
         let mut warnings = Vec::new();
         let ranks = self.ranks(topology, options, &mut warnings);
         let hosts = ranks.hosts(topology, seed)?;
-        let mut writer = Writer::new(&hosts);
+        let mut writer = Writer::new(&hosts, seed);
         let fitted = self.fit(hosts.len() as u32, options, &mut warnings)?;
         let kept = self.keep(&fitted, options, &mut warnings)?;
         // The last operation of all, or of each layout.
@@ -93,7 +93,7 @@ impl TrainingTrace {
             }
         }
         let description = format!("{}; {kept} collectives on {} ranks", self.describe(options), hosts.len());
-        Ok((FlowList { flows: writer.flows, description, sampled: Vec::new() }, warnings))
+        Ok((FlowList { flows: writer.flows, description, ..FlowList::default() }, warnings))
     }
 
     pub fn describe(&self, options: &TrainingOptions) -> String {

@@ -1,5 +1,6 @@
 //! Collectives as flows of a list.
 
+use net::random::RandomStream;
 use net::{HostIx, Time};
 
 use super::{CollectiveError, CollectiveKind, GroupLayout};
@@ -15,6 +16,8 @@ pub(crate) struct Writer<'a> {
     pub(crate) sampled: Vec<SampledGroups>,
     next_group: u32,
     steps: Vec<Step>,
+    /// Seed of the run, which decides the popularity of experts.
+    seed: u64,
 }
 
 /// What each group of a layout does.
@@ -35,8 +38,8 @@ pub(crate) struct Operation {
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(hosts: &'a [HostIx]) -> Writer<'a> {
-        Writer { hosts, flows: Vec::new(), sampled: Vec::new(), next_group: 1, steps: Vec::new() }
+    pub(crate) fn new(hosts: &'a [HostIx], seed: u64) -> Writer<'a> {
+        Writer { hosts, flows: Vec::new(), sampled: Vec::new(), next_group: 1, steps: Vec::new(), seed }
     }
 
     pub(crate) fn rank_count(&self) -> u32 {
@@ -66,8 +69,9 @@ impl<'a> Writer<'a> {
         self.reserve(work, layout, 1)?;
         let group_count = layout.group_count(self.rank_count())?;
         self.steps.clear();
-        work.kind.steps(layout.size, work.bytes, work.rounds, &mut self.steps);
         let first_group = self.next_group;
+        let mut random = RandomStream::new(self.seed, &format!("traffic/experts/{first_group}"));
+        work.kind.steps(layout.size, work.bytes, work.rounds, &mut random, &mut self.steps);
         if let Some(rounds) = work.kind.rounds(layout.size).filter(|rounds| *rounds > work.rounds) {
             let (first, last) = (first_group, first_group + group_count - 1);
             self.sampled.push(SampledGroups { first, last, simulated: work.rounds, rounds });
@@ -85,11 +89,12 @@ impl<'a> Writer<'a> {
         let host = |member: u32| self.hosts[layout.rank(group, member) as usize];
         for step in &self.steps {
             let after = step.after.map(|after| Start::After { flow: base + after, delay: Time::ZERO });
+            let start = after.unwrap_or(begin).later(step.delay);
             self.flows.push(Flow {
                 src: host(step.from),
                 dst: host(step.to),
                 size_bytes: step.bytes,
-                start: after.unwrap_or(begin),
+                start,
                 group: number,
             });
         }

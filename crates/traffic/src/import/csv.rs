@@ -75,7 +75,8 @@ pub fn read_csv(file: &str, text: &str, topology: &Topology) -> Result<FlowList,
     })
 }
 
-/// Writes a flow list as CSV; [`read_csv`] reads it back if it is sorted by start.
+/// Writes a flow list as CSV; [`read_csv`] reads it back if it is sorted by start. Flows that wait
+/// for tasks are marked with `after-tasks`, which it refuses.
 pub fn write_csv(list: &FlowList) -> String {
     let mut text = String::new();
     if !list.description.is_empty() {
@@ -91,6 +92,8 @@ pub fn write_csv(list: &FlowList) -> String {
             Start::At(time) => (time, String::new(), String::new()),
             Start::After { flow, delay } => (delay, flow.to_string(), String::new()),
             Start::AfterGroups { first, last, delay } => (delay, String::new(), format!("{first}-{last}")),
+            // A reader refuses it, since a list does not have the tasks.
+            Start::AfterTasks => (Time::ZERO, "after-tasks".to_owned(), String::new()),
         };
         let (src, dst, size, ps) = (flow.src.0, flow.dst.0, flow.size_bytes, start.as_ps());
         let _ = write!(text, "{id},{src},{dst},{size},{ps},{after},{}", flow.group);

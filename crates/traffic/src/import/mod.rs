@@ -1,22 +1,30 @@
-//! Flow lists and traces: own CSV, htsim, Facebook coflows, AICB training, traffic matrices.
+//! Flow lists and traces: own CSV, htsim, Facebook coflows, AICB training, execution traces of
+//! Chakra and GOAL, traffic matrices.
 
 use net::HostIx;
 
 pub mod aicb;
+pub mod chakra;
 pub mod coflow;
 pub mod csv;
+pub mod goal;
 pub mod htsim;
 pub mod matrix;
 
 /// A file of flows or flow sizes that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {problem}")]
+#[error("{file}{}: {problem}", after_colon(*.line))]
 pub struct ImportError {
     pub file: String,
-    /// Line, counted from 1; the last one where the file as a whole is wrong.
+    /// Line, counted from 1; the last one where the file as a whole is wrong. 0 for a binary file,
+    /// whose problems name the byte.
     pub line: u64,
     /// The violated rule and accepted values.
     pub problem: String,
+}
+
+fn after_colon(line: u64) -> String {
+    if line == 0 { String::new() } else { format!(":{line}") }
 }
 
 impl ImportError {

@@ -138,7 +138,7 @@ fn a_shuffle_keeps_its_concurrency_by_triggers() {
                 assert_eq!((before as usize, delay), (ix - 3, Time::ZERO));
                 assert_eq!(list.flows[before as usize].src, flow.src);
             }
-            Start::AfterGroups { .. } => panic!("a shuffle has no barriers"),
+            Start::AfterGroups { .. } | Start::AfterTasks => panic!("a shuffle has no barriers"),
         }
     }
     let error = generate(&topology(), &loaded(0.5, "shuffle", "poisson", 10), 1).unwrap_err();

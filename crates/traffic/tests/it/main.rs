@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod generate;
+mod tasks;
 mod traces;
 mod training;
 mod workloads;

@@ -100,7 +100,11 @@ impl<T: Copy + Default> Flowlets<T> {
 
     /// Makes a table from the parameters `gap`, [`MODE`] and [`ENTRIES`].
     pub fn from_params(params: &Params, scale: &Scale) -> Flowlets<T> {
-        let gap = params.scaled("gap", scale);
+        Flowlets::with_gap(params.scaled("gap", scale), params)
+    }
+
+    /// Makes a table with this gap from the parameters [`MODE`] and [`ENTRIES`].
+    pub fn with_gap(gap: Time, params: &Params) -> Flowlets<T> {
         match params.text(MODE.name) {
             "exact" => Flowlets::exact(gap),
             _ => Flowlets::agebit(gap, params.count(ENTRIES.name) as usize),
@@ -120,12 +124,21 @@ impl<T: Copy + Default> Flowlets<T> {
 
     #[inline]
     pub fn look_up(&mut self, slot: Slot, now: Time) -> Flowlet<T> {
+        let gap_ps = self.gap_ps;
+        self.look_up_within(slot, now, |_| gap_ps)
+    }
+
+    /// Looks up a flowlet whose gap, in picoseconds, depends on its value. The gap of the table is
+    /// the smallest one. With age bits it is the time between two sweeps, and an entry falls to the
+    /// first sweep that finds it idle for its gap.
+    #[inline]
+    pub fn look_up_within(&mut self, slot: Slot, now: Time, gap_ps: impl FnOnce(T) -> u64) -> Flowlet<T> {
         match &mut self.form {
             Form::Exact(entries) => {
                 let entry = *entries.slot(slot.index);
                 if entry.last_ps == NEVER || entry.hash != slot.hash {
                     Flowlet::New
-                } else if now.as_ps().saturating_sub(entry.last_ps) > self.gap_ps {
+                } else if now.as_ps().saturating_sub(entry.last_ps) > gap_ps(entry.value) {
                     Flowlet::Expired(entry.value)
                 } else {
                     Flowlet::Ongoing(entry.value)
@@ -137,9 +150,12 @@ impl<T: Copy + Default> Flowlets<T> {
                 if stored == 0 {
                     return Flowlet::New;
                 }
-                match epoch(now, self.gap_ps).wrapping_sub(stored) & !IN_USE {
-                    0 | 1 => Flowlet::Ongoing(value),
-                    _ => Flowlet::Expired(value),
+                let epochs = epoch(now, self.gap_ps).wrapping_sub(stored) & !IN_USE;
+                // The whole intervals in between are the idle time that is certain.
+                if epochs <= 1 || u64::from(epochs - 1).saturating_mul(self.gap_ps) < gap_ps(value) {
+                    Flowlet::Ongoing(value)
+                } else {
+                    Flowlet::Expired(value)
                 }
             }
         }
@@ -321,6 +337,20 @@ mod tests {
         table.record(slot, Time::from_us(150), 1);
         assert_eq!(table.look_up(slot, Time::from_us(299)), Flowlet::Ongoing(1), "the second packet cleared the bit");
         assert_eq!(table.look_up(slot, Time::from_s(100)), Flowlet::Expired(1));
+    }
+
+    #[test]
+    fn an_entry_with_a_longer_gap_survives_sweeps_until_it_was_idle_for_that_gap() {
+        // Sweeps every 100 us. A packet at 10 us is certainly idle for 250 us at the sweep of 400 us.
+        for (gap_us, end_us) in [(1, 200), (100, 200), (101, 300), (200, 300), (250, 400), (1_000, 1_100)] {
+            let mut table = Flowlets::<u16>::agebit(GAP, 64);
+            let slot = table.slot(&packet(5));
+            table.record(slot, Time::from_us(10), 3);
+            let mut at = |ps| table.look_up_within(slot, Time::from_ps(ps), |_| Time::from_us(gap_us).as_ps());
+            let end = Time::from_us(end_us).as_ps();
+            assert_eq!(at(end - 1), Flowlet::Ongoing(3), "{gap_us}");
+            assert_eq!(at(end), Flowlet::Expired(3), "{gap_us}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::mem;
 
+use crate::dataplane::PacketView;
+
 /// Number of no flow: an unused place.
 const NONE: u32 = u32::MAX;
 
@@ -68,9 +70,37 @@ impl<T: Clone + Default> FlowTable<T> {
     }
 }
 
+/// State of the flows that pass a switch. A flow and its acknowledgements have an entry each.
+#[derive(Clone, Debug)]
+pub(crate) struct SwitchFlows<T>(FlowTable<Owned<T>>);
+
+/// The state of a flow with its hash, which distinguishes it from an earlier flow of the same number.
+#[derive(Clone, Debug, Default)]
+struct Owned<T> {
+    hash: u64,
+    state: T,
+}
+
+impl<T: Clone + Default> SwitchFlows<T> {
+    pub(crate) fn new() -> SwitchFlows<T> {
+        SwitchFlows(FlowTable::new())
+    }
+
+    /// Returns the entry of a packet's flow; a default one for a flow that begins.
+    #[inline]
+    pub(crate) fn of(&mut self, packet: &PacketView) -> &mut T {
+        let entry = self.0.slot(2 * packet.flow + u32::from(!packet.is_data));
+        if entry.hash != packet.hash {
+            *entry = Owned { hash: packet.hash, state: T::default() };
+        }
+        &mut entry.state
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataplane::testing::packet;
     use std::collections::BTreeMap;
 
     #[test]
@@ -79,6 +109,18 @@ mod tests {
         *table.slot(5) = 7;
         assert_eq!((*table.slot(5), *table.slot(4), *table.slot(900)), (7, 0, 0));
         assert_eq!(*table.renew(5), 0);
+    }
+
+    #[test]
+    fn at_a_switch_directions_and_later_flows_have_separate_entries() {
+        let mut flows: SwitchFlows<u32> = SwitchFlows::new();
+        let data = packet(5);
+        *flows.of(&data) = 7;
+        let ack = PacketView { is_data: false, hash: 99, ..data };
+        assert_eq!((*flows.of(&ack), *flows.of(&data)), (0, 7));
+        let successor = PacketView { hash: 1234, ..data };
+        assert_eq!(*flows.of(&successor), 0);
+        assert_eq!(*flows.of(&data), 0, "the entry has gone to the successor");
     }
 
     proptest::proptest! {

@@ -1,6 +1,8 @@
-//! The best path, ties broken at random.
+//! The best path or port, ties broken at random.
 
-use net::RandomStream;
+use net::{LinkIx, RandomStream};
+
+use crate::dataplane::Cx;
 
 /// Returns the path of the lowest key; several of that key are equally likely. It draws once for
 /// each path that equals the best before it.
@@ -19,4 +21,12 @@ pub(crate) fn least<K: PartialOrd>(rng: &mut RandomStream, paths: impl Iterator<
         }
     }
     best.map(|(_, path)| path)
+}
+
+/// Returns the position of the link with the fewest bytes queued; several such links are equally likely.
+#[inline]
+pub(crate) fn shortest_queue(cx: &mut Cx<'_>, links: &[LinkIx]) -> usize {
+    let ports = cx.ports;
+    let queues = (0u16..).zip(links).map(|(at, link)| (ports.queued_bytes(*link), at));
+    least(cx.rng, queues).map_or(0, usize::from)
 }

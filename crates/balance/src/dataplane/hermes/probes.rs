@@ -1,9 +1,10 @@
 //! The probing agent: one per edge, which probes some of the paths to every other edge in turn.
 
+use net::Time;
 use net::routes::ClassIx;
-use net::{LinkIx, Time};
 
-use crate::dataplane::common::{KnownLive, PathIndex, crossing, rank_of};
+use crate::dataplane::common::probe_paths::{longer_ps, ways_back};
+use crate::dataplane::common::{KnownLive, PathIndex};
 use crate::dataplane::{Control, ControlArrival, Cx, EdgeEnv};
 use crate::params::Params;
 
@@ -85,7 +86,9 @@ impl Agent {
             rounds,
             probes: vec![Probe::default(); if is_used { table } else { 0 }],
             memories: vec![Memory::default(); env.path_counts.len()],
-            longer_ps: (0..env.path_counts.len()).map(|class| longer_ps(env, class, u32::from(bytes))).collect(),
+            longer_ps: (0..env.path_counts.len() as u32)
+                .map(|class| longer_ps(env, ClassIx(class), u32::from(bytes)))
+                .collect(),
             back: if is_used { ways_back(env, &inward) } else { Vec::new() },
             inward,
             classes,
@@ -198,63 +201,5 @@ impl Agent {
     fn first_slot(&self, to: ClassIx, round: u32) -> usize {
         let row = to.0 as usize * self.rounds as usize + (round % self.rounds) as usize;
         row * (self.random_paths + 1)
-    }
-}
-
-/// Returns the additional time of a full-size packet to a host of a class and its ACK, on an empty
-/// network, compared with a probe to its edge and the reply.
-fn longer_ps(env: &EdgeEnv<'_>, class: usize, bytes: u32) -> u64 {
-    let links = env.routes.path(env.topology, env.edge, ClassIx(class as u32), 0);
-    let crossing = |link: LinkIx| crossing(env.topology, link, bytes).as_ps();
-    let probe_ps: u64 = links.iter().map(|link| crossing(*link) + crossing(link.reverse())).sum();
-    env.base_rtt[class].as_ps().saturating_sub(probe_ps)
-}
-
-/// Returns, for every path that leads here, the number of the path from here over its cables.
-fn ways_back(env: &EdgeEnv<'_>, inward: &PathIndex) -> Vec<u16> {
-    let mut back = Vec::with_capacity(inward.total());
-    for class in (0..inward.class_count() as u32).map(ClassIx) {
-        let there = env.routes.class_node(class);
-        for path in 0..inward.count(class) as u32 {
-            let mut links = env.routes.path(env.topology, there, env.class, path);
-            links.reverse();
-            links.iter_mut().for_each(|link| *link = link.reverse());
-            back.push(rank(env, class, &links).unwrap_or(0));
-        }
-    }
-    back
-}
-
-fn rank(env: &EdgeEnv<'_>, to: ClassIx, links: &[LinkIx]) -> Option<u16> {
-    let rank = rank_of(env.topology, env.routes, env.edge, to, links)?;
-    u16::try_from(rank).ok().filter(|rank| *rank < env.path_counts[to.0 as usize])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dataplane::testing::with_edge_env;
-
-    #[test]
-    fn replies_return_over_same_cables() {
-        for family in ["fat-tree:k=4", "leaf-spine:leaves=3,spines=4,hosts_per_leaf=3,parallel=2", "bcube:n=4,k=1"] {
-            with_edge_env(family, 1, |env| {
-                let inward = PathIndex::inward(env);
-                let back = ways_back(env, &inward);
-                for class in (0..env.path_counts.len() as u32).map(ClassIx) {
-                    for path in 0..inward.count(class) as u32 {
-                        let there = env.routes.path(env.topology, env.routes.class_node(class), env.class, path);
-                        let mut home: Vec<LinkIx> = there.iter().map(|link| link.reverse()).collect();
-                        home.reverse();
-                        let rank = u32::from(back[inward.range(class).start + path as usize]);
-                        assert_eq!(
-                            env.routes.path(env.topology, env.edge, class, rank),
-                            home,
-                            "{family} {class:?} {path}"
-                        );
-                    }
-                }
-            });
-        }
     }
 }

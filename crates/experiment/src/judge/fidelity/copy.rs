@@ -42,7 +42,7 @@ pub fn copy(experiment: &Experiment, file: &Path, overrides: &[Override]) -> Res
 /// Returns the collectives with all their rounds, if only some are simulated: the error of a copy
 /// includes that of the extrapolation.
 fn all_rounds(experiment: &Experiment) -> Option<String> {
-    let traffic = &experiment.variants[0].traffic;
+    let traffic = experiment.variants[0].traffic.whole();
     let TrafficPlan::Collectives { specs, .. } = traffic else { return None };
     let whole = specs.iter().map(|spec| format!("\"{}\"", CollectiveSpec { rounds: None, ..*spec }));
     traffic.has_sampled_rounds().then(|| format!("[{}]", whole.collect::<Vec<String>>().join(", ")))
@@ -68,7 +68,7 @@ fn changes(experiment: &Experiment) -> Result<Vec<(&'static str, String)>, CopyE
         break;
     }
     let flows = experiment.variants.iter().flat_map(|variant| &variant.flow_counts).max().copied().unwrap_or(0);
-    match &experiment.variants[0].traffic {
+    match experiment.variants[0].traffic.whole() {
         TrafficPlan::Generate { .. } | TrafficPlan::Demands { .. } if flows > FLOWS_MAX => {
             changes.push(("traffic.flows", FLOWS_MAX.to_string()));
         }

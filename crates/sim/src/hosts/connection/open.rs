@@ -1,6 +1,6 @@
 //! Opens the connections of a flow of the list: one, MPTCP's subflows, or RepFlow's copies.
 
-use balance::hash::{flow_key, mix};
+use balance::hash::{combine, flow_key, mix};
 use balance::{Race, Subflows};
 use net::{FiveTuple, HostIx, address};
 use openflow::headers::protocol;
@@ -147,7 +147,7 @@ impl Engine<'_> {
         let links = self.topology.out_links(self.topology.host(flow.src)).iter();
         let line_bps = links.map(|link| self.topology.link(*link).rate.as_bps()).max().unwrap_or(1);
         let opened = self.slots.open(slot, &self.params, line_bps);
-        self.fabric.edges.forget_paths(self.slots.get_mut(opened).number);
+        self.fabric.edges.forget_paths(self.slots.get_mut(opened).number, flow.size_bytes);
         self.name_flow(opened, id, source_port);
         opened
     }
@@ -155,7 +155,7 @@ impl Engine<'_> {
     /// Opens the receiving side of a flow whose sender is in another partition.
     pub(crate) fn open_receiver(&mut self, id: u32) -> u32 {
         let slot = Slot { is_receiving: true, ..self.slot_of(id, self.source_port(id, 0)) };
-        self.fabric.edges.forget_paths(id);
+        self.fabric.edges.forget_paths(id, 0);
         self.slots.open(slot, &self.params, 0)
     }
 
@@ -198,8 +198,14 @@ impl Engine<'_> {
             self.fabric.note_duplicate(&self.network, id, packet.dst, packet.src);
             self.run_issued_commands();
         }
+        if packet.is(RETRANSMIT)
+            && let Some(hosts) = &mut self.hosts
+        {
+            hosts.note_duplicate(&self.network, packet.dst, id);
+        }
+        let entropy = self.hosts.as_mut().and_then(|hosts| hosts.ack_entropy(id));
         let answer = Packet {
-            hash: slot.ack_hash,
+            hash: entropy.map_or(slot.ack_hash, |entropy| combine(slot.ack_hash, u64::from(entropy))),
             flow: id,
             src: slot.dst,
             dst: slot.src,
@@ -209,6 +215,7 @@ impl Engine<'_> {
             edge: packet.edge,
             bytes: self.params.ack_bytes,
             echo_path: packet.path,
+            tag: u32::from(packet.sack),
             flags: ACK | FRESH | slot.priority | packet.flags & CE,
             ..Packet::BLANK
         };

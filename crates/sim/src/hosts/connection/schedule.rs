@@ -9,7 +9,11 @@ use crate::transport::sender::Reply;
 impl Engine<'_> {
     /// Returns the next segment, of the slot or of the shared data, and whether it was sent before.
     pub(crate) fn next_segment(&mut self, flow: u32) -> Option<(u32, bool)> {
+        let now = self.network.now;
         let slot = self.slots.get_mut(flow);
+        if slot.paused_until > now {
+            return None;
+        }
         let own = slot.sender.next_segment(&self.params.transport);
         if own.is_some() || slot.connection == NIL {
             return own;
@@ -22,9 +26,11 @@ impl Engine<'_> {
 
     #[inline]
     pub(crate) fn can_send(&mut self, flow: u32) -> bool {
+        let now = self.network.now;
         let slot = self.slots.get_mut(flow);
-        slot.sender.can_send(&self.params.transport)
-            || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.transport))
+        slot.paused_until <= now
+            && (slot.sender.can_send(&self.params.transport)
+                || (slot.connection != NIL && self.connections.can_pull(slot, &self.params.transport)))
     }
 
     /// Returns the slot that uses the turn of slot `turn`: new data goes to the subflow with space
