@@ -166,6 +166,8 @@ def test_exception_of_the_progress_function_stops_the_runs(tmp_path: Path) -> No
 
 def test_interrupt_stops_the_runs_and_keeps_the_completed_ones(tmp_path: Path) -> None:
     experiment = small(traffic=ab.Traffic("web-search", load=[0.5], flows=3_000), seeds=1000, balancers=["ecmp"])
+    # Shells start programs in the background with the signal ignored; Python then leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
 
     def interrupt() -> None:
