@@ -33,12 +33,12 @@ use crate::{SimError, run};
 
 /// Components after all links and timers, in the order in which they act at one instant.
 const EDGE_TIMER: u32 = NIL - 4;
-pub(crate) const FLOW_PAUSE: u32 = NIL - 9;
 pub(crate) const FAULT: u32 = NIL - 3;
 pub(crate) const SAMPLE: u32 = NIL - 2;
 pub(crate) const CONTROL_PLANE: u32 = NIL - 6;
 pub(crate) const SERVICES: u32 = NIL - 7;
 pub(crate) const SWITCH_CPU: u32 = NIL - 8;
+pub(crate) const FLOW_PAUSE: u32 = NIL - 9;
 pub(crate) const START: u32 = NIL - 1;
 
 /// First of the components that represent host interfaces becoming free.

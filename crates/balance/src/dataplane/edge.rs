@@ -8,6 +8,7 @@ use net::routes::ClassIx;
 use net::{HostIx, NodeIx, Routes, Time, Topology};
 
 use super::{Cx, PacketView, Scale};
+use crate::hash::{mix, reduce};
 
 /// The end-to-end paths of an edge to a destination class. Paths are numbered on the intact
 /// topology, so a number means the same path before, during and after failures.
@@ -22,6 +23,20 @@ pub struct Paths<'a> {
     pub weights: &'a [u32],
     /// Payload of the flow, bytes, which hosts of AI clusters know in advance; 0 for acknowledgements.
     pub flow_bytes: u64,
+}
+
+impl Paths<'_> {
+    /// Returns a live path by the hash of the flow.
+    #[inline]
+    pub(crate) fn hashed(&self, packet: &PacketView) -> u16 {
+        self.live[reduce(mix(packet.hash), self.live.len())]
+    }
+
+    /// Returns the current path of the flow, or one by its hash.
+    #[inline]
+    pub(crate) fn current_or_hashed(&self, packet: &PacketView) -> u16 {
+        self.current.unwrap_or_else(|| self.hashed(packet))
+    }
 }
 
 /// Feedback about a path, returned by the far end in an acknowledgement.

@@ -39,7 +39,7 @@ use net::routes::ClassIx;
 use crate::dataplane::common::{FlowTable, PathLinks, START};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, PacketView, PathLoss, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{combine, mix, reduce};
+use crate::hash::{combine, mix};
 use crate::params::Params;
 
 pub(crate) static ENTRY: Entry = Entry::declare("ethereal", "Ethereal")
@@ -134,7 +134,7 @@ impl EdgeBalancer for Ethereal {
     fn choose_path(&mut self, _: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         // A handshake opens the path of its data.
         if !packet.is_data && paths.flow_bytes == 0 {
-            return paths.current.unwrap_or_else(|| paths.live[reduce(mix(packet.hash), paths.live.len())]);
+            return paths.current_or_hashed(packet);
         }
         let must_move = self.flows.slot(packet.flow).must_move;
         let path = match paths.current {

@@ -50,7 +50,7 @@
 use net::{RandomStream, Time};
 
 use crate::dataplane::common::{FlowTable, SentValues, least};
-use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, ENTROPIES, HostBalancer, HostFeedback, HostLoss, HostPacket, draw_entropy};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
 
@@ -87,8 +87,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("falcon", "Falcon multipath")
         })
     });
 
-/// Number of values that a label may have.
-const VALUES: u16 = 65_535;
 /// Smallest window, packets; as in the simulator.
 const MIN_WINDOW: f64 = 0.01;
 
@@ -290,9 +288,9 @@ impl Flow {
     /// Gives a label a random value that no other label has. The packets of the old one count
     /// nowhere.
     fn replace(&mut self, place: usize, rng: &mut RandomStream) {
-        let mut value = rng.next_below(u64::from(VALUES)) as u16;
+        let mut value = draw_entropy(rng);
         while self.label_of(value).is_some() {
-            value = (value + 1) % VALUES;
+            value = (value + 1) % ENTROPIES;
         }
         let Label { window, shrunk_at, .. } = self.labels[place];
         self.labels[place] = Label { value, window, shrunk_at, oldest: self.next, ..Label::default() };
@@ -306,7 +304,7 @@ impl Falcon {
         (flow.una, flow.next) = (0, 0);
         flow.labels.clear();
         // No label keeps this value: all are replaced.
-        flow.labels.resize(self.labels, Label { value: VALUES, window: 1.0, ..Label::default() });
+        flow.labels.resize(self.labels, Label { value: ENTROPIES, window: 1.0, ..Label::default() });
         flow.sent.begin(self.sent_max);
         (0..self.labels).for_each(|place| flow.replace(place, rng));
     }

@@ -49,7 +49,6 @@ use crate::dataplane::common::paths::is_live;
 use crate::dataplane::common::{FlowTable, PathIndex, least};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("flowcut", "Flowcut switching")
@@ -118,8 +117,7 @@ struct Flowcut {
 impl Flowcut {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Flowcut {
         let index = PathIndex::outward(env);
-        let bdp_bytes = env.scale.host_rate.as_bps_f64() / 8.0 * env.scale.base_rtt.as_s_f64();
-        let share = params.number("limit_bdp") * bdp_bytes / f64::from(env.scale.packet_bytes.max(1));
+        let share = params.number("limit_bdp") * env.scale.product_packets();
         Flowcut {
             may_drain: params.text("drain") == "on",
             ratio: params.number("ratio"),
@@ -176,8 +174,7 @@ impl Flowcut {
 impl EdgeBalancer for Flowcut {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         if !packet.is_data {
-            let by_hash = || paths.live[reduce(mix(packet.hash), paths.live.len())];
-            return paths.current.unwrap_or_else(by_hash);
+            return paths.current_or_hashed(packet);
         }
         let mut flow = *self.flows.slot(packet.flow);
         let hash = packet.hash.max(1);
@@ -229,6 +226,7 @@ mod tests {
     use super::*;
     use crate::dataplane::common::one_flow::{Counts, OneFlow};
     use crate::dataplane::testing::{BASE_RTT, Bench, packet, path_feedback};
+    use crate::hash::mix;
 
     /// Sends packet `seq` of flow 1.
     fn send(bench: &mut Bench, seq: u32, current: Option<u16>) -> u16 {

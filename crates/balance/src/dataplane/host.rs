@@ -2,9 +2,18 @@
 //! of each data packet, which switches hash together with the five-tuple (FlowBender, PLB, REPS,
 //! Ultra Ethernet).
 
-use net::Time;
+use net::{RandomStream, Time};
 
 use super::{Cx, Scale};
+
+/// Number of entropy values: all are below it.
+pub(crate) const ENTROPIES: u16 = 65_535;
+
+/// Draws any entropy value.
+#[inline]
+pub(crate) fn draw_entropy(rng: &mut RandomStream) -> u16 {
+    rng.next_below(u64::from(ENTROPIES)) as u16
+}
 
 /// Constructor arguments of a host instance.
 #[derive(Clone, Copy, Debug)]

@@ -69,6 +69,7 @@ pub use edge::{
     Arrival, Control, ControlArrival, Delivery, Duplicate, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, PathFeedback,
     PathLoss, Paths, Shared,
 };
+pub(crate) use host::{ENTROPIES, draw_entropy};
 pub use host::{HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket};
 pub use needs::{Connection, Copies, Coupling, Lossless, Needs, Race, Receiving, Sensing, Subflows};
 
@@ -88,6 +89,13 @@ pub struct Scale {
     pub packet_bytes: u32,
     /// Rate of the fastest host link.
     pub host_rate: net::Bandwidth,
+}
+
+impl Scale {
+    /// Returns the bandwidth-delay product of the fastest host link, in packets.
+    pub(crate) fn product_packets(&self) -> f64 {
+        self.host_rate.as_bps_f64() * self.base_rtt.as_s_f64() / 8.0 / f64::from(self.packet_bytes.max(1))
+    }
 }
 
 /// The properties of a packet that a balancer can read.

@@ -26,7 +26,7 @@
 use net::{RandomStream, Time};
 
 use crate::dataplane::common::{FlowTable, Rounds};
-use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket, draw_entropy};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -56,9 +56,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("plb", "PLB")
         })
     });
 
-/// Number of entropy values to draw from.
-const LABELS: u64 = 65_535;
-
 struct Plb {
     threshold: f64,
     idle: u8,
@@ -78,7 +75,7 @@ struct Flow {
 
 impl Flow {
     fn repath(&mut self, rng: &mut RandomStream) {
-        self.label = rng.next_below(LABELS) as u16;
+        self.label = draw_entropy(rng);
         self.congested = 0;
     }
 }

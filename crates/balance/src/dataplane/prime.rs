@@ -36,7 +36,6 @@ use net::routes::ClassIx;
 use crate::dataplane::common::{Branches, BranchesTo, FlowTable, SentPaths, is_live, remembered};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, Loss, PacketView, PathFeedback, PathLoss, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
 const fn penalty(name: &'static str, default: &'static str, doc: &'static str) -> Param {
@@ -248,7 +247,7 @@ impl Prime {
 impl EdgeBalancer for Prime {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         if !packet.is_data {
-            return paths.current.unwrap_or_else(|| paths.live[reduce(mix(packet.hash), paths.live.len())]);
+            return paths.current_or_hashed(packet);
         }
         let branches = self.branches.to(packet.to);
         let identity = Some((packet.hash, packet.to));

@@ -31,7 +31,7 @@
 //!   takes at least the time of one timeout.
 
 use crate::dataplane::common::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostLoss, HostPacket, draw_entropy};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -51,9 +51,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("prr", "PRR")
             receivers: FlowTable::new(),
         })
     });
-
-/// Number of labels to draw from.
-const LABELS: u64 = 65_535;
 
 struct Prr {
     duplicates: u8,
@@ -80,7 +77,7 @@ impl HostBalancer for Prr {
 
     fn on_loss(&mut self, cx: &mut Cx<'_>, flow: u32, loss: HostLoss) {
         if loss == HostLoss::Timeout {
-            *self.data_labels.slot(flow) = cx.rng.next_below(LABELS) as u16;
+            *self.data_labels.slot(flow) = draw_entropy(cx.rng);
         }
     }
 
@@ -96,7 +93,7 @@ impl HostBalancer for Prr {
         let receiver = self.receivers.slot(flow);
         receiver.duplicates = receiver.duplicates.saturating_add(1);
         if receiver.duplicates >= self.duplicates {
-            receiver.label = cx.rng.next_below(LABELS) as u16;
+            receiver.label = draw_entropy(cx.rng);
         }
     }
 }

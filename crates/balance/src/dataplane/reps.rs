@@ -28,7 +28,7 @@
 use net::Time;
 
 use crate::dataplane::common::FlowTable;
-use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket};
+use crate::dataplane::{Cx, HostBalancer, HostFeedback, HostLoss, HostPacket, draw_entropy};
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::Param;
 
@@ -70,7 +70,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("reps", "REPS")
         })
     });
 
-const ENTROPIES: u64 = 65_535;
 const RING: u8 = 8;
 
 struct Reps {
@@ -184,7 +183,7 @@ impl HostBalancer for Reps {
         } else {
             ring.take(self.lifetime)
         };
-        recycled.unwrap_or_else(|| cx.rng.next_below(ENTROPIES) as u16)
+        recycled.unwrap_or_else(|| draw_entropy(cx.rng))
     }
 
     fn on_ack(&mut self, cx: &mut Cx<'_>, feedback: &HostFeedback) {

@@ -106,11 +106,11 @@ impl CollectiveKind {
             CollectiveKind::AllReduce | CollectiveKind::AllGather | CollectiveKind::ReduceScatter => {
                 ring(n, bytes, count, steps);
             }
-            CollectiveKind::AllToAll => exchange(n, bytes, 1..n, false, steps),
+            CollectiveKind::AllToAll => exchange(n, |to| block(bytes, n, to), 1..n, false, steps),
             CollectiveKind::AllToAllRounds if rounds < n.saturating_sub(1) => {
-                exchange(n, bytes, spread(n, count), true, steps);
+                exchange(n, |to| block(bytes, n, to), spread(n, count), true, steps);
             }
-            CollectiveKind::AllToAllRounds => exchange(n, bytes, 1..n, true, steps),
+            CollectiveKind::AllToAllRounds => exchange(n, |to| block(bytes, n, to), 1..n, true, steps),
             CollectiveKind::Broadcast { root } => broadcast(n, bytes, root, steps),
             CollectiveKind::HalvingDoubling => halving_doubling(n, bytes, steps),
             CollectiveKind::Experts { skew_hundredths } => {
@@ -156,22 +156,34 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Each distance is a round, in which every rank sends to the rank that far behind it.
-fn exchange(n: u32, bytes: u64, distances: impl Iterator<Item = u32>, in_rounds: bool, steps: &mut Vec<Step>) {
+/// Notes, for each rank, the latest of the steps from `begin` on that it receives.
+fn note_received(received: &mut [Option<u32>], steps: &[Step], begin: usize) {
+    for (place, step) in steps.iter().enumerate().skip(begin) {
+        received[step.to as usize] = Some(place as u32);
+    }
+}
+
+/// Each distance is a round, in which every rank sends to the rank that far behind it, as many bytes
+/// as `bytes_to` says for the receiver.
+fn exchange(
+    n: u32,
+    bytes_to: impl Fn(u32) -> u64,
+    distances: impl Iterator<Item = u32>,
+    in_rounds: bool,
+    steps: &mut Vec<Step>,
+) {
     let mut received: Vec<Option<u32>> = vec![None; n as usize];
     for distance in distances {
         let begin = steps.len();
         for from in 0..n {
             let to = ((u64::from(from) + u64::from(distance)) % u64::from(n)) as u32;
-            let bytes = block(bytes, n, to);
+            let bytes = bytes_to(to);
             if bytes > 0 {
                 let after = received[from as usize].filter(|_| in_rounds);
                 steps.push(Step { from, to, bytes, after, delay: Time::ZERO });
             }
         }
-        for (place, step) in steps.iter().enumerate().skip(begin) {
-            received[step.to as usize] = Some(place as u32);
-        }
+        note_received(&mut received, steps, begin);
     }
 }
 
@@ -220,9 +232,7 @@ fn halving_doubling(n: u32, bytes: u64, steps: &mut Vec<Step>) {
                 steps.push(Step { from, to, bytes: high - low, after, delay: Time::ZERO });
             }
         }
-        for (place, step) in steps.iter().enumerate().skip(begin) {
-            received[step.to as usize] = Some(place as u32);
-        }
+        note_received(&mut received, steps, begin);
     }
 }
 
@@ -237,15 +247,8 @@ fn to_experts(n: u32, bytes: u64, skew: f64, random: &mut RandomStream, steps: &
         bounds.push((bytes as f64 * (below / sum)) as u64);
     }
     bounds[n as usize] = bytes;
-    for distance in 1..n {
-        for from in 0..n {
-            let to = (from + distance) % n;
-            let bytes = bounds[to as usize + 1].saturating_sub(bounds[to as usize]);
-            if bytes > 0 {
-                steps.push(Step { from, to, bytes, after: None, delay: Time::ZERO });
-            }
-        }
-    }
+    let bytes_to = |to: u32| bounds[to as usize + 1].saturating_sub(bounds[to as usize]);
+    exchange(n, bytes_to, 1..n, false, steps);
 }
 
 fn pipeline(n: u32, bytes: u64, micro_batches: u32, compute: Time, steps: &mut Vec<Step>) {

@@ -194,7 +194,7 @@ fn best_route(replies: &[Option<u8>], own: u8) -> u8 {
 
 impl EdgeBalancer for Bsr {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
-        let hashed = paths.live[reduce(mix(packet.hash), paths.live.len())];
+        let hashed = paths.hashed(packet);
         if !packet.is_data {
             return hashed;
         }

@@ -20,6 +20,7 @@ pub(crate) mod probe_paths;
 pub(crate) mod rounds;
 pub(crate) mod rules;
 pub mod sensing;
+pub(crate) mod sent_packets;
 pub(crate) mod sent_paths;
 pub(crate) mod sent_values;
 pub mod vlans;
@@ -40,6 +41,7 @@ pub(crate) use paths::{
 pub(crate) use rounds::Rounds;
 pub(crate) use rules::{at_start, at_switch, by_packet};
 pub(crate) use sensing::{ALPHA, T_DRE, sensing};
+pub(crate) use sent_packets::SentPackets;
 pub(crate) use sent_paths::{SentPaths, remembered};
 pub(crate) use sent_values::SentValues;
 pub(crate) use vlans::{Plan, Tagged, Vlans};

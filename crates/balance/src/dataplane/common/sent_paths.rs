@@ -2,6 +2,7 @@
 
 use net::{NodeKind, Time};
 
+use super::sent_packets::SentPackets;
 use crate::dataplane::{EdgeEnv, PacketView, Paths};
 
 /// Limits of the number of remembered packets of a flow: the larger one bounds memory.
@@ -14,30 +15,23 @@ pub(crate) fn remembered(env: &EdgeEnv<'_>) -> usize {
     // The edge of a host with several links is the host itself.
     let is_host = env.topology.node(env.edge).kind == NodeKind::Host;
     let links = if is_host { env.topology.out_links(env.edge).len() } else { 1 };
-    let bits = env.scale.host_rate.as_bps_f64() * links as f64 * env.scale.base_rtt.as_s_f64();
-    let packets = bits / 8.0 / f64::from(env.scale.packet_bytes.max(1));
+    let packets = env.scale.product_packets() * links as f64;
     // A conversion of floats saturates.
     (4.0 * packets).clamp(REMEMBERED_MIN as f64, REMEMBERED_MAX as f64) as usize
 }
 
-/// Path and departure of the latest packets of a flow.
+/// Path and departure of the latest packets of a flow; see [`SentPackets`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentPaths {
-    /// By packet number modulo the length, which is a power of two, or 0 before the first flow.
-    packets: Vec<Sent>,
+    packets: SentPackets<Sent>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Number of the packet, [`NO_PACKET`] for an unused entry.
-    seq: u32,
     path: u16,
     /// Departure; [`Time::MAX`] if it was trimmed.
     at: Time,
 }
-
-const NO_PACKET: u32 = u32::MAX;
-const UNUSED: Sent = Sent { seq: NO_PACKET, path: 0, at: Time::ZERO };
 
 impl SentPaths {
     /// Begins a flow, of which at most about `limit` packets are remembered.
@@ -45,44 +39,32 @@ impl SentPaths {
         // Less than half of a packet is headers, and the last packet may be short.
         let packets = paths.flow_bytes / u64::from(packet.bytes.max(2) / 2) + 2;
         let size = packets.min(limit as u64).next_power_of_two() as usize;
-        self.packets.clear();
-        self.packets.resize(size, UNUSED);
+        self.packets.begin(size, Sent { path: 0, at: Time::ZERO });
     }
 
     #[inline]
     pub(crate) fn note(&mut self, seq: u32, path: u16, now: Time) {
-        let mask = self.packets.len().wrapping_sub(1);
-        if let Some(sent) = self.packets.get_mut(seq as usize & mask) {
-            *sent = Sent { seq, path, at: now };
-        }
+        self.packets.note(seq, Sent { path, at: now });
     }
 
     /// Returns the path of the latest copy of a packet, if it is remembered.
     #[inline]
     pub(crate) fn path_of(&self, seq: u32) -> Option<u16> {
-        self.find(seq).map(|sent| sent.path)
+        self.packets.get(seq).map(|sent| sent.path)
     }
 
     /// Returns the path that lost a packet. A copy that left less than `rtt` ago cannot be missing
     /// yet: an earlier copy or another packet was lost, and its path is not known.
     pub(crate) fn path_of_lost(&self, seq: u32, now: Time, rtt: Time) -> Option<u16> {
-        self.find(seq).filter(|sent| now.saturating_sub(sent.at) >= rtt && sent.at <= now).map(|sent| sent.path)
+        let sent = self.packets.get(seq)?;
+        (now.saturating_sub(sent.at) >= rtt && sent.at <= now).then_some(sent.path)
     }
 
     /// Notes that a packet was trimmed on `path`, so that it does not count as lost as well.
     pub(crate) fn note_trimmed(&mut self, seq: u32, path: u16) {
-        let mask = self.packets.len().wrapping_sub(1);
-        if let Some(sent) = self.packets.get_mut(seq as usize & mask)
-            && (sent.seq, sent.path) == (seq, path)
-        {
-            sent.at = Time::MAX;
+        if self.path_of(seq) == Some(path) {
+            self.packets.note(seq, Sent { path, at: Time::MAX });
         }
-    }
-
-    #[inline]
-    fn find(&self, seq: u32) -> Option<&Sent> {
-        let sent = self.packets.get(seq as usize & self.packets.len().wrapping_sub(1))?;
-        (sent.seq == seq && seq != NO_PACKET).then_some(sent)
     }
 }
 

@@ -3,16 +3,16 @@
 
 use net::Time;
 
-/// Values by packet number, for as many packets as fit; later packets push out earlier ones.
+use super::sent_packets::SentPackets;
+
+/// Values by packet number; see [`SentPackets`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentValues {
-    packets: Vec<Packet>,
+    packets: SentPackets<Sent>,
 }
 
-/// A packet, where its number says that it is not another one with the same place.
 #[derive(Clone, Copy, Debug)]
-struct Packet {
-    seq: u32,
+struct Sent {
     value: u16,
     /// Time at which a later copy was sent, in units of 2^20 ps (about 1 us), modulo 2^32;
     /// [`FIRST`] for the first copy.
@@ -20,7 +20,6 @@ struct Packet {
 }
 
 const FIRST: u32 = u32::MAX;
-const NOT_SENT: Packet = Packet { seq: u32::MAX, value: 0, again: FIRST };
 const UNIT_BITS: u32 = 20;
 
 #[inline]
@@ -38,8 +37,7 @@ impl SentValues {
 
     /// Forgets all packets, and remembers `capacity` from now on.
     pub(crate) fn begin(&mut self, capacity: usize) {
-        self.packets.clear();
-        self.packets.resize(capacity, NOT_SENT);
+        self.packets.begin(capacity, Sent { value: 0, again: FIRST });
     }
 
     /// Returns the number of packets that it remembers.
@@ -52,43 +50,29 @@ impl SentValues {
     /// longer remembered.
     #[inline]
     pub(crate) fn note(&mut self, seq: u32, value: u16, again: Option<Time>) -> Option<u16> {
-        let place = self.place(seq)?;
-        let packet = Packet { seq, value, again: again.map_or(FIRST, units) };
-        let replaced = std::mem::replace(&mut self.packets[place], packet);
-        (replaced.seq != NOT_SENT.seq).then_some(replaced.value)
+        let sent = Sent { value, again: again.map_or(FIRST, units) };
+        self.packets.note(seq, sent).map(|replaced| replaced.value)
     }
 
     /// Returns the value of the latest copy of a packet, if it is remembered.
     #[inline]
     pub(crate) fn get(&self, seq: u32) -> Option<u16> {
-        self.packet(seq).map(|packet| packet.value)
+        self.packets.get(seq).map(|sent| sent.value)
     }
 
     /// Returns the value of the latest copy of a packet, unless it was sent again less than two
     /// round trips ago. A timeout is not about such a copy, but about packets that were lost with
     /// the first one.
     pub(crate) fn overdue(&self, seq: u32, now: Time, rtt: Time) -> Option<u16> {
-        let packet = self.packet(seq)?;
-        let elapsed = u64::from(units(now).wrapping_sub(packet.again)) << UNIT_BITS;
-        (packet.again == FIRST || elapsed >= rtt.as_ps().saturating_mul(2)).then_some(packet.value)
+        let sent = self.packets.get(seq)?;
+        let elapsed = u64::from(units(now).wrapping_sub(sent.again)) << UNIT_BITS;
+        (sent.again == FIRST || elapsed >= rtt.as_ps().saturating_mul(2)).then_some(sent.value)
     }
 
     /// Forgets a packet. Returns the value of its latest copy, if it was remembered.
     #[inline]
     pub(crate) fn take(&mut self, seq: u32) -> Option<u16> {
-        let value = self.get(seq)?;
-        let place = self.place(seq)?;
-        self.packets[place] = NOT_SENT;
-        Some(value)
-    }
-
-    fn place(&self, seq: u32) -> Option<usize> {
-        (seq as usize).checked_rem(self.packets.len())
-    }
-
-    fn packet(&self, seq: u32) -> Option<&Packet> {
-        let packet = &self.packets[self.place(seq)?];
-        (packet.seq == seq && seq != NOT_SENT.seq).then_some(packet)
+        self.packets.take(seq).map(|sent| sent.value)
     }
 }
 
@@ -136,6 +120,6 @@ mod tests {
         assert_eq!(SentValues::capacity(83), 512);
         assert_eq!(SentValues::capacity(u32::MAX), 1 << 14);
         assert_eq!(SentValues::capacity(0), 1);
-        assert_eq!(size_of::<Packet>(), 12);
+        assert_eq!(size_of::<(u32, Sent)>(), 12);
     }
 }

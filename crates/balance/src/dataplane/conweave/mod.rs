@@ -44,7 +44,6 @@ use crate::dataplane::{
     Arrival, Control, ControlArrival, Cx, Delivery, EdgeBalancer, EdgeEnv, EdgeHooks, PacketView, Paths,
 };
 use crate::entry::{Entry, Granularity};
-use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
@@ -159,7 +158,7 @@ impl EdgeBalancer for ConWeave {
             path
         } else {
             self.header = 0;
-            paths.live[reduce(mix(packet.hash), paths.live.len())]
+            paths.hashed(packet)
         };
         self.last_path[packet.to.0 as usize] = Some(path);
         path

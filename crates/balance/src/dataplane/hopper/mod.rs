@@ -51,7 +51,6 @@ use crate::dataplane::common::paths::is_live;
 use crate::dataplane::common::{FlowTable, KnownLive, PathIndex};
 use crate::dataplane::{ControlArrival, Cx, EdgeBalancer, EdgeEnv, PacketView, PathFeedback, Paths};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("hopper", "Hopper")
@@ -232,8 +231,7 @@ impl Hopper {
 impl EdgeBalancer for Hopper {
     fn choose_path(&mut self, cx: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         self.live.note(packet.to, paths.live, self.index.count(packet.to));
-        let by_hash = || paths.live[reduce(mix(packet.hash), paths.live.len())];
-        let now_on = paths.current.unwrap_or_else(by_hash);
+        let now_on = paths.current_or_hashed(packet);
         if !packet.is_data {
             return now_on;
         }

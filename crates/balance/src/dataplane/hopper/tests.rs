@@ -8,6 +8,7 @@ use crate::dataplane::Control;
 use crate::dataplane::common::one_flow::{Counts, OneFlow};
 use crate::dataplane::common::probe_paths::longer_ps;
 use crate::dataplane::testing::{BASE_RTT, Bench, control_arrival, packet, path_feedback, with_edge_env};
+use crate::hash::mix;
 
 const US: u64 = 1_000_000;
 

@@ -58,7 +58,7 @@ use net::routes::ClassIx;
 use net::{HostIx, Time};
 
 use self::path_table::PathTable;
-use crate::dataplane::common::FlowTable;
+use crate::dataplane::common::{FlowTable, SentPackets, remembered};
 use crate::dataplane::{Cx, EdgeBalancer, EdgeEnv, EdgeHooks, Loss, PacketView, PathFeedback, PathLoss, Paths};
 use crate::entry::{Entry, Granularity};
 use crate::hash::{combine, mix, reduce};
@@ -138,17 +138,13 @@ struct Flow {
     since: u32,
     /// Marks of cached paths since the last removal.
     marks: u32,
-    /// Number and path of the latest packets; an entry with another number is of another packet.
-    sent: Vec<(u32, ClassIx)>,
+    /// Paths of the latest packets.
+    sent: SentPackets<ClassIx>,
 }
-
-const NOT_SENT: (u32, ClassIx) = (u32::MAX, ClassIx(0));
 
 impl Spritz {
     fn new(env: &EdgeEnv<'_>, params: &Params) -> Spritz {
         let scaled = |name| params.scaled(name, &env.scale);
-        let window_bytes = env.scale.host_rate.as_bps_f64() * env.scale.base_rtt.as_s_f64() / 8.0;
-        let window = (window_bytes / f64::from(env.scale.packet_bytes.max(1))) as usize;
         Spritz {
             is_scout: params.text("variant") == "scout",
             sorts: params.text("order") == "latency",
@@ -164,7 +160,7 @@ impl Spritz {
             pairs: Vec::new(),
             flows: FlowTable::new(),
             // Queues make a window longer than the empty network does.
-            sent_max: (4 * window).clamp(64, 4096),
+            sent_max: remembered(env),
         }
     }
 
@@ -182,8 +178,7 @@ impl Spritz {
         }
         let flow = self.flows.slot(packet.flow);
         (flow.hash, flow.pair, flow.since, flow.marks) = (hash, number, 0, 0);
-        flow.sent.clear();
-        flow.sent.resize(self.sent_max, NOT_SENT);
+        flow.sent.begin(self.sent_max, packet.to);
     }
 
     /// Returns the path of the next packet of a flow that has begun.
@@ -201,9 +196,7 @@ impl Spritz {
             self.table.draw(cx.rng, packet.to, is_bad)
         });
         flow.since = if explores { 0 } else { flow.since.saturating_add(u32::from(cached.is_some())) };
-        if let Some(place) = (packet.seq as usize).checked_rem(flow.sent.len()) {
-            flow.sent[place] = (packet.seq, via);
-        }
+        flow.sent.note(packet.seq, via);
         via
     }
 
@@ -233,7 +226,7 @@ impl EdgeBalancer for Spritz {
     fn choose_path(&mut self, _: &mut Cx<'_>, packet: &PacketView, paths: Paths<'_>) -> u16 {
         let live = paths.live;
         if !packet.is_data {
-            return paths.current.unwrap_or_else(|| live[reduce(mix(packet.hash), live.len())]);
+            return paths.current_or_hashed(packet);
         }
         // Both halves of a detour and direct paths: each edge hashes the hosts independently.
         let hosts = u64::from(packet.src.0) << 32 | u64::from(packet.dst.0);
@@ -279,11 +272,7 @@ impl EdgeBalancer for Spritz {
 
     fn on_loss(&mut self, cx: &mut Cx<'_>, loss: &PathLoss) {
         let flow = self.flows.slot(loss.flow);
-        let Some(place) = (loss.una as usize).checked_rem(flow.sent.len()) else { return };
-        let (seq, via) = flow.sent[place];
-        if seq != loss.una {
-            return;
-        }
+        let Some(via) = flow.sent.get(loss.una) else { return };
         let pair = &mut self.pairs[flow.pair as usize];
         let is_timeout = loss.loss == Loss::Timeout;
         if (self.is_scout || is_timeout) && pair.remove(via) {
