@@ -9,7 +9,7 @@ use super::{Cx, Scale};
 /// Number of entropy values: all are below it.
 pub(crate) const ENTROPIES: u16 = 65_535;
 
-/// Draws any entropy value.
+/// Draws an entropy value below [`ENTROPIES`]; all are equally likely.
 #[inline]
 pub(crate) fn draw_entropy(rng: &mut RandomStream) -> u16 {
     rng.next_below(u64::from(ENTROPIES)) as u16

@@ -1,4 +1,4 @@
-//! What a sender remembers of the latest packets of a flow: a ring by packet number.
+//! The latest packets of a flow that a sender remembers: a ring by packet number.
 
 /// Values by packet number, for as many packets as fit; later packets push out earlier ones. A
 /// default ring remembers nothing.

@@ -138,7 +138,7 @@ struct Flow {
     since: u32,
     /// Marks of cached paths since the last removal.
     marks: u32,
-    /// Paths of the latest packets.
+    /// The path by which each of the latest packets was sent, by packet number.
     sent: SentPackets<ClassIx>,
 }
 
