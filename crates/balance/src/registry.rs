@@ -140,6 +140,8 @@ pub enum SpecError {
     Value { balancer: &'static str, name: String, value: String, allowed: String },
     #[error("parameter `{name}` of balancer `{spec}` is given twice; keep one")]
     Repeated { spec: String, name: String },
+    #[error("`-{name}` removes nothing: `{name}` is not in the list before it; write such as `all,-{name}`")]
+    NotListed { name: String },
     #[error("`{0}` is not a balancer specification (write `name` or `name:key=value,key=value`)")]
     Form(String),
 }
@@ -208,7 +210,8 @@ impl Spec {
         Spec::of_entry(find_with(name, others)?, given)
     }
 
-    /// Parses a comma-separated list, in which `all` is every dataplane balancer with its defaults.
+    /// Parses a comma-separated list, in which `all` is every dataplane balancer with its defaults, and
+    /// `-NAME` removes a balancer from those before it: `all,-mptcp`.
     /// A piece with `=` but without a name continues the piece before it, so
     /// `ecmp:hash=threshold,seeds=none,spray` is two balancers.
     pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
@@ -237,7 +240,10 @@ impl Spec {
                         specs.push(Spec::new(entry.name, BTreeMap::new())?);
                     }
                 }
-                piece => specs.push(Spec::parse_with(piece, others)?),
+                piece => match piece.strip_prefix('-') {
+                    Some(name) => remove(&mut specs, find_with(name, others)?)?,
+                    None => specs.push(Spec::parse_with(piece, others)?),
+                },
             }
         }
         Ok(specs)
@@ -259,6 +265,13 @@ impl Spec {
     }
 }
 
+/// Removes a balancer from a list, whatever its parameters.
+fn remove(specs: &mut Vec<Spec>, entry: &Entry) -> Result<(), SpecError> {
+    let before = specs.len();
+    specs.retain(|spec| spec.entry.name != entry.name);
+    if specs.len() < before { Ok(()) } else { Err(SpecError::NotListed { name: entry.name.to_owned() }) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -270,6 +283,13 @@ mod tests {
         let specs = Spec::parse_list("ecmp:hash=threshold,seeds=none,spray").unwrap();
         assert_eq!(specs.iter().map(Spec::label).collect::<Vec<_>>(), ["ecmp:hash=threshold,seeds=none", "spray"]);
         assert_eq!(specs[0].params.text("hash"), "threshold");
+        let all = Spec::parse_list("all").unwrap();
+        let fewer = Spec::parse_list("all, -ecmp,-mptcp").unwrap();
+        assert_eq!(fewer.len(), all.len() - 2);
+        assert!(fewer.iter().all(|spec| !["ecmp", "mptcp"].contains(&spec.entry.name)));
+        let error = |text| Spec::parse_list(text).unwrap_err().to_string();
+        assert!(error("spray,-ecmp").contains("`-ecmp` removes nothing"));
+        assert!(error("all,-ecpm").contains("did you mean `ecmp`"));
     }
 
     #[test]

@@ -216,10 +216,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     let rivals = points.iter().filter(|point| !point.is_bound).count();
     let is_long = rivals > RANKED_FROM;
     let order = |point: &Point| (point.is_bound, point.rank == 0, point.rank);
-    let cost = |point: &Point| match measure {
-        Measure::Slowdown => point.slowdown_lower_bound.mean,
-        Measure::Throughput => -point.throughput_share.mean,
-    };
+    let cost = |point: &Point| measure.cost(measure.of_point(point).mean);
     if is_long {
         points.sort_by(|a, b| order(a).cmp(&order(b)).then(cost(a).total_cmp(&cost(b))));
     } else {
@@ -230,7 +227,8 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
         is_long,
         has_optimum: points.iter().any(|point| point.share_of_optimum.is_some()),
         // Jobs, coflows and collectives end with their last flow.
-        has_groups: points.iter().any(|point| !is_absent(&point.group_mean_us)),
+        has_groups: points.iter().any(|point| !is_absent(&point.group_lower_bound_us)),
+        has_bus: points.iter().any(|point| !is_absent(&point.bus_gbps)),
     };
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
@@ -238,8 +236,13 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     if measure == Measure::Throughput {
         header.push("throughput");
     }
-    header.extend(["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"]);
-    header.extend(shown.has_groups.then_some("group time"));
+    let groups = [shown.has_groups.then_some("group time"), shown.has_bus.then_some("bus bandwidth")];
+    let groups = groups.into_iter().flatten();
+    let flows = ["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"];
+    match measure {
+        Measure::GroupTime => header.extend(groups.chain(flows)),
+        _ => header.extend(flows.into_iter().chain(groups)),
+    }
     header.extend(["flows done", "drops", "vs best"]);
     if shown.has_optimum {
         header.push("of optimum");
@@ -257,10 +260,11 @@ struct Shown {
     is_long: bool,
     has_optimum: bool,
     has_groups: bool,
+    has_bus: bool,
 }
 
 fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
-    let Shown { rank_by: measure, is_long, has_optimum, has_groups } = shown;
+    let Shown { rank_by: measure, is_long, has_optimum, has_groups, has_bus } = shown;
     let best = point.balancer == verdict.best;
     let mark = match () {
         () if best => "★",
@@ -278,14 +282,19 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
     if measure == Measure::Throughput {
         numbers.push(share_spread(&point.throughput_share));
     }
-    numbers.extend([
+    let groups = [has_groups.then(|| group_time(point)), has_bus.then(|| bandwidth(&point.bus_gbps))];
+    let groups = groups.into_iter().flatten();
+    let flows = [
         spread(&point.slowdown_mean),
         number(&point.slowdown_p99),
         time(&point.small_fct_mean_us),
         time(&point.large_fct_mean_us),
-    ]);
-    numbers.extend(has_groups.then(|| time(&point.group_mean_us)));
-    numbers.extend([flows_done(point), share(&point.drop_share), versus(point, best)]);
+    ];
+    match measure {
+        Measure::GroupTime => numbers.extend(groups.chain(flows)),
+        _ => numbers.extend(flows.into_iter().chain(groups)),
+    }
+    numbers.extend([flows_done(point), share(&point.drop_share), versus(point, best, measure)]);
     if has_optimum {
         numbers.push(point.share_of_optimum.as_ref().map_or_else(|| "–".to_owned(), share_spread));
     }
@@ -327,16 +336,18 @@ pub fn matrix_table(matrix: &Matrix) -> Table {
 }
 
 fn scenario(row: &Row, column: &Column) -> String {
-    let Some(Scenario { mean, balancer, flows_started, flows_completed, .. }) = column.cell(&row.balancer.label) else {
+    let Some(Scenario { mean, balancer, is_lower_bound, .. }) = column.cell(&row.balancer.label) else {
         return "–".to_owned();
     };
     let star = if column.best == *balancer { "★ " } else { "" };
-    match column.rank_by {
-        Measure::Slowdown if mean.mean <= 0.0 => "–".to_owned(),
-        Measure::Slowdown if flows_completed < flows_started => format!("{star}≥ {}", digits(mean.mean)),
-        Measure::Slowdown => format!("{star}{}", digits(mean.mean)),
-        Measure::Throughput => format!("{star}{} %", digits(mean.mean * 100.0)),
-    }
+    let at_least = if *is_lower_bound { "≥ " } else { "" };
+    let value = match column.rank_by {
+        _ if mean.mean <= 0.0 => return "–".to_owned(),
+        Measure::Slowdown => digits(mean.mean),
+        Measure::Throughput => format!("{} %", digits(mean.mean * 100.0)),
+        Measure::GroupTime => time_us(mean.mean),
+    };
+    format!("{star}{at_least}{value}")
 }
 
 fn is_absent(stat: &Stat) -> bool {
@@ -362,8 +373,20 @@ fn digits(value: f64) -> String {
 }
 
 fn time(stat: &Stat) -> String {
-    match stat.mean {
-        _ if is_absent(stat) => "–".to_owned(),
+    if is_absent(stat) { "–".to_owned() } else { time_us(stat.mean) }
+}
+
+fn group_time(point: &Point) -> String {
+    let at_least = if point.groups_unfinished > 0 { "≥ " } else { "" };
+    format!("{at_least}{}", time(&point.group_lower_bound_us))
+}
+
+fn bandwidth(stat: &Stat) -> String {
+    if is_absent(stat) { "–".to_owned() } else { format!("{} Gb/s", digits(stat.mean)) }
+}
+
+fn time_us(us: f64) -> String {
+    match us {
         us if us >= 1e6 => format!("{} s", digits(us / 1e6)),
         us if us >= 1e3 => format!("{} ms", digits(us / 1e3)),
         us => format!("{} us", digits(us)),
@@ -385,15 +408,21 @@ fn share(stat: &Stat) -> String {
     }
 }
 
-fn versus(point: &Point, best: bool) -> String {
-    let difference = &point.slowdown_vs_best;
-    if point.is_bound {
-        return String::new();
-    }
-    match (best, difference.ci95 == 0.0) {
+/// Formats the difference to the best in the quantity that ranks balancers; of group times relative
+/// to it.
+fn versus(point: &Point, best: bool, measure: Measure) -> String {
+    let (difference, mean) = (&point.vs_best, measure.of_point(point).mean);
+    let (scale, unit) = match measure {
+        Measure::Slowdown => (1.0, ""),
+        Measure::Throughput => (100.0, " %"),
+        Measure::GroupTime => (100.0 / (mean - difference.mean), " %"),
+    };
+    let (value, interval) = (difference.mean * scale, difference.ci95 * scale);
+    match (best, interval == 0.0) {
+        _ if point.is_bound => String::new(),
         (true, _) => "best".to_owned(),
-        (false, true) => format!("{:+.2}", difference.mean),
-        (false, false) => format!("{:+.2} ± {}", difference.mean, digits(difference.ci95)),
+        (false, true) => format!("{value:+.2}{unit}"),
+        (false, false) => format!("{value:+.2} ± {}{unit}", digits(interval)),
     }
 }
 

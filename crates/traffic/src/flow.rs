@@ -79,6 +79,18 @@ pub struct SampledGroups {
     pub rounds: u32,
 }
 
+/// Groups of one collective, and the bytes from which its bus bandwidth follows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct BusBytes {
+    /// Smallest number of these groups.
+    pub first: u32,
+    /// Largest number of these groups.
+    pub last: u32,
+    /// Bytes that each rank sends at least: those of the buffer times the factor of nccl-tests,
+    /// such as 2 (n - 1) / n for an all-reduce over n ranks.
+    pub bytes: f64,
+}
+
 /// Flows in order of their start times (triggered ones keep their place), with what was asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowList {
@@ -88,6 +100,8 @@ pub struct FlowList {
     pub description: String,
     /// Groups of which only some rounds are in the list.
     pub sampled: Vec<SampledGroups>,
+    /// Collectives that have a bus bandwidth, in order of their groups.
+    pub bus_bytes: Vec<BusBytes>,
     /// Dependencies of an execution trace, in which each flow is the task of its position.
     pub tasks: Option<Arc<TaskGraph>>,
 }
@@ -137,7 +151,7 @@ impl FlowList {
         let flows = self.flows.into_iter().chain(moved).collect();
         let sorted =
             FlowList::sorted(flows, description).expect("both lists are valid, and neither refers to the other");
-        FlowList { sampled: self.sampled, ..sorted }
+        FlowList { sampled: self.sampled, bus_bytes: self.bus_bytes, ..sorted }
     }
 
     /// Returns the payload bytes of all flows.

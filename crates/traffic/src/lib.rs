@@ -51,7 +51,7 @@ pub use collectives::{
     StragglerChoice, Stragglers, TraceOrder, TrainingOptions, collectives,
 };
 pub use demands::{DemandError, DemandOptions};
-pub use flow::{Flow, FlowList, SampledGroups, Start};
+pub use flow::{BusBytes, Flow, FlowList, SampledGroups, Start};
 pub use generate::{TrafficError, TrafficSpec, Warning, generate};
 pub use import::ImportError;
 pub use import::aicb::{TrainingTrace, read_training};

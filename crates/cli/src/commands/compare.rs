@@ -14,7 +14,8 @@ use crate::results::{self, RunArgs};
 /// folder holds `experiment.toml`, the same experiment as a file to start from.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  anabranch compare --topology fat-tree:k=8 --workload web-search --load 0.3,0.6 \
-                        --balancers ecmp,spray,hermes-rtt")]
+                        --balancers ecmp,spray,hermes-rtt\n  anabranch compare --collective ring-all-reduce:size=1MB \
+                        --topology leaf-spine --balancers ecmp,mrc")]
 pub struct Args {
     /// Network: a family with parameters (see `list topologies`), or a file
     #[arg(long, value_name = "SPEC|FILE", default_value = "fat-tree:k=4")]
@@ -22,6 +23,9 @@ pub struct Args {
     /// Flow sizes; see `list workloads`
     #[arg(long, value_name = "SPEC", default_value = "web-search")]
     workload: String,
+    /// Collective between all hosts instead, such as ring-all-reduce:size=16MB; see `list collectives`
+    #[arg(long, value_name = "SPEC", conflicts_with_all = ["workload", "load", "flows", "pattern"])]
+    collective: Option<String>,
     /// Offered loads, as shares of the host links
     #[arg(long, value_name = "LOADS", default_value = "0.6", allow_hyphen_values = true)]
     load: String,
@@ -64,21 +68,23 @@ fn experiment(args: &Args) -> Result<Experiment, CliError> {
         true => Path::new(&args.topology).file_name().and_then(|name| name.to_str()).unwrap_or(&args.topology),
         false => &args.topology,
     };
-    let title = format!("{} on {network}", args.workload);
+    let title = format!("{} on {network}", args.collective.as_ref().unwrap_or(&args.workload));
     let mut overrides = vec![
         Override::text("title", &title, "the title".to_owned()),
         text(topology, "topology", &args.topology),
-        text("traffic.workload", "workload", &args.workload),
-        text("traffic.pattern", "pattern", &args.pattern),
         text("transport.kind", "transport", &args.transport),
         text("balancers", "balancers", &args.balancers),
     ];
     // Numbers are checked together with all values of files.
-    let numbers = [
-        ("traffic.load", "load", &args.load, format!("[{}]", args.load)),
-        ("traffic.flows", "flows", &args.flows, args.flows.clone()),
-        ("seeds", "seeds", &args.seeds, args.seeds.clone()),
-    ];
+    let mut numbers = vec![("seeds", "seeds", &args.seeds, args.seeds.clone())];
+    if let Some(collective) = &args.collective {
+        overrides.push(text("traffic.collective", "collective", collective));
+    } else {
+        overrides.push(text("traffic.workload", "workload", &args.workload));
+        overrides.push(text("traffic.pattern", "pattern", &args.pattern));
+        numbers.push(("traffic.load", "load", &args.load, format!("[{}]", args.load)));
+        numbers.push(("traffic.flows", "flows", &args.flows, args.flows.clone()));
+    }
     for (key, option, written, value) in numbers {
         overrides.push(Override::value(key, &value, format!("--{option} {written}")));
     }

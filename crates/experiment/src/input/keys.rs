@@ -8,6 +8,8 @@ use control::vip::BUCKETS;
 use sim::TransportKind;
 use traffic::{Placement, TraceOrder};
 
+use crate::summary::Measure;
+
 /// The forms of a queue limit.
 const QUEUE_FORMS: [Kind; 2] = [Kind::Text("\"100pkt\""), SIZE];
 const QUEUE: Kind = Kind::Either(&QUEUE_FORMS);
@@ -23,9 +25,9 @@ const KEYS: &[Key] = &[
     key("", "question", TEXT, "none", "question the experiment answers"),
     key("", "source", TEXT, "none", "origin, such as a paper and its section"),
     key("", "seeds", Kind::Either(&[Kind::Count(1, 100_000), Kind::List(&Kind::Count(1, 100_000))]), "3", "seeds 1 to n, or exactly these; the same for every balancer"),
-    key("", "balancers", Kind::List(&Kind::Text("specification")), "required", "balancers to compare, such as `hermes-rtt:good=1.25`"),
+    key("", "balancers", Kind::List(&Kind::Text("specification")), "required", "balancers to compare, such as `hermes-rtt:good=1.25`; `all` is every dataplane balancer, and `all,-mptcp` all but one"),
 
-    key("", "rank_by", Kind::Choice(&["slowdown", "throughput"]), "slowdown; throughput for udp", "quantity that ranks balancers: mean slowdown; or throughput, for senders that do not react to congestion and flows that never end"),
+    key("", "rank_by", Kind::Choice(&Measure::NAMES), "slowdown; throughput for udp; group-time for collectives", "quantity that ranks balancers: mean slowdown; throughput, for senders that do not react to congestion and flows that never end; or the mean time of groups of flows, which end with their last flow"),
 
     key("", "fidelity", Kind::Choice(&sim::Fidelity::NAMES), "packet", "packet: every packet is simulated; flow: rates of flows, for networks too large for that, with an error that `--check-fidelity` measures"),
 

@@ -361,13 +361,17 @@ pub(crate) fn check_folder_name(section: &Section<'_>, name: &str) -> Result<(),
     Ok(())
 }
 
-/// Reads `rank_by`. The default for senders that do not react to congestion is throughput.
+/// Reads `rank_by`. The default for senders that do not react to congestion is throughput, and for
+/// collectives group time, because what waits for a collective waits for its last flow.
 fn rank_by(top: &Section<'_>) -> Result<Measure, FileError> {
-    Ok(match top.choice("rank_by")? {
-        Some("slowdown") => Measure::Slowdown,
-        Some(_) => Measure::Throughput,
-        None if top.section("transport")?.text("kind")? == Some("udp") => Measure::Throughput,
-        None => Measure::Slowdown,
+    if let Some(measure) = top.choice("rank_by")?.and_then(Measure::from_name) {
+        return Ok(measure);
+    }
+    let traffic = top.section("traffic")?;
+    Ok(match top.section("transport")?.text("kind")? {
+        Some("udp") => Measure::Throughput,
+        _ if traffic.has("collective") || traffic.has("trace") => Measure::GroupTime,
+        _ => Measure::Slowdown,
     })
 }
 

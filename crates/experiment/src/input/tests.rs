@@ -365,6 +365,15 @@ fn measure_defaults_by_transport() {
     assert_eq!(measure(&[("rank_by", "throughput")]), Measure::Throughput);
     let explicit = [("transport.kind", "udp"), ("transport.rate", "1Gbps"), ("rank_by", "slowdown")];
     assert_eq!(measure(&explicit), Measure::Slowdown);
+    let folder = tempfile::tempdir().unwrap();
+    let read = |rank_by: &str| {
+        let text = format!(
+            "{rank_by}balancers = [\"ecmp\"]\n[topology]\nspec = \"leaf-spine\"\n\
+             [traffic]\ncollective = \"ring-all-reduce:size=1MB\"\n"
+        );
+        Experiment::parse("c.toml", &text, "c", folder.path(), &[]).unwrap().rank_by
+    };
+    assert_eq!((read(""), read("rank_by = \"slowdown\"\n")), (Measure::GroupTime, Measure::Slowdown));
 }
 
 const TRACE: &str = "[rank0 ~ rank3]\ncomm_type,comm_group,comm_group_size,msg_size\n\

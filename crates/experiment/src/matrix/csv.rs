@@ -2,7 +2,7 @@
 
 use super::{Cell, Column, Matrix};
 use crate::results::csv;
-use crate::summary::{Measure, Stat};
+use crate::summary::Stat;
 
 const HEADER: &str = "experiment,variant,load,scenario,rank_by,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
 mean,mean_ci95,p99,p99_ci95,ratio,ratio_p99,share_of_optimum,share_of_optimum_ci95,reordered,reorder_extent_max,held_max,\
@@ -19,17 +19,13 @@ fn record(column: &Column, cell: &Cell, is_bound: bool) -> [String; 31] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let mean_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.mean));
     let interval_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.ci95));
-    let measure = match column.rank_by {
-        Measure::Slowdown => "slowdown",
-        Measure::Throughput => "throughput",
-    };
     let cost = &cell.cost;
     [
         column.experiment.clone(),
         column.variant.clone(),
         number(column.load),
         column.name(),
-        measure.to_owned(),
+        column.rank_by.name().to_owned(),
         cell.balancer.clone(),
         is_bound.to_string(),
         cell.rank.to_string(),

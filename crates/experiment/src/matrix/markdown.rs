@@ -2,7 +2,7 @@
 
 use super::{Cell, Column, Matrix, Row};
 use crate::report::text;
-use crate::summary::{Measure, Stat};
+use crate::summary::Measure;
 
 pub(super) fn markdown(matrix: &Matrix) -> String {
     let mut out = format!("# {}: balancers × scenarios\n\n", plain(&matrix.name));
@@ -39,14 +39,13 @@ fn cells(matrix: &Matrix, row: &Row) -> Vec<String> {
 
 fn cell(column: &Column, cell: &Cell) -> String {
     let bold = |text: String, is_best: bool| if is_best { format!("**{text}**") } else { text };
-    let is_throughput = column.rank_by == Measure::Throughput;
-    let at_least = if cell.unfinished() > 0 && !is_throughput { "≥ " } else { "" };
-    let mean = format!("{at_least}{}", value(&cell.mean, column.rank_by));
+    let at_least = if cell.is_lower_bound { "≥ " } else { "" };
+    let mean = format!("{at_least}{}", spaced(&text::ranked(column.rank_by, &cell.mean)));
     let mut out = bold(mean, cell.balancer == column.best);
     if let Some(p99) = &cell.p99 {
         let p99 = spaced(&text::with_interval(p99.mean, p99.ci95));
         out += &format!(" / {}", bold(p99, cell.balancer == column.best_p99));
-    } else if !is_throughput {
+    } else if column.rank_by == Measure::Slowdown {
         out += " / —";
     }
     if cell.unfinished() > 0 {
@@ -55,18 +54,10 @@ fn cell(column: &Column, cell: &Cell) -> String {
     out
 }
 
-fn value(stat: &Stat, measure: Measure) -> String {
-    match measure {
-        Measure::Slowdown if stat.mean <= 0.0 => "—".to_owned(),
-        Measure::Slowdown => spaced(&text::with_interval(stat.mean, stat.ci95)),
-        Measure::Throughput => format!("{} %", spaced(&text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))),
-    }
-}
-
 fn notes(matrix: &Matrix) -> String {
     let mut notes = String::from(
         "Cells: mean slowdown / 99th percentile slowdown, ± half the width of the 95 % interval over seeds; of throughput \
-         experiments the share of the host links. Bold: best of the column. ≥: flows were left unfinished and count with \
+         experiments the share of the host links, of collectives the mean time of a group. Bold: best of the column. ≥: flows or groups were left unfinished and count with \
          what they had reached. vs best: geometric mean over scenarios of how many times worse than the best.\n",
     );
     if matrix.has_optimum() {

@@ -79,11 +79,15 @@ pub struct Cell {
     pub seeds: u32,
     pub flows_started: u64,
     pub flows_completed: u64,
-    /// Mean slowdown; an unfinished flow counts with the slowdown it had reached, so it is then a
-    /// lower bound. For throughput experiments the throughput share.
+    /// The quantity that ranks balancers ([`Column::rank_by`]): mean slowdown, throughput share, or mean
+    /// group time in microseconds.
     pub mean: Stat,
-    /// 99th percentile of slowdown over completed flows; `null` if none completed, and for
-    /// throughput experiments.
+    /// Whether `mean` is a lower bound, because unfinished flows or groups count with what they had
+    /// reached.
+    #[serde(default)]
+    pub is_lower_bound: bool,
+    /// 99th percentile of slowdown over completed flows; `null` if none completed, and if another
+    /// quantity ranks balancers.
     pub p99: Option<Stat>,
     /// Ratio to the best of the scenario: `mean` / its mean (of throughput the inverse). It may be
     /// below 1 for a bound.
@@ -183,7 +187,7 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
     let runs: Vec<&RunSummary> = summary.runs.iter().filter(|run| is_here(&run.variant, run.load)).collect();
     let setting = |key: &str| summary.setting.iter().find(|(name, _)| name == key).map(|(_, text)| text.clone());
     let best_mean =
-        points.iter().find(|point| point.balancer == verdict.best).map(|best| measured(best, summary.rank_by).mean);
+        points.iter().find(|point| point.balancer == verdict.best).map(|best| summary.rank_by.of_point(best).mean);
     let lowest_p99 = lowest_p99(&points, summary.rank_by);
     let cell = |point: &&Point| {
         let own: Vec<&RunSummary> = runs.iter().copied().filter(|run| run.balancer == point.balancer).collect();
@@ -215,17 +219,10 @@ fn point_text(verdict: &Verdict) -> String {
     load.into_iter().chain(variant).collect::<Vec<_>>().join(", ")
 }
 
-fn measured(point: &Point, measure: Measure) -> &Stat {
-    match measure {
-        Measure::Slowdown => &point.slowdown_lower_bound,
-        Measure::Throughput => &point.throughput_share,
-    }
-}
-
 /// Returns the balancer with the lowest p99. Unranked ones are excluded: a tail over completed
 /// flows ignores the slow flows a balancer left unfinished.
 fn lowest_p99<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
-    if measure == Measure::Throughput {
+    if measure != Measure::Slowdown {
         return None;
     }
     let rivals = || points.iter().copied().filter(|point| !point.is_bound && point.flows_completed > 0);
@@ -236,13 +233,9 @@ fn lowest_p99<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
 }
 
 fn cell(point: &Point, runs: &[&RunSummary], measure: Measure, best: Option<f64>, lowest_p99: Option<f64>) -> Cell {
-    let mean = measured(point, measure).clone();
+    let mean = measure.of_point(point).clone();
     let has_p99 = measure == Measure::Slowdown && point.flows_completed > 0;
     let p99 = has_p99.then(|| point.slowdown_p99.clone());
-    let times = |value: f64, best: f64| match measure {
-        Measure::Slowdown => value / best,
-        Measure::Throughput => best / value,
-    };
     let is_usable = |ratio: &f64| ratio.is_finite() && *ratio > 0.0;
     Cell {
         balancer: point.balancer.clone(),
@@ -250,7 +243,8 @@ fn cell(point: &Point, runs: &[&RunSummary], measure: Measure, best: Option<f64>
         seeds: point.seeds,
         flows_started: point.flows_started,
         flows_completed: point.flows_completed,
-        ratio: best.map(|best| times(mean.mean, best)).filter(is_usable),
+        is_lower_bound: measure.is_lower_bound(point),
+        ratio: best.map(|best| measure.ratio(mean.mean, best)).filter(is_usable),
         ratio_p99: p99.as_ref().zip(lowest_p99).map(|(p99, least)| p99.mean / least).filter(is_usable),
         mean,
         p99,

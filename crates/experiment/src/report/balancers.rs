@@ -1,8 +1,8 @@
 //! A block per balancer with its description and its costs at each point, initially closed.
 
 use super::figures::swatch;
-use super::tables::{TABLE_END, begin_table, number_cells, share_with_interval};
-use super::text::{self, bytes, count_text, esc, micros, put, share, with_interval};
+use super::tables::{TABLE_END, begin_table, number_cells};
+use super::text::{self, bytes, count_text, esc, micros, put, share, share_with_interval, with_interval};
 use super::view::View;
 use crate::results::balancer_info::BalancerInfo;
 use crate::results::cost::Cost;

@@ -4,7 +4,7 @@ use super::plot::{self, Axes, BOUND, Curve, GREY, Group, Raster, Scale, Shape, S
 use super::stats::{self, pooled_cdf};
 use super::testbed::time_title;
 use super::text::{self, esc, join, put};
-use super::view::{Detail, Entry, Panel, View, ranked_by};
+use super::view::{Detail, Entry, Panel, View};
 use crate::results::statistics::stat;
 use crate::summary::{Point, Queue, RunDetail, SizeBucket, Stat};
 
@@ -44,8 +44,9 @@ type StatOf = fn(&Point) -> &Stat;
 type QuantilesOf = fn(&RunDetail) -> &[f64];
 type BucketValue = fn(&SizeBucket) -> f64;
 
-const SWEEPS: [(&str, StatOf, Unit); 5] = [
-    ("Mean slowdown", ranked_by, Unit::Plain),
+const SWEEPS: [(&str, StatOf, Unit); 6] = [
+    ("Mean slowdown", |point| &point.slowdown_lower_bound, Unit::Plain),
+    ("Mean time of groups", |point| &point.group_lower_bound_us, Unit::Micros),
     ("99th percentile slowdown", |point| &point.slowdown_p99, Unit::Plain),
     ("Mean FCT of flows up to 100 KB", |point| &point.small_fct_mean_us, Unit::Micros),
     ("Mean FCT of flows above 1 MB", |point| &point.large_fct_mean_us, Unit::Micros),

@@ -2,8 +2,10 @@
 //! every balancer.
 
 use super::balancers::{PointRow, block, times};
-use super::tables::{TABLE_END, begin_table, pairs, share_with_interval};
-use super::text::{caveat_list, count_text, esc, join_few, number, plural, put, share, with_interval};
+use super::tables::{TABLE_END, begin_table, pairs};
+use super::text::{
+    caveat_list, count_text, esc, join_few, number, plural, put, ranked, share, share_with_interval, with_interval,
+};
 use super::view::distinct;
 use super::{GLOSSARY, document_end, document_head, end_header};
 use crate::matrix::{Cell, Column, Matrix, Row};
@@ -102,7 +104,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
         .collect();
     if !unranked.is_empty() {
         let text = format!(
-            "Not ranked somewhere, because more flows were left unfinished than by others: {}. An unfinished flow counts with the slowdown it had reached, so the overall figure is a lower bound that depends on when runs stop.",
+            "Not ranked somewhere, because more flows or groups were left unfinished than by others: {}. What is unfinished counts with the slowdown or time it had reached, so the overall figure is a lower bound that depends on when runs stop.",
             join_few(&unranked)
         );
         caveats.push(("unfinished", text));
@@ -129,7 +131,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
 
 fn table_section(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"matrix\" id=\"matrix\">\n<h2>Every balancer in every scenario</h2>\n");
-    out.push_str("<p>Slowdown; in throughput scenarios the share of the host links; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: indistinguishable from it; hatched: not ranked because of unfinished flows, which count with the slowdown they had reached (≥).</p>\n");
+    out.push_str("<p>Slowdown; in throughput scenarios the share of the host links, of collectives the mean time of a group; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: indistinguishable from it; hatched: not ranked because of unfinished flows or groups, which count with what they had reached (≥).</p>\n");
     out.push_str("<input type=\"radio\" name=\"quantity\" id=\"by-mean\" value=\"mean\" checked=\"checked\"/><label for=\"by-mean\">Mean</label>\n<input type=\"radio\" name=\"quantity\" id=\"by-p99\" value=\"p99\"/><label for=\"by-p99\">99th percentile</label>\n");
     legend(out);
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Balancers and scenarios\"><table class=\"heat sortable\">\n<thead><tr><th scope=\"col\">Balancer</th>");
@@ -233,20 +235,18 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     if cell.rank == 0 && !is_bound {
         more.push("open");
     }
-    // Throughput is the same for either quantity.
-    let (p99, ratio_p99) = match column.rank_by {
-        Measure::Throughput => (None, cell.ratio),
-        Measure::Slowdown => (cell.p99.as_ref(), cell.ratio_p99),
-    };
-    let at_least = if cell.unfinished() > 0 && column.rank_by == Measure::Slowdown { "≥\u{a0}" } else { "" };
+    // Throughput and group time are the same for either quantity.
+    let has_tail = column.rank_by == Measure::Slowdown;
+    let (p99, ratio_p99) = if has_tail { (cell.p99.as_ref(), cell.ratio_p99) } else { (None, cell.ratio) };
+    let at_least = at_least(cell);
     let tied = if is_tied { "≈\u{a0}" } else { "" };
     let mean = stacked(&cell.mean, column.rank_by);
     // Paper shows both quantities; this one appears only once.
-    let same = if column.rank_by == Measure::Throughput { " same" } else { "" };
-    let tail = match (p99, column.rank_by) {
-        (Some(p99), _) => stacked(p99, Measure::Slowdown),
-        (None, Measure::Throughput) => mean.clone(),
-        (None, Measure::Slowdown) => "—".to_owned(),
+    let same = if has_tail { "" } else { " same" };
+    let tail = match p99 {
+        Some(p99) => stacked(p99, Measure::Slowdown),
+        None if has_tail => "—".to_owned(),
+        None => mean.clone(),
     };
     put!(
         out,
@@ -258,17 +258,17 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     );
 }
 
+/// Formats a quantity with the interval, which gets a line of a smaller type, after the unit.
 fn stacked(stat: &Stat, measure: Measure) -> String {
-    let scale = if measure == Measure::Throughput { 100.0 } else { 1.0 };
-    if stat.mean <= 0.0 {
-        return "—".to_owned();
-    }
-    let label = with_interval(stat.mean * scale, stat.ci95 * scale);
-    let unit = if measure == Measure::Throughput { "\u{a0}%" } else { "" };
-    match label.split_once("\u{a0}±\u{a0}") {
-        Some((mean, interval)) => format!("{mean}{unit}<i>±\u{a0}{interval}</i>"),
-        None => format!("{label}{unit}"),
-    }
+    let label = ranked(measure, stat);
+    let Some((mean, rest)) = label.split_once("\u{a0}±\u{a0}") else { return label };
+    let (interval, unit) =
+        rest.split_once('\u{a0}').map_or((rest, String::new()), |(interval, unit)| (interval, format!("\u{a0}{unit}")));
+    format!("{mean}{unit}<i>±\u{a0}{interval}</i>")
+}
+
+fn at_least(cell: &Cell) -> &'static str {
+    if cell.is_lower_bound { "≥\u{a0}" } else { "" }
 }
 
 fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
@@ -278,13 +278,10 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
         _ => String::new(),
     };
     let of_best = versus(cell.ratio, &column.best);
-    parts.push(match column.rank_by {
-        Measure::Slowdown => {
-            let at_least = if cell.unfinished() > 0 { "at least " } else { "" };
-            format!("mean slowdown {at_least}{}{of_best}", with_interval(cell.mean.mean, cell.mean.ci95))
-        }
-        Measure::Throughput => format!("throughput {} of the host links{of_best}", share_with_interval(&cell.mean)),
-    });
+    let at_least = if cell.is_lower_bound { "at least " } else { "" };
+    let of_links = if column.rank_by == Measure::Throughput { " of the host links" } else { "" };
+    let (quantity, value) = (column.rank_by.quantity(), ranked(column.rank_by, &cell.mean));
+    parts.push(format!("{quantity} {at_least}{value}{of_links}{of_best}"));
     if let Some(p99) = &cell.p99 {
         let of_best = versus(cell.ratio_p99, &column.best_p99);
         parts.push(format!("p99 {}{of_best}", with_interval(p99.mean, p99.ci95)));
@@ -366,14 +363,9 @@ fn balancers(out: &mut String, matrix: &Matrix) {
 }
 
 fn place<'a>(column: &Column, cell: &'a Cell) -> PointRow<'a> {
-    let at_least = if cell.unfinished() > 0 { "≥\u{a0}" } else { "" };
     PointRow {
         name: column.name(),
-        mean: match column.rank_by {
-            Measure::Slowdown if cell.mean.mean <= 0.0 => "—".to_owned(),
-            Measure::Slowdown => format!("{at_least}{}", with_interval(cell.mean.mean, cell.mean.ci95)),
-            Measure::Throughput => share_with_interval(&cell.mean),
-        },
+        mean: format!("{}{}", at_least(cell), ranked(column.rank_by, &cell.mean)),
         p99: cell.p99.as_ref(),
         versus: cell.ratio.map_or_else(|| "—".to_owned(), times),
         share_of_optimum: cell.share_of_optimum.as_ref(),

@@ -128,6 +128,7 @@ fn question(view: &View<'_>) -> String {
     match view.summary.rank_by {
         Measure::Slowdown => format!("Which of {names} completes flows soonest{place}?"),
         Measure::Throughput => format!("Which of {names} carries most{place}?"),
+        Measure::GroupTime => format!("Which of {names} completes collectives soonest{place}?"),
     }
 }
 

@@ -115,16 +115,32 @@ fn starts_group(panel: &Panel<'_>, entry: &Entry<'_>) -> bool {
 }
 
 fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
-    let best = panel.best().map_or(0.0, |entry| entry.ranked_by().mean);
-    let mut columns = vec![
-        column(
-            "Mean slowdown",
-            "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
-            mean_slowdown,
-        ),
-        column("vs best", "Mean slowdown compared with the best, difference taken seed by seed", move |entry| {
-            versus(entry, best)
-        }),
+    let slowdown = column(
+        "Mean slowdown",
+        "FCT / FCT in an empty network, mean over flows; ≥ if some did not complete",
+        mean_slowdown,
+    );
+    let versus =
+        column("vs best", "Compared with the best, difference taken seed by seed", move |entry| versus(panel, entry));
+    let explanation = "Mean completion time of groups of flows (jobs, coflows, collectives): first start to last byte; ≥ if some did not complete";
+    let group_time = group_time(panel, explanation);
+    let has = |of: fn(&Point) -> &Stat| panel.entries.iter().any(|entry| of(entry.point).mean > 0.0);
+    let has_groups = has(|point| &point.group_lower_bound_us);
+    // What ranks balancers comes first.
+    let mut columns = match panel.rank_by {
+        Measure::Slowdown if has_groups => vec![slowdown, versus, group_time],
+        Measure::Slowdown => vec![slowdown, versus],
+        Measure::Throughput if has_groups => vec![throughput(), versus, slowdown, group_time],
+        Measure::Throughput => vec![throughput(), versus, slowdown],
+        Measure::GroupTime => vec![group_time, versus, slowdown],
+    };
+    if has(|point| &point.bus_gbps) {
+        let explanation =
+            "Bus bandwidth of collectives as nccl-tests define it; it compares with the rate of a host link";
+        let place = columns.len() - usize::from(panel.rank_by == Measure::GroupTime);
+        columns.insert(place, stat("Bus bandwidth, Gb/s", explanation, |point| &point.bus_gbps));
+    }
+    columns.extend([
         stat("p99 slowdown", "99th percentile of slowdown", |point| &point.slowdown_p99),
         time(panel, "FCT ≤\u{a0}100\u{a0}KB", "Mean completion time of flows up to 100 KB", |point| {
             &point.small_fct_mean_us
@@ -138,23 +154,15 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         share("Reordered", "Data packets that arrived below the highest sequence number received", |run| {
             run.reordering.fraction
         }),
-    ];
-    if panel.entries.iter().any(|entry| entry.point.group_mean_us.mean > 0.0) {
-        let explanation =
-            "Mean completion time of groups of flows (jobs, coflows, collectives): first start to last byte";
-        columns.insert(2, time(panel, "Group time", explanation, |point| &point.group_mean_us));
-    }
-    if panel.rank_by == Measure::Throughput {
-        columns.remove(1);
-        columns.splice(0..0, [throughput(), times_less(panel)]);
-    }
+    ]);
     if panel.has_optimum() {
         let explanation = match panel.rank_by {
             Measure::Slowdown => "Mean slowdown of the fluid optimum / of this balancer",
             Measure::Throughput => "Throughput of this balancer / of the fluid optimum",
+            Measure::GroupTime => "Mean group time of the fluid optimum / of this balancer",
         };
         let cell = |entry: &Entry<'_>| match &entry.point.share_of_optimum {
-            Some(stat) => (share_with_interval(stat), stat.mean),
+            Some(stat) => (text::share_with_interval(stat), stat.mean),
             None => ("—".to_owned(), 0.0),
         };
         columns.insert(1, column("Share of optimum", explanation, cell));
@@ -176,23 +184,9 @@ const RANKED_FROM: usize = 8;
 fn throughput<'a>() -> Column<'a> {
     let cell = |entry: &Entry<'_>| {
         let stat = &entry.point.throughput_share;
-        (share_with_interval(stat), stat.mean)
+        (text::share_with_interval(stat), stat.mean)
     };
     column("Throughput", "Delivered payload / capacity of the host links", cell)
-}
-
-fn times_less<'a>(panel: &'a Panel<'_>) -> Column<'a> {
-    let cell = move |entry: &Entry<'_>| match panel.ratio(entry) {
-        _ if entry.point.is_bound => ("bound".to_owned(), f64::MAX),
-        Some(1.0) => ("best".to_owned(), 0.0),
-        Some(ratio) => (format!("{:+.1}\u{a0}%", (1.0 / ratio - 1.0) * 100.0), ratio - 1.0),
-        None => ("—".to_owned(), f64::MAX),
-    };
-    column("vs best", "Throughput compared with the best", cell)
-}
-
-pub(super) fn share_with_interval(stat: &Stat) -> String {
-    format!("{}\u{a0}%", text::with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
 }
 
 fn stat<'a>(heading: &str, explanation: &'a str, of: fn(&Point) -> &Stat) -> Column<'a> {
@@ -203,6 +197,17 @@ fn time<'a>(panel: &Panel<'_>, heading: &str, explanation: &'a str, of: fn(&Poin
     let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry.point).mean));
     let heading = format!("{heading}, {}", unit.name());
     column(heading, explanation, move |entry| measured(of(entry.point), unit.us()))
+}
+
+/// Incomplete groups count with the time until the end of the run, so it is then a lower bound.
+fn group_time<'a>(panel: &Panel<'_>, explanation: &'a str) -> Column<'a> {
+    let of = |entry: &Entry<'_>| entry.point.group_lower_bound_us.clone();
+    let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry).mean));
+    column(format!("Group time, {}", unit.name()), explanation, move |entry| {
+        let (text, value) = measured(&of(entry), unit.us());
+        let at_least = if entry.point.groups_unfinished > 0 { "≥\u{a0}" } else { "" };
+        (format!("{at_least}{text}"), value)
+    })
 }
 
 fn measured(stat: &Stat, unit: f64) -> Cell {
@@ -222,31 +227,30 @@ fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) ->
 /// Formats the mean slowdown. Flows that did not complete count with the slowdown they had reached,
 /// so it is a lower bound.
 fn mean_slowdown(entry: &Entry<'_>) -> Cell {
-    let (text, value) = measured(entry.ranked_by(), 1.0);
+    let (text, value) = measured(&entry.point.slowdown_lower_bound, 1.0);
     let at_least = if entry.unfinished() > 0 && value < f64::MAX { "≥\u{a0}" } else { "" };
     (format!("{at_least}{text}"), value)
 }
 
 pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
-    match panel.rank_by {
-        Measure::Slowdown => mean_slowdown(entry).0,
-        Measure::Throughput => share_with_interval(&entry.point.throughput_share),
-    }
+    let at_least = if panel.rank_by.is_lower_bound(entry.point) { "≥\u{a0}" } else { "" };
+    format!("{at_least}{}", text::ranked(panel.rank_by, panel.rank_by.of_point(entry.point)))
 }
 
-fn versus(entry: &Entry<'_>, best: f64) -> Cell {
+fn versus(panel: &Panel<'_>, entry: &Entry<'_>) -> Cell {
     if entry.point.is_bound {
         return ("bound".to_owned(), f64::MAX);
     }
-    let mean = entry.ranked_by().mean;
+    let of = |entry: &Entry<'_>| panel.rank_by.of_point(entry.point).mean;
+    let (mean, best) = (of(entry), panel.best().map_or(0.0, of));
     match mean / best - 1.0 {
         more if !more.is_finite() || mean <= 0.0 => ("—".to_owned(), f64::MAX),
         0.0 => ("best".to_owned(), 0.0),
         more => {
             let digits = if more.abs() < 0.1 { 1 } else { 0 };
-            let interval = entry.point.slowdown_vs_best.ci95 / best * 100.0;
+            let interval = entry.point.vs_best.ci95 / best * 100.0;
             let interval = if interval > 0.0 { format!("\u{a0}±\u{a0}{interval:.1}") } else { String::new() };
-            (format!("{:+.digits$}{interval}\u{a0}%", more * 100.0), more)
+            (format!("{:+.digits$}{interval}\u{a0}%", more * 100.0), panel.rank_by.cost(more))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Human-readable text and numbers, and the escaping of markup.
 
+use crate::summary::{Measure, Stat};
+
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {{
         use std::fmt::Write as _;
@@ -93,6 +95,24 @@ pub(crate) fn with_interval(mean: f64, half_width: f64) -> String {
     let digits = decimals(mean);
     let digits = (digits..digits + 3).find(|digits| half_width >= 0.5 * 0.1f64.powi(*digits as i32)).unwrap_or(digits);
     format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
+}
+
+/// Formats the quantity that ranks balancers, with its interval and its unit: `1.83 ± 0.04`,
+/// `83 ± 1 %`, `1.93 ± 0.02 ms`.
+pub(crate) fn ranked(measure: Measure, stat: &Stat) -> String {
+    match measure {
+        _ if stat.mean <= 0.0 => "—".to_owned(),
+        Measure::Slowdown => with_interval(stat.mean, stat.ci95),
+        Measure::Throughput => share_with_interval(stat),
+        Measure::GroupTime => {
+            let unit = TimeUnit::of(stat.mean);
+            format!("{}\u{a0}{}", with_interval(stat.mean / unit.us(), stat.ci95 / unit.us()), unit.name())
+        }
+    }
+}
+
+pub(crate) fn share_with_interval(stat: &Stat) -> String {
+    format!("{}\u{a0}%", with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
 }
 
 pub(crate) fn share(value: f64) -> String {

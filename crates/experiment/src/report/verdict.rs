@@ -57,7 +57,7 @@ fn with_small_remark(sentence: &str) -> String {
 fn sentence(panel: &Panel<'_>) -> String {
     match panel.verdict {
         Some(verdict) if !verdict.sentence.is_empty() => verdict.sentence.clone(),
-        Some(verdict) => format!("{} has the lowest mean slowdown.", verdict.best),
+        Some(verdict) => format!("{} is best.", verdict.best),
         None => "No verdict: no balancer completed a flow.".to_owned(),
     }
 }
@@ -65,7 +65,7 @@ fn sentence(panel: &Panel<'_>) -> String {
 fn of_optimum(panel: &Panel<'_>) -> String {
     let share_of_best = panel.best().and_then(|best| best.point.share_of_optimum.as_ref());
     share_of_best.map_or_else(String::new, |stat| {
-        let share = super::tables::share_with_interval(stat);
+        let share = super::text::share_with_interval(stat);
         format!(
             "<p class=\"rest\">It reaches {} of the optimum, which is a bound instead of a balancer.</p>",
             esc(&share)

@@ -2,7 +2,7 @@
 
 use super::plot::{BOUND, GREY};
 use super::text;
-use crate::summary::{Measure, Point, RunDetail, RunRecord, RunSummary, Stat, Summary, Verdict};
+use crate::summary::{Measure, Point, RunDetail, RunRecord, RunSummary, Summary, Verdict};
 
 pub(super) struct View<'a> {
     pub summary: &'a Summary,
@@ -119,11 +119,7 @@ fn cost(balancer: &str, keys: &[(&str, Option<f64>)], summary: &Summary) -> f64 
         let mut points = summary.points.iter().filter(|point| point.variant == *variant && point.load == *load);
         let Some(point) = points.find(|point| point.balancer == balancer) else { return NOT_RANKED };
         let unranked = if point.rank == 0 { NOT_RANKED } else { 0.0 };
-        let value = match summary.rank_by {
-            Measure::Slowdown => ranked_by(point).mean,
-            Measure::Throughput => 1.0 / point.throughput_share.mean.max(f64::MIN_POSITIVE),
-        };
-        value.max(f64::MIN_POSITIVE).ln() + unranked
+        summary.rank_by.cost(summary.rank_by.of_point(point).mean.max(f64::MIN_POSITIVE).ln()) + unranked
     };
     keys.iter().map(at).sum::<f64>() / keys.len().max(1) as f64
 }
@@ -155,12 +151,9 @@ impl<'a> Panel<'a> {
         let has_ranks = entries.iter().any(|entry| entry.point.rank > 0);
         let order = |entry: &Entry<'_>| {
             let rank = if has_ranks && entry.point.rank == 0 { u32::MAX } else { entry.point.rank };
-            (entry.point.is_bound, entry.balancer != best, rank, entry.ranked_by().mean <= 0.0)
+            (entry.point.is_bound, entry.balancer != best, rank, summary.rank_by.of_point(entry.point).mean <= 0.0)
         };
-        let cost = |entry: &Entry<'_>| match summary.rank_by {
-            Measure::Slowdown => entry.ranked_by().mean,
-            Measure::Throughput => -entry.point.throughput_share.mean,
-        };
+        let cost = |entry: &Entry<'_>| summary.rank_by.cost(summary.rank_by.of_point(entry.point).mean);
         entries.sort_by(|a, b| order(a).cmp(&order(b)).then(cost(a).total_cmp(&cost(b))));
         Panel { id: format!("p{}", index + 1), variant, load, verdict, rank_by: summary.rank_by, entries }
     }
@@ -207,21 +200,13 @@ impl<'a> Panel<'a> {
 
     /// Returns the ratio of an entry to the best; `None` if a mean is 0.
     pub(super) fn ratio(&self, entry: &Entry<'_>) -> Option<f64> {
-        let best = self.best()?;
-        let ratio = match self.rank_by {
-            Measure::Slowdown => entry.ranked_by().mean / best.ranked_by().mean,
-            Measure::Throughput => best.point.throughput_share.mean / entry.point.throughput_share.mean,
-        };
-        Some(ratio).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+        let mean = |entry: &Entry<'_>| self.rank_by.of_point(entry.point).mean;
+        Some(self.rank_by.ratio(mean(entry), mean(self.best()?))).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
     }
 
     pub(super) fn has_optimum(&self) -> bool {
         self.entries.iter().any(|entry| entry.point.share_of_optimum.is_some())
     }
-}
-
-pub(super) fn ranked_by(point: &Point) -> &Stat {
-    if point.slowdown_lower_bound.mean > 0.0 { &point.slowdown_lower_bound } else { &point.slowdown_mean }
 }
 
 impl<'a> Entry<'a> {
@@ -242,12 +227,6 @@ impl<'a> Entry<'a> {
         details.sort_by_key(|(run, _)| run.seed);
         let colour = balancers.iter().find(|(name, _)| *name == point.balancer).map_or(GREY, |(_, colour)| *colour);
         Entry { balancer: &point.balancer, colour, point, runs, details }
-    }
-
-    /// Returns the compared quantity: mean slowdown over all started flows. In old results, which
-    /// lack it, mean slowdown over completed flows.
-    pub(super) fn ranked_by(&self) -> &'a Stat {
-        ranked_by(self.point)
     }
 
     pub(super) fn unfinished(&self) -> u64 {

@@ -6,7 +6,7 @@ use crate::summary::{Point, Stat};
 
 type Quantity = (&'static str, fn(&Point) -> &Stat);
 
-const QUANTITIES: [Quantity; 14] = [
+const QUANTITIES: [Quantity; 16] = [
     ("fct_mean_us", |point| &point.fct_mean_us),
     ("fct_p50_us", |point| &point.fct_p50_us),
     ("fct_p99_us", |point| &point.fct_p99_us),
@@ -17,10 +17,12 @@ const QUANTITIES: [Quantity; 14] = [
     ("group_mean_us", |point| &point.group_mean_us),
     ("group_p99_us", |point| &point.group_p99_us),
     ("group_max_us", |point| &point.group_max_us),
+    ("group_lower_bound_us", |point| &point.group_lower_bound_us),
+    ("bus_gbps", |point| &point.bus_gbps),
     ("drop_share", |point| &point.drop_share),
     ("throughput_share", |point| &point.throughput_share),
     ("slowdown_lower_bound", |point| &point.slowdown_lower_bound),
-    ("slowdown_vs_best", |point| &point.slowdown_vs_best),
+    ("vs_best", |point| &point.vs_best),
 ];
 
 type Part = (&'static str, fn(&Stat) -> f64);

@@ -91,7 +91,8 @@ pub fn collectives(
     }
     let words: Vec<String> = specs.iter().map(CollectiveSpec::to_string).collect();
     let description = format!("{} on {} ranks, {}", words.join(" with "), hosts.len(), ranks.placement);
-    Ok(FlowList { flows: writer.flows, description, sampled: writer.sampled, tasks: None })
+    let Writer { flows, sampled, bus_bytes, .. } = writer;
+    Ok(FlowList { flows, description, sampled, bus_bytes, tasks: None })
 }
 
 #[cfg(test)]

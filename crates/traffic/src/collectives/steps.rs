@@ -67,6 +67,24 @@ impl CollectiveKind {
         }
     }
 
+    /// Bytes of a buffer of `bytes` that cross the link of each rank of a group of `n`: divided by the
+    /// time they give the bus bandwidth of nccl-tests (PERFORMANCE.md), which compares with the rate of
+    /// that link. `None` for a pipeline, which has no buffer.
+    pub(crate) fn bus_bytes(self, n: u32, bytes: u64) -> Option<f64> {
+        let others = f64::from(n.saturating_sub(1)) / f64::from(n.max(1));
+        let factor = match self {
+            CollectiveKind::AllReduce | CollectiveKind::HalvingDoubling => 2.0 * others,
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllToAll
+            | CollectiveKind::AllToAllRounds
+            | CollectiveKind::Experts { .. } => others,
+            CollectiveKind::Broadcast { .. } => 1.0,
+            CollectiveKind::Pipeline { .. } => return None,
+        };
+        Some(factor * bytes as f64)
+    }
+
     /// Number of rounds of a group of `n`, in each of which every rank sends once; `None` for a
     /// collective without such rounds.
     pub(crate) fn rounds(self, n: u32) -> Option<u32> {

@@ -41,12 +41,13 @@ impl Stragglers {
         for host in self.hosts(&hosts, seed)? {
             is_late[host.ix()] = true;
         }
-        let FlowList { mut flows, description, sampled, .. } = list;
+        let FlowList { mut flows, description, sampled, bus_bytes, .. } = list;
         for flow in flows.iter_mut().filter(|flow| is_late[flow.src.ix()]) {
             flow.start = flow.start.later(self.delay);
         }
         let sorted = FlowList::sorted(flows, description);
-        Ok(FlowList { sampled, ..sorted.expect("a delay does not change which flows wait for which") })
+        let sorted = sorted.expect("a delay does not change which flows wait for which");
+        Ok(FlowList { sampled, bus_bytes, ..sorted })
     }
 
     fn hosts(&self, hosts: &[HostIx], seed: u64) -> Result<Vec<HostIx>, CollectiveError> {

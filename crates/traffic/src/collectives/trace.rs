@@ -93,7 +93,8 @@ impl TrainingTrace {
             }
         }
         let description = format!("{}; {kept} collectives on {} ranks", self.describe(options), hosts.len());
-        Ok((FlowList { flows: writer.flows, description, ..FlowList::default() }, warnings))
+        let Writer { flows, bus_bytes, .. } = writer;
+        Ok((FlowList { flows, description, bus_bytes, ..FlowList::default() }, warnings))
     }
 
     pub fn describe(&self, options: &TrainingOptions) -> String {

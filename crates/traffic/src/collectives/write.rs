@@ -4,7 +4,7 @@ use net::random::RandomStream;
 use net::{HostIx, Time};
 
 use super::{CollectiveError, CollectiveKind, GroupLayout};
-use crate::flow::{Flow, SampledGroups, Start};
+use crate::flow::{BusBytes, Flow, SampledGroups, Start};
 use crate::generate::FLOWS_MAX;
 
 use super::steps::Step;
@@ -14,6 +14,7 @@ pub(crate) struct Writer<'a> {
     hosts: &'a [HostIx],
     pub(crate) flows: Vec<Flow>,
     pub(crate) sampled: Vec<SampledGroups>,
+    pub(crate) bus_bytes: Vec<BusBytes>,
     next_group: u32,
     steps: Vec<Step>,
     /// Seed of the run, which decides the popularity of experts.
@@ -39,7 +40,15 @@ pub(crate) struct Operation {
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(hosts: &'a [HostIx], seed: u64) -> Writer<'a> {
-        Writer { hosts, flows: Vec::new(), sampled: Vec::new(), next_group: 1, steps: Vec::new(), seed }
+        Writer {
+            hosts,
+            flows: Vec::new(),
+            sampled: Vec::new(),
+            bus_bytes: Vec::new(),
+            next_group: 1,
+            steps: Vec::new(),
+            seed,
+        }
     }
 
     pub(crate) fn rank_count(&self) -> u32 {
@@ -72,8 +81,11 @@ impl<'a> Writer<'a> {
         let first_group = self.next_group;
         let mut random = RandomStream::new(self.seed, &format!("traffic/experts/{first_group}"));
         work.kind.steps(layout.size, work.bytes, work.rounds, &mut random, &mut self.steps);
+        let (first, last) = (first_group, first_group + group_count - 1);
+        if let Some(bytes) = work.kind.bus_bytes(layout.size, work.bytes) {
+            self.bus_bytes.push(BusBytes { first, last, bytes });
+        }
         if let Some(rounds) = work.kind.rounds(layout.size).filter(|rounds| *rounds > work.rounds) {
-            let (first, last) = (first_group, first_group + group_count - 1);
             self.sampled.push(SampledGroups { first, last, simulated: work.rounds, rounds });
         }
         for group in 0..group_count {

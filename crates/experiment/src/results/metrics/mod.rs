@@ -81,7 +81,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         throughput_share: throughput_share(run.topology, outcome),
         groups: run
             .services
-            .map_or_else(|| groups::group_times(run.flows, &selection.grouped), |_| GroupTimes::default()),
+            .map_or_else(|| groups::group_times(run.flows, &selection.grouped, outcome.end), |_| GroupTimes::default()),
         fairness: fairness(&selection.flows, outcome),
         core: load::core_balance(run.topology, outcome, run.keep_core_bins),
         reordering: reordering(outcome),

@@ -1,6 +1,6 @@
 use net::{Time, Topology};
 use sim::{Accounting, ControlRecord, EngineRecord, LinkRecord, ResequencingRecord, Series};
-use traffic::{Flow, SampledGroups, Start};
+use traffic::{BusBytes, Flow, FlowList, SampledGroups, Start};
 
 use super::*;
 
@@ -173,8 +173,16 @@ fn groups_take_from_their_first_start_to_their_last_byte() {
     // Group 3 is incomplete, and 0 means no group.
     let flows: Vec<Flow> = [2, 2, 3, 3, 9, 0].into_iter().map(|group| Flow { group, ..flow(1) }).collect();
     let list = FlowList { flows, ..FlowList::default() };
-    let times = groups::group_times(&list, &Selection::of(&list, &outcome, Time::ZERO, false).grouped);
+    let times = groups::group_times(&list, &Selection::of(&list, &outcome, Time::ZERO, false).grouped, outcome.end);
     assert_eq!((times.unfinished, times.time_us.count), (1, 2));
+    // The incomplete group began at 3 us.
+    let age = outcome.end.as_us_f64() - 3.0;
+    assert_eq!(times.time_lower_bound_mean_us, (45.0 + 9.0 + age) / 3.0);
+    assert_eq!(times.bus_gbps_mean, 0.0);
+    let all_reduce = |first, last, bytes| BusBytes { first, last, bytes };
+    let list = FlowList { bus_bytes: vec![all_reduce(1, 2, 9e3), all_reduce(9, 9, 9e3)], ..list };
+    let times = groups::group_times(&list, &Selection::of(&list, &outcome, Time::ZERO, false).grouped, outcome.end);
+    assert_eq!(times.bus_gbps_mean, (1.6 + 8.0) / 2.0, "9 KB in 45 us and in 9 us");
     assert_eq!((times.time_us.mean, times.time_us.p50, times.time_us.max), ((45.0 + 9.0) / 2.0, 9.0, 45.0));
 }
 
@@ -193,7 +201,7 @@ fn rounds_that_were_not_simulated_follow_at_the_pace_of_the_later_ones() {
     let flows: Vec<Flow> = (0..8).map(|id| Flow { group: 5, start: after(id), ..flow(1) }).collect();
     let mut list = FlowList { flows, ..FlowList::default() };
     let time = |list: &FlowList| {
-        let times = groups::group_times(list, &Selection::of(list, &outcome, Time::ZERO, false).grouped);
+        let times = groups::group_times(list, &Selection::of(list, &outcome, Time::ZERO, false).grouped, outcome.end);
         (times.extrapolated, times.time_us.mean)
     };
     assert_eq!(time(&list), (0, 44.0));

@@ -58,10 +58,10 @@ pub fn compare(runs: &[RunSummary], metric: &MetricInfo, rank_by: Measure) -> Ve
 fn compare_group(group: &[RunSummary], metric: &MetricInfo, rank_by: Measure) -> Vec<Compared> {
     let all: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
     let rivals = || all.iter().filter(|runs| !runs[0].is_bound);
-    let least_unfinished = rivals().map(|runs| unfinished(runs)).min().unwrap_or(0);
+    let least_unfinished = rivals().map(|runs| unfinished(runs, rank_by)).min().unwrap_or(0);
     let is_able = |runs: &[RunSummary]| {
-        let is_complete = is_complete(unfinished(runs), least_unfinished, started(runs));
-        rank_by == Measure::Throughput || metric.metric == Metric::CompletedShare || is_complete
+        metric.metric == Metric::CompletedShare
+            || is_complete(unfinished(runs, rank_by), least_unfinished, started(runs, rank_by))
     };
     let sign = if metric.metric.is_better_high() { -1.0 } else { 1.0 };
     let value = |runs: &[RunSummary]| stat(&runs.iter().filter_map(|run| metric.metric.of(run)).collect::<Vec<_>>());
@@ -91,7 +91,7 @@ fn compare_group(group: &[RunSummary], metric: &MetricInfo, rank_by: Measure) ->
             seeds: seeds(runs) as u32,
             value: value(runs),
             difference: stat(&differences),
-            unfinished: unfinished(runs),
+            unfinished: unfinished(runs, Measure::Slowdown),
         }
     };
     all.iter().map(row).collect()

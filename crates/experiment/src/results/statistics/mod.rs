@@ -53,9 +53,9 @@ pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdi
             let position = rivals.iter().position(|rival| rival[0].balancer == runs[0].balancer);
             points.push(Point {
                 rank: position.map_or(0, |position| ranking.rank(position)),
-                slowdown_vs_best: ranking.best().map_or_else(Stat::default, |best| {
-                    stat(&differences(runs, rivals[best], |r| r.slowdown_lower_bound_mean))
-                }),
+                vs_best: ranking
+                    .best()
+                    .map_or_else(Stat::default, |best| stat(&differences(runs, rivals[best], |r| measure.of_run(r)))),
                 share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
                 ..point(runs)
             });
@@ -67,10 +67,7 @@ pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdi
 
 fn share_of_optimum(runs: &[RunSummary], optimum: &[RunSummary], measure: Measure) -> Option<Stat> {
     let shares: Vec<f64> = pairs(runs, optimum)
-        .map(|(run, optimum)| match measure {
-            Measure::Slowdown => optimum.slowdown_lower_bound_mean / run.slowdown_lower_bound_mean,
-            Measure::Throughput => run.throughput_share / optimum.throughput_share,
-        })
+        .map(|(run, optimum)| measure.ratio(measure.of_run(optimum), measure.of_run(run)))
         .filter(|share| share.is_finite() && *share > 0.0)
         .collect();
     (!shares.is_empty()).then(|| stat(&shares))
@@ -90,7 +87,7 @@ fn point(runs: &[RunSummary]) -> Point {
         balancer: runs[0].balancer.clone(),
         is_bound: runs[0].is_bound,
         seeds: runs.len() as u32,
-        flows_started: started(runs),
+        flows_started: runs.iter().map(|run| run.flows.started).sum(),
         flows_completed: runs.iter().map(|run| run.flows.completed).sum(),
         fct_mean_us: completed(|run| run.fct_us.mean),
         fct_p50_us: completed(|run| run.fct_us.p50),
@@ -102,6 +99,9 @@ fn point(runs: &[RunSummary]) -> Point {
         group_mean_us: grouped(|run| run.groups.time_us.mean),
         group_p99_us: grouped(|run| run.groups.time_us.p99),
         group_max_us: grouped(|run| run.groups.time_us.max),
+        groups_unfinished: runs.iter().map(|run| run.groups.unfinished).sum(),
+        group_lower_bound_us: over(&|run| has_groups(run).then_some(run.groups.time_lower_bound_mean_us)),
+        bus_gbps: over(&|run| (run.groups.bus_gbps_mean > 0.0).then_some(run.groups.bus_gbps_mean)),
         drop_share: over(&|run| Some(drop_share(run))),
         throughput_share: over(&|run| Some(run.throughput_share)),
         slowdown_lower_bound: over(&|run| Some(run.slowdown_lower_bound_mean)),
@@ -130,31 +130,27 @@ pub(crate) fn drop_share(run: &RunSummary) -> f64 {
     if run.packets.sent == 0 { 0.0 } else { dropped as f64 / run.packets.sent as f64 }
 }
 
-fn unfinished(runs: &[RunSummary]) -> u64 {
-    runs.iter().map(|run| run.flows.failed + run.flows.running).sum()
+fn has_groups(run: &RunSummary) -> bool {
+    Measure::GroupTime.started(run) > 0
 }
 
-fn started(runs: &[RunSummary]) -> u64 {
-    runs.iter().map(|run| run.flows.started).sum()
+fn unfinished(runs: &[RunSummary], measure: Measure) -> u64 {
+    runs.iter().map(|run| measure.unfinished(run)).sum()
 }
 
-/// Returns whether this number of unfinished flows is about as low as that of the most complete
+fn started(runs: &[RunSummary], measure: Measure) -> u64 {
+    runs.iter().map(|run| measure.started(run)).sum()
+}
+
+/// Returns whether this number of unfinished flows or groups is about as low as that of the most complete
 /// balancer.
 pub(crate) fn is_complete(unfinished: u64, least_unfinished: u64, started: u64) -> bool {
     unfinished.saturating_sub(least_unfinished) as f64 <= UNFINISHED_SHARE * started as f64
 }
 
-impl Measure {
-    fn cost(self, run: &RunSummary) -> f64 {
-        match self {
-            Measure::Slowdown => run.slowdown_lower_bound_mean,
-            Measure::Throughput => -run.throughput_share,
-        }
-    }
-
-    fn mean_cost(self, runs: &[RunSummary]) -> f64 {
-        stat(&runs.iter().map(|run| self.cost(run)).collect::<Vec<_>>()).mean
-    }
+/// Returns the mean over seeds of the quantity that ranks balancers.
+fn ranked_mean(runs: &[RunSummary], measure: Measure) -> f64 {
+    stat(&runs.iter().map(|run| measure.of_run(run)).collect::<Vec<_>>()).mean
 }
 
 /// Balancers in groups that are indistinguishable from the best of the group. Best group first; in
@@ -165,13 +161,12 @@ struct Ranking {
 
 impl Ranking {
     fn of(rivals: &[&[RunSummary]], measure: Measure) -> Ranking {
-        let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
-        let is_able = |runs: &[RunSummary]| match measure {
-            Measure::Slowdown => started(runs) > 0 && is_complete(unfinished(runs), least_unfinished, started(runs)),
-            // Experiments on throughput have flows that never end.
-            Measure::Throughput => started(runs) > 0,
+        let least_unfinished = rivals.iter().map(|runs| unfinished(runs, measure)).min().unwrap_or(0);
+        let is_able = |runs: &[RunSummary]| {
+            let started = started(runs, measure);
+            started > 0 && is_complete(unfinished(runs, measure), least_unfinished, started)
         };
-        let costs: Vec<f64> = rivals.iter().map(|runs| measure.mean_cost(runs)).collect();
+        let costs: Vec<f64> = rivals.iter().map(|runs| measure.cost(ranked_mean(runs, measure))).collect();
         let mut left: Vec<usize> = (0..rivals.len()).filter(|ix| is_able(rivals[*ix])).collect();
         left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));
         let mut groups = Vec::new();
@@ -224,8 +219,8 @@ fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&Ru
 }
 
 fn is_tied(runs: &[RunSummary], better: &[RunSummary], measure: Measure) -> bool {
-    let differences = differences(runs, better, |run| measure.cost(run));
-    is_not_clearly_above(&differences, measure.mean_cost(better).abs())
+    let differences = differences(runs, better, |run| measure.cost(measure.of_run(run)));
+    is_not_clearly_above(&differences, ranked_mean(better, measure))
 }
 
 /// Returns whether paired differences are compatible with 0 or less. Their 95 % interval decides;

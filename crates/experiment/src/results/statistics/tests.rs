@@ -45,8 +45,8 @@ fn pairing_sees_a_small_difference_under_large_noise() {
     let (points, verdicts) = judged(&runs(&[("a", &[2.0, 9.0, 4.0], 0), ("b", &[2.1, 9.1, 4.11], 0)]));
     assert_eq!((verdicts[0].best.as_str(), verdicts[0].tied.len()), ("a", 0));
     assert!(verdicts[0].sentence.starts_with("a wins: mean slowdown 5.00 over 3 seeds, 2.0 % below b (5.10)"));
-    assert!((points[1].slowdown_vs_best.mean - 0.1033).abs() < 1e-3);
-    assert_eq!(points[0].slowdown_vs_best.mean, 0.0);
+    assert!((points[1].vs_best.mean - 0.1033).abs() < 1e-3);
+    assert_eq!(points[0].vs_best.mean, 0.0);
 }
 
 #[test]
@@ -141,6 +141,29 @@ fn throughput_is_ranked_the_other_way_round() {
     assert_eq!(verdicts[0].sentence, expected);
     let share = points[0].share_of_optimum.as_ref().expect("there is an optimum").mean;
     assert!((share - 0.75).abs() < 1e-12, "{share}");
+}
+
+#[test]
+fn collectives_are_ranked_by_their_time() {
+    // b completes flows later, and collectives sooner; c left a group unfinished.
+    let mut runs = runs(&[("a", &[2.0, 2.0], 0), ("b", &[3.0, 3.0], 0), ("c", &[1.0, 1.0], 0)]);
+    for run in &mut runs {
+        let (mean, unfinished) = match run.balancer.as_str() {
+            "a" => (1500.0, 0),
+            "b" => (1200.0, 0),
+            _ => (900.0, 1),
+        };
+        run.groups.time_us = Quantiles { count: 4 - unfinished, mean, ..Quantiles::default() };
+        run.groups.time_lower_bound_mean_us = mean;
+        run.groups.unfinished = unfinished;
+    }
+    let (points, verdicts) = evaluate(&runs, Measure::GroupTime);
+    let expected = "b wins: mean group time 1.20 ms over 2 seeds, 20.0 % below a (1.50 ms). \
+                    c left 2 of 8 groups unfinished, so it is not ranked.";
+    assert_eq!(verdicts[0].sentence, expected);
+    assert_eq!(points.iter().map(|point| point.rank).collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!((points[0].vs_best.mean, points[2].groups_unfinished), (300.0, 2));
+    assert!(Measure::GroupTime.is_lower_bound(&points[2]) && !Measure::GroupTime.is_lower_bound(&points[0]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The verdict on one point as a sentence.
 
-use super::{Ranking, is_complete, started, unfinished};
+use super::{Ranking, is_complete, ranked_mean, started, unfinished};
 use crate::summary::{Measure, RunSummary, Verdict};
 
 /// Maximum number of names in a list: longer ones are not readable.
@@ -17,6 +17,7 @@ pub(super) fn verdict(all: &[RunSummary], rivals: &[&[RunSummary]], ranking: &Ra
     let Some(best) = ranking.best() else {
         let why = match rivals.is_empty() {
             true => "There are bounds only and no balancer to compare.",
+            false if measure == Measure::GroupTime => "No group of flows started, so nothing can be compared.",
             false => "No flow started, so nothing can be compared.",
         };
         return named(String::new(), Vec::new(), why.to_owned());
@@ -27,24 +28,19 @@ pub(super) fn verdict(all: &[RunSummary], rivals: &[&[RunSummary]], ranking: &Ra
         .map(|ix| rivals[ix])
         .find(|runs| runs[0].balancer != rivals[best][0].balancer && !tied.contains(&runs[0].balancer));
     let mut sentence = comparison(rivals[best], next, &tied, measure);
-    if measure == Measure::Slowdown {
-        sentence += &unfinished_text(rivals);
-    }
+    sentence += &unfinished_text(rivals, measure);
     named(rivals[best][0].balancer.clone(), tied, sentence)
 }
 
 fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String], measure: Measure) -> String {
     let name = &best[0].balancer;
-    let (quantity, extreme) = match measure {
-        Measure::Slowdown => ("mean slowdown", "lowest"),
-        Measure::Throughput => ("throughput", "highest"),
-    };
-    let mean = measure.describe(measure.mean_cost(best));
+    let (quantity, extreme) = (measure.quantity(), if measure.is_higher_better() { "highest" } else { "lowest" });
+    let mean = describe(measure, ranked_mean(best, measure));
     let seeds = match best.len() {
         1 => "1 seed".to_owned(),
         n => format!("{n} seeds"),
     };
-    let lead = next.map(|runs| measure.lead(best, runs));
+    let lead = next.map(|runs| lead(measure, best, runs));
     let noise = if best.len() == 1 {
         "within 2 %, which one seed cannot resolve"
     } else {
@@ -69,27 +65,29 @@ fn comparison(best: &[RunSummary], next: Option<&[RunSummary]>, tied: &[String],
     }
 }
 
-impl Measure {
-    fn describe(self, cost: f64) -> String {
-        match self {
-            Measure::Slowdown => format!("{cost:.2}"),
-            Measure::Throughput => format!("{:.1} % of the host links", -cost * 100.0),
-        }
-    }
-
-    fn lead(self, best: &[RunSummary], other: &[RunSummary]) -> String {
-        let (best, cost, name) = (self.mean_cost(best), self.mean_cost(other), &other[0].balancer);
-        match self {
-            Measure::Slowdown => format!("{:.1} % below {name} ({cost:.2})", (1.0 - best / cost) * 100.0),
-            Measure::Throughput if cost == 0.0 => format!("{name} carries nothing"),
-            Measure::Throughput => {
-                format!("{:.1} % above {name} ({:.1} %)", (best / cost - 1.0) * 100.0, -cost * 100.0)
-            }
-        }
+fn describe(measure: Measure, mean: f64) -> String {
+    match measure {
+        Measure::Slowdown => format!("{mean:.2}"),
+        Measure::Throughput => format!("{:.1} % of the host links", mean * 100.0),
+        Measure::GroupTime if mean >= 1e6 => format!("{:.2} s", mean / 1e6),
+        Measure::GroupTime if mean >= 1e3 => format!("{:.2} ms", mean / 1e3),
+        Measure::GroupTime => format!("{mean:.1} us"),
     }
 }
 
-fn unfinished_text(rivals: &[&[RunSummary]]) -> String {
+fn lead(measure: Measure, best: &[RunSummary], other: &[RunSummary]) -> String {
+    let (best, value, name) = (ranked_mean(best, measure), ranked_mean(other, measure), &other[0].balancer);
+    match measure {
+        Measure::Throughput if value == 0.0 => format!("{name} carries nothing"),
+        Measure::Throughput => format!("{:.1} % above {name} ({:.1} %)", (best / value - 1.0) * 100.0, value * 100.0),
+        _ => format!("{:.1} % below {name} ({})", (1.0 - best / value) * 100.0, describe(measure, value)),
+    }
+}
+
+fn unfinished_text(rivals: &[&[RunSummary]], measure: Measure) -> String {
+    let unfinished = |runs: &[RunSummary]| unfinished(runs, measure);
+    let started = |runs: &[RunSummary]| started(runs, measure);
+    let noun = measure.noun();
     let least_unfinished = rivals.iter().map(|runs| unfinished(runs)).min().unwrap_or(0);
     let is_ranked = |runs: &[RunSummary]| is_complete(unfinished(runs), least_unfinished, started(runs));
     let open: Vec<&[RunSummary]> = rivals.iter().copied().filter(|runs| unfinished(runs) > 0).collect();
@@ -99,13 +97,13 @@ fn unfinished_text(rivals: &[&[RunSummary]]) -> String {
         let judged = if unranked > 0 { format!("; {unranked} of them are not ranked for it") } else { String::new() };
         let (name, count, all) = (&most[0].balancer, unfinished(most), started(most));
         return format!(
-            " {} balancers left flows unfinished, most of all {name}, {count} of {all}{judged}.",
+            " {} balancers left {noun}s unfinished, most of all {name}, {count} of {all}{judged}.",
             open.len()
         );
     }
     let sentence = |runs: &&[RunSummary]| {
         let judged = if is_ranked(runs) { "" } else { ", so it is not ranked" };
-        format!(" {} left {} of {} flows unfinished{judged}.", runs[0].balancer, unfinished(runs), started(runs))
+        format!(" {} left {} of {} {noun}s unfinished{judged}.", runs[0].balancer, unfinished(runs), started(runs))
     };
     open.iter().map(sentence).collect()
 }

@@ -73,6 +73,15 @@ pub struct GroupTimes {
     pub extrapolated: u64,
     /// Times of complete groups, microseconds.
     pub time_us: Quantiles,
+    /// Mean time of all groups that started, microseconds. An incomplete group counts with the time
+    /// until the end of the run, so the value is then a lower bound. `rank_by = "group-time"` ranks
+    /// by it.
+    #[serde(default)]
+    pub time_lower_bound_mean_us: f64,
+    /// Mean bus bandwidth of complete collectives as nccl-tests define it, gigabits per second: 2 (n - 1)
+    /// / n times the buffer / the time for an all-reduce over n ranks. 0 for groups without it.
+    #[serde(default)]
+    pub bus_gbps_mean: f64,
 }
 
 /// Flows of one size range (mechanisms.md §7).

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 mod claims;
 mod detail;
 mod fidelity;
+mod measure;
 mod measurements;
 mod points;
 mod requests;
@@ -16,6 +17,7 @@ mod testbed;
 pub use claims::{ClaimPoint, ClaimVerdict, Judgement};
 pub use detail::{Heat, LinkDetail, RunDetail, RunRecord, TierSeries};
 pub use fidelity::{FidelityCheck, FidelityError};
+pub use measure::Measure;
 pub use measurements::{
     AddressingCost, ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages,
     Overhead, PacketCounts, Quantiles, Queue, Reordering, SizeBucket, TierEntries,
@@ -57,18 +59,6 @@ pub struct Summary {
     /// Errors of flow fidelity, measured by `anabranch run --check-fidelity`; left out without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity_check: Option<FidelityCheck>,
-}
-
-/// The quantity an experiment compares: `slowdown` or `throughput`.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum Measure {
-    /// Mean slowdown; lower is better.
-    #[default]
-    Slowdown,
-    /// Throughput share; higher is better. For senders that do not react to congestion, such as
-    /// UDP, and for flows that never end.
-    Throughput,
 }
 
 /// One run.

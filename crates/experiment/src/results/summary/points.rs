@@ -65,35 +65,44 @@ pub struct Point {
     /// Longest completion time of a group, microseconds.
     #[serde(default)]
     pub group_max_us: Stat,
+    /// Groups that did not complete, over all seeds.
+    #[serde(default)]
+    pub groups_unfinished: u64,
+    /// Mean time of groups in which an incomplete one counts with the time until the end of the run,
+    /// microseconds.
+    #[serde(default)]
+    pub group_lower_bound_us: Stat,
+    /// Mean bus bandwidth of collectives, gigabits per second; all 0 without collectives.
+    #[serde(default)]
+    pub bus_gbps: Stat,
     /// Packets dropped / packets sent.
     pub drop_share: Stat,
     /// Delivered payload / capacity of the host links.
     pub throughput_share: Stat,
-    /// Mean slowdown in which an unfinished flow counts with the slowdown it had reached; the
-    /// verdict compares this.
+    /// Mean slowdown in which an unfinished flow counts with the slowdown it had reached.
     #[serde(default)]
     pub slowdown_lower_bound: Stat,
-    /// `slowdown_lower_bound` minus that of the best balancer, paired over seeds; all 0 for the best
-    /// itself.
+    /// The quantity that ranks balancers ([`Summary::rank_by`](super::Summary::rank_by)) minus that of the
+    /// best balancer, paired over seeds; all 0 for the best itself.
     #[serde(default)]
-    pub slowdown_vs_best: Stat,
-    /// Mean slowdown of the balancer `optimum` / that of this balancer, seed by seed (of
+    pub vs_best: Stat,
+    /// The quantity that ranks balancers of the balancer `optimum` / that of this balancer, seed by seed (of
     /// throughput, this balancer's / the optimum's). Left out if the experiment has no `optimum`.
     /// Max-min fairness does not minimise the mean slowdown, so more than 1 is possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_of_optimum: Option<Stat>,
 }
 
-/// The comparison at one (variant, load), by mean slowdown or throughput, on common random numbers.
+/// The comparison at one (variant, load), by [`Summary::rank_by`](super::Summary::rank_by), on common random numbers.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Verdict {
     /// As in the runs.
     pub variant: String,
     /// As in the runs.
     pub load: Option<f64>,
-    /// Balancer with the lowest mean slowdown (`slowdown_lower_bound_mean`), among those whose unfinished
-    /// flows exceed those of the most complete one by at most 0.1 %; of throughput, the one with
-    /// the highest. Never a bound.
+    /// Balancer with the lowest mean slowdown (`slowdown_lower_bound_mean`) or group time, among those whose
+    /// unfinished flows or groups exceed those of the most complete one by at most 0.1 %; of throughput, the
+    /// one with the highest. Never a bound.
     pub best: String,
     /// Balancers indistinguishable from the best: the 95 % interval of the paired difference over
     /// seeds contains 0. One seed allows no statistical distinction; this then lists the balancers
