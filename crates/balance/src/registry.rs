@@ -47,6 +47,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::conga::ENTRY,
     &dataplane::clove::ENTRY,
+    &dataplane::alb::ENTRY,
     &dataplane::hermes::ENTRY,
     &dataplane::hopper::ENTRY,
     &dataplane::conweave::ENTRY,

@@ -5,6 +5,7 @@
 //! the entropy value that switches hash ([`HostBalancer`]). A mechanism declares its other
 //! requirements (sensed links, several connections, lossless queues) in [`Needs`].
 
+pub mod alb;
 pub mod ars;
 pub mod bsr;
 pub mod burst_balancer;
