@@ -46,6 +46,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::conga::ENTRY,
+    &dataplane::seq_balance::ENTRY,
     &dataplane::clove::ENTRY,
     &dataplane::alb::ENTRY,
     &dataplane::hermes::ENTRY,

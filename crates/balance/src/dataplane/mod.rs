@@ -50,6 +50,7 @@ pub mod repflow;
 pub mod reps;
 pub mod repsyn;
 pub mod round_robin;
+pub mod seq_balance;
 pub mod spain;
 pub mod spray;
 pub mod spray_rr;
