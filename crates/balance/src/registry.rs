@@ -36,6 +36,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::detail::ENTRY,
     &dataplane::presto::ENTRY,
     &dataplane::ethereal::ENTRY,
+    &dataplane::rails::ENTRY,
     &dataplane::letflow::ENTRY,
     &dataplane::halflife::ENTRY,
     &dataplane::burst_balancer::ENTRY,

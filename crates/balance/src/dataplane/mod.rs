@@ -46,6 +46,7 @@ pub mod presto;
 pub mod prime;
 pub mod prr;
 pub mod qdaps;
+pub mod rails;
 pub mod repflow;
 pub mod reps;
 pub mod repsyn;
