@@ -79,6 +79,7 @@ pub static CENTRAL: &[&Entry] = &[
     &central::hedera::ENTRY,
     &central::ofpt::ENTRY,
     &central::microte::ENTRY,
+    &central::central_te::ENTRY,
     &central::b4::ENTRY,
     &central::partial_te::ENTRY,
     &central::diffserv_te::ENTRY,
