@@ -44,6 +44,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::ars::ENTRY,
     &dataplane::glb::ENTRY,
     &dataplane::hula::ENTRY,
+    &dataplane::contra::ENTRY,
     &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,
     &dataplane::conga::ENTRY,

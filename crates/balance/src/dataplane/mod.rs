@@ -14,6 +14,7 @@ pub(crate) mod closed_loop;
 pub mod clove;
 pub(crate) mod common;
 pub mod conga;
+pub mod contra;
 pub mod conweave;
 pub mod detail;
 pub mod drb;
