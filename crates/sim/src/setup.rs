@@ -152,7 +152,7 @@ impl Parts {
             records: vec![FlowRecord::default(); flows.flows.len()],
             lost: if counts_losses { vec![0; flows.flows.len()] } else { Vec::new() },
             tap: Tap::new(&config.probes.capture, topology.links().len()),
-            starts: Starts::new(flows, is_local),
+            starts: Starts::new(flows, self.needs.largest_first, is_local),
             pauses: BinaryHeap::new(),
             is_interface_awaited: vec![false; topology.hosts().len()],
             waiting: vec![VecDeque::new(); topology.hosts().len()],

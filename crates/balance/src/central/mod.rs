@@ -6,6 +6,7 @@
 //! loss.
 
 pub mod b4;
+pub mod central_te;
 pub mod common;
 pub mod diffserv_te;
 pub mod fdalb;

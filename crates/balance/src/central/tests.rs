@@ -28,6 +28,8 @@ const MORE: &[&str] = &[
     "b4:detect=first-packets,metric=hops,tunnels=2,quanta=3",
     "fdalb:window=4,capacity=remaining",
     "freeway:paths=4,detect=agents",
+    "central-te:detect=first-packets,demand=measured",
+    "central-te:detect=agents,threshold=0",
 ];
 
 const NETWORKS: &[&str] = &[

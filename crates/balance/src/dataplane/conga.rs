@@ -51,19 +51,26 @@ pub(crate) static ENTRY: Entry = Entry::declare("conga", "CONGA")
         flowlets::ENTRIES,
         T_DRE,
         ALPHA,
-        Param::count("bits", 1..=8, "3").doc("Bits of a quantised utilisation (Q)."),
-        Param::scaled("ageing", "125rtt")
-            .doc("Age from which feedback about a path counts as 0; published: 10ms at a base RTT of 80 us."),
+        BITS,
+        AGEING,
     ])
     .example("conga:gap=500us")
     .needs(|scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() })
     .edge(|env, params| FlowletEdge::boxed(env, params, Conga::new(env, params)));
 
-fn quantised(scale: &Scale, params: &Params) -> Sensing {
+/// Resolution of the metrics.
+pub(super) const BITS: Param = Param::count("bits", 1..=8, "3").doc("Bits of a quantised utilisation (Q).");
+
+/// Lifetime of the metrics that far edges return.
+pub(super) const AGEING: Param = Param::scaled("ageing", "125rtt")
+    .doc("Age from which feedback about a path counts as 0; published: 10ms at a base RTT of 80 us.");
+
+pub(super) fn quantised(scale: &Scale, params: &Params) -> Sensing {
     sensing(scale, params, params.count("bits") as u8)
 }
 
-struct Conga {
+/// The metrics of paths, and the choice by them.
+pub(super) struct Conga {
     sensing: Sensing,
     index: PathIndex,
     /// First link of each path, by `index`.
@@ -75,7 +82,7 @@ struct Conga {
 }
 
 impl Conga {
-    fn new(env: &EdgeEnv<'_>, params: &Params) -> Conga {
+    pub(super) fn new(env: &EdgeEnv<'_>, params: &Params) -> Conga {
         let index = PathIndex::outward(env);
         Conga {
             sensing: quantised(&env.scale, params),

@@ -34,23 +34,32 @@ pub(crate) static ENTRY: Entry = Entry::declare("hula", "HULA")
             .doc("Idle time that ends a flowlet; published: 100us (here at a base RTT of 80 us)."),
         flowlets::MODE,
         flowlets::ENTRIES,
-        Param::scaled("probe_interval", "2.5rtt").doc("Time between two probes of an edge; published: 200us."),
-        Param::scaled("age", "7.5rtt").doc("Age from which an entry is ignored; published: three probe intervals."),
+        PROBE_INTERVAL,
+        AGE,
     ])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params)), messages: true, ..Needs::default() })
     .switch(|env, params| Box::new(Hula::new(env, params)));
 
+/// Interval of the probes of an edge.
+pub(super) const PROBE_INTERVAL: Param =
+    Param::scaled("probe_interval", "2.5rtt").doc("Time between two probes of an edge; published: 200us.");
+
+/// Lifetime of a result.
+pub(super) const AGE: Param =
+    Param::scaled("age", "7.5rtt").doc("Age from which an entry is ignored; published: three probe intervals.");
+
 /// Bytes of a probe on the wire: the smallest Ethernet frame.
-const PROBE_BYTES: u16 = 64;
+pub(super) const PROBE_BYTES: u16 = 64;
 
 /// Returns the estimators: the published time constant is two probe intervals.
-fn sensing(scale: &Scale, params: &Params) -> Sensing {
+pub(super) fn sensing(scale: &Scale, params: &Params) -> Sensing {
     const STEPS: u64 = 8;
     let time_constant = 2 * probe_interval(scale, params).as_ps();
     Sensing { interval: Time::from_ps((time_constant / STEPS).max(1000)), decay: 1.0 / STEPS as f64, bits: 8 }
 }
 
-fn probe_interval(scale: &Scale, params: &Params) -> Time {
+/// Returns the time between two probes of an edge, at least a nanosecond.
+pub(super) fn probe_interval(scale: &Scale, params: &Params) -> Time {
     params.scaled("probe_interval", scale).max(Time::from_ns(1))
 }
 

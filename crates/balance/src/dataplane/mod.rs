@@ -5,6 +5,7 @@
 //! the entropy value that switches hash ([`HostBalancer`]). A mechanism declares its other
 //! requirements (sensed links, several connections, lossless queues) in [`Needs`].
 
+pub mod alb;
 pub mod ars;
 pub mod bsr;
 pub mod burst_balancer;
@@ -13,6 +14,7 @@ pub(crate) mod closed_loop;
 pub mod clove;
 pub(crate) mod common;
 pub mod conga;
+pub mod contra;
 pub mod conweave;
 pub mod detail;
 pub mod drb;
@@ -45,10 +47,12 @@ pub mod presto;
 pub mod prime;
 pub mod prr;
 pub mod qdaps;
+pub mod rails;
 pub mod repflow;
 pub mod reps;
 pub mod repsyn;
 pub mod round_robin;
+pub mod seq_balance;
 pub mod spain;
 pub mod spray;
 pub mod spray_rr;

@@ -18,6 +18,9 @@ pub struct Needs {
     /// Whether it reads links anywhere in the network at once, which no real switch can: a run with
     /// such a mechanism uses one thread.
     pub reads_all_links: bool,
+    /// Whether hosts begin flows that are due at the same instant with the largest (LPT), rather than
+    /// in the order of the list.
+    pub largest_first: bool,
 }
 
 /// A discounting rate estimator on every fabric link (mechanisms.md §1.3): on transmission X grows

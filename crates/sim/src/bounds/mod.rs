@@ -71,7 +71,7 @@ impl<'a> Ledger<'a> {
         changes.reverse();
         Ledger {
             scenario,
-            starts: Starts::new(scenario.flows, |_| true),
+            starts: Starts::new(scenario.flows, false, |_| true),
             records: vec![FlowRecord::default(); scenario.flows.flows.len()],
             ideals: Ideals::new(scenario.topology, &scenario.config.transport, routes),
             ending: BinaryHeap::new(),

@@ -14,29 +14,43 @@ pub(crate) struct Starts {
     cursor: usize,
     triggers: Triggers,
     tasks: TaskRun,
-    /// Triggered flows with a start time and due computations, earliest on top. Computations have
-    /// numbers above those of flows.
-    due: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Triggered flows with a start time and due computations, earliest on top, then by [`rank`].
+    /// Computations have numbers above those of flows.
+    due: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    is_largest_first: bool,
     /// Time of the earliest event that the caller has scheduled for this.
     armed: u64,
 }
 
+/// Rank of computations: after the flows of the instant.
+const LAST: u64 = u64::MAX;
+
+/// Returns the rank of a flow or a computation among those of its instant; equal ranks start by number.
+fn rank(list: &FlowList, is_largest_first: bool, id: u32) -> u64 {
+    match list.flows.get(id as usize) {
+        Some(flow) if is_largest_first => LAST - flow.size_bytes,
+        Some(_) => 0,
+        None => LAST,
+    }
+}
+
 impl Starts {
-    /// Makes the starts of the flows whose source `is_local`.
-    pub(crate) fn new(list: &FlowList, is_local: impl Fn(u32) -> bool) -> Starts {
+    /// Makes the starts of the flows whose source `is_local`. Of several at the same instant the first
+    /// of the list starts first, or the largest.
+    pub(crate) fn new(list: &FlowList, is_largest_first: bool, is_local: impl Fn(u32) -> bool) -> Starts {
         let timed = (0u32..).zip(&list.flows).filter_map(|(id, flow)| match flow.start {
-            Start::At(at) if is_local(flow.src.0) => Some((at, id)),
+            Start::At(at) if is_local(flow.src.0) => Some((at, rank(list, is_largest_first, id), id)),
             _ => None,
         });
-        let mut timed: Vec<(Time, u32)> = timed.collect();
+        let mut timed: Vec<(Time, u64, u32)> = timed.collect();
         timed.sort_unstable();
-        let timed = timed.into_iter().map(|(_, id)| id).collect();
+        let timed = timed.into_iter().map(|(.., id)| id).collect();
         let (mut tasks, mut due) = (TaskRun::default(), BinaryHeap::new());
         if let Some(graph) = &list.tasks {
             tasks = TaskRun::new(graph);
-            due.extend(tasks.ready_computations(graph).map(|task| Reverse((0, task))));
+            due.extend(tasks.ready_computations(graph).map(|task| Reverse((0, LAST, task))));
         }
-        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), tasks, due, armed: NEVER }
+        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), tasks, due, is_largest_first, armed: NEVER }
     }
 
     pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
@@ -44,18 +58,20 @@ impl Starts {
             Start::At(at) => at.as_ps(),
             Start::After { .. } | Start::AfterGroups { .. } | Start::AfterTasks => NEVER,
         });
-        let due = self.due.peek().map(|Reverse((at, _))| *at);
+        let due = self.due.peek().map(|Reverse((at, ..))| *at);
         timed.into_iter().chain(due).min()
     }
 
     /// Takes a flow that starts by `now`, after the computations that are due before it.
     pub(crate) fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
-        let Starts { tasks, due, .. } = self;
-        while let Some(Reverse((at, id))) = due.peek().copied().filter(|Reverse((at, _))| *at <= now) {
+        let Starts { tasks, due, is_largest_first, .. } = self;
+        while let Some(Reverse((at, _, id))) = due.peek().copied().filter(|Reverse((at, ..))| *at <= now) {
             due.pop();
             match &list.tasks {
                 Some(graph) if id as usize >= graph.flow_count() => {
-                    tasks.on_due(graph, id, at, |at, task| due.push(Reverse((at, task))));
+                    tasks.on_due(graph, id, at, |at, task| {
+                        due.push(Reverse((at, rank(list, *is_largest_first, task), task)));
+                    });
                 }
                 _ => return Some(self.started(list, id, now)),
             }
@@ -71,7 +87,8 @@ impl Starts {
     /// Makes tasks due that wait for the start of a flow.
     fn started(&mut self, list: &FlowList, id: u32, now: u64) -> u32 {
         if let Some(graph) = &list.tasks {
-            self.tasks.started(graph, id, |task| self.due.push(Reverse((now, task))));
+            let Starts { tasks, due, is_largest_first, .. } = self;
+            tasks.started(graph, id, |task| due.push(Reverse((now, rank(list, *is_largest_first, task), task))));
         }
         id
     }
@@ -79,16 +96,17 @@ impl Starts {
     /// Makes flows and computations due that wait for the end of flow `ended`. Returns the time of
     /// the earliest if no event is scheduled by then: the caller schedules one.
     pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
-        let Starts { triggers, tasks, due, .. } = self;
+        let Starts { triggers, tasks, due, is_largest_first, .. } = self;
         triggers.ended(ended, |id| {
             if let Start::After { delay, .. } | Start::AfterGroups { delay, .. } = list.flows[id as usize].start {
-                due.push(Reverse((now.saturating_add(delay.as_ps()), id)));
+                let rank = rank(list, *is_largest_first, id);
+                due.push(Reverse((now.saturating_add(delay.as_ps()), rank, id)));
             }
         });
         if let Some(graph) = &list.tasks {
-            tasks.ended(graph, ended, |task| due.push(Reverse((now, task))));
+            tasks.ended(graph, ended, |task| due.push(Reverse((now, rank(list, *is_largest_first, task), task))));
         }
-        let earliest = due.peek().map(|Reverse((at, _))| *at);
+        let earliest = due.peek().map(|Reverse((at, ..))| *at);
         self.arm(earliest)
     }
 
@@ -107,5 +125,35 @@ impl Starts {
         let at = at.filter(|at| *at < self.armed)?;
         self.armed = at;
         Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::HostIx;
+    use traffic::Flow;
+
+    use super::*;
+
+    #[test]
+    fn flows_of_one_instant_start_in_order_of_the_list_or_largest_first() {
+        let flow = |size_bytes, start| Flow { src: HostIx(0), dst: HostIx(1), size_bytes, start, group: 1 };
+        let at = |us| Start::At(Time::from_us(us));
+        let after = |flow| Start::After { flow, delay: Time::from_us(1) };
+        let flows = vec![flow(5, at(1)), flow(9, at(2)), flow(7, at(1)), flow(7, at(1))];
+        let flows = flows.into_iter().chain([flow(2, after(0)), flow(8, after(2)), flow(4, after(2))]).collect();
+        let list = FlowList { flows, ..FlowList::default() };
+        for (is_largest_first, expected) in [(false, [0, 2, 3, 4, 5, 6, 1]), (true, [2, 3, 0, 5, 6, 4, 1])] {
+            let mut starts = Starts::new(&list, is_largest_first, |_| true);
+            let take = |starts: &mut Starts, us| -> Vec<u32> {
+                std::iter::from_fn(|| starts.take(&list, Time::from_us(us).as_ps())).collect()
+            };
+            let mut order = take(&mut starts, 1);
+            for ended in [0, 2] {
+                starts.trigger(&list, ended, Time::from_us(1).as_ps());
+            }
+            order.extend(take(&mut starts, 2));
+            assert_eq!(order, expected);
+        }
     }
 }

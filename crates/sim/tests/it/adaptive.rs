@@ -1,10 +1,11 @@
-//! Switches that react to ports, next hops and probes: ARS, GLB, HULA; and rotation by Ofan.
+//! Switches that react to ports, next hops and probes: ARS, GLB, HULA, Contra; and rotation by Ofan.
 
 use anabranch_sim::{
     FailureKind, Marking, Outcome, QueueConfig, QueueLimit, SimConfig, TransportConfig, TransportKind, UdpRate,
 };
 use balance::Spec;
-use net::{Bandwidth, RandomStream, Time, Topology};
+use net::routes::ClassIx;
+use net::{Bandwidth, HostIx, RandomStream, Routes, Time, Topology};
 
 use crate::common::{fault, flow, link, list, permanent, simulate, simulate_on, topology, with};
 
@@ -94,6 +95,37 @@ fn hula_leaves_a_slow_path() {
     assert!(hula < 0.05 && ecmp > 0.1, "hula {hula}, ecmp {ecmp}");
 }
 
+#[test]
+fn contra_leaves_a_slow_path_of_a_network_without_tiers_and_hula_cannot() {
+    let t = topology("flattened-butterfly:k=3,n=3");
+    let routes = Routes::intact(&t);
+    let (from, hosts) = (routes.class_node(ClassIx(0)), t.hosts().len() as u32);
+    let distant = |class: &ClassIx| routes.distance(from, *class) == Some(2);
+    let to = (0..routes.class_count() as u32).map(ClassIx).find(distant).expect("two dimensions");
+    let hosts_of = |class| (0..hosts).filter(|host| routes.class_of(HostIx(*host)) == class).collect::<Vec<_>>();
+    let (senders, receivers) = (hosts_of(ClassIx(0)), hosts_of(to));
+    // Two paths of two links; the second link of one of them is slow, behind the next hop.
+    let links = |path| routes.path(&t, from, to, path);
+    let slow = FailureKind::OneWayRate { link: links(0)[1], fraction: 0.2 };
+    // Without feedback to senders: flowlets of TCP would leave a slow path even if nothing is known of it.
+    let kind = TransportKind::Udp(UdpRate::Constant(Bandwidth::from_gbps(2)));
+    let config = with(TransportConfig { kind, ..TransportConfig::default() });
+    let config = SimConfig { failures: vec![permanent(slow)], ..config };
+    let flows = (0..2_000u32).map(|n| {
+        let (src, dst) = (senders[n as usize % senders.len()], receivers[n as usize / 2 % receivers.len()]);
+        flow(src, dst, 50_000, Time::from_us(u64::from(n) * 50))
+    });
+    let flows = list(flows.collect());
+    let share = |balancer: &str| {
+        let o = simulate(&t, &flows, balancer, 1, &config);
+        let [slow, fast] = [0, 1].map(|path| o.links[links(path)[0].ix()].bytes as f64);
+        slow / (slow + fast)
+    };
+    let [contra, hula, ecmp] = ["contra", "hula", "ecmp"].map(share);
+    println!("share of the slow path: contra {contra:.4}, hula {hula:.4}, ecmp {ecmp:.4}; of the capacity 1/6");
+    assert!(contra < 0.35 && hula > 0.45 && ecmp > 0.45, "contra {contra}, hula {hula}, ecmp {ecmp}");
+}
+
 /// Returns the longest queue of the fabric, in packets, of a permutation at line rate without feedback.
 fn longest_queue(balancer: &str, packets: u64) -> u64 {
     let t = topology("fat-tree:k=8");
@@ -135,7 +167,7 @@ fn messages_between_switches_are_the_same_on_any_threads() {
     let failures = vec![fault(dead, 300, Some(900), 200)];
     let config = SimConfig { failures, ..SimConfig::default() };
     let flows = anabranch_sim::conformance::some_flows(16, 200, 3, Time::from_ms(2), 200_000);
-    for balancer in ["glb", "glb:mode=packet-quality,combine=mean", "hula"] {
+    for balancer in ["glb", "glb:mode=packet-quality,combine=mean", "hula", "contra"] {
         Spec::parse(balancer).unwrap();
         let one = simulate(&t, &flows, balancer, 5, &config);
         assert!(one.control.packets > 100, "{balancer}: {:?}", one.control);

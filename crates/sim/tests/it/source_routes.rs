@@ -1,7 +1,7 @@
 //! Mechanisms at the sender's end that choose paths or labels: Flowcut, MRC, Spritz, PRR; and queue pairs.
 
 use anabranch_sim::{FailureKind, FlowEnd, FlowRecord, Outcome, RdmaRecovery, SimConfig, TransportConfig};
-use net::{RandomStream, Time, Topology};
+use net::{HostIx, RandomStream, Time, Topology};
 use traffic::{CollectiveSpec, FlowList, Placement, RankOptions};
 
 use crate::common::{fault, flow, last_us, link, list, simulate, some_flows, topology, total, with};
@@ -155,4 +155,20 @@ fn known_sizes_fill_uplinks_equally() {
     let (known, hashed) = (bytes("ethereal"), bytes("ecmp"));
     println!("largest uplink load over the mean: ethereal {known:.3}, ecmp {hashed:.3}");
     assert!(known < 1.01 && hashed > 1.1, "{known}, {hashed}");
+}
+
+#[test]
+fn unequal_pieces_are_divided_over_planes_largest_first() {
+    let t = topology("multi-plane:planes=2,leaves=2,spines=2,hosts_per_leaf=4");
+    // In the order of the list the planes get 1 and 1, then one of them 2; largest first, 2 each.
+    let pieces = [(4, 1_000_000), (5, 1_000_000), (6, 2_000_000)];
+    let flows = list(pieces.into_iter().map(|(dst, bytes)| flow(0, dst, bytes, Time::ZERO)).collect());
+    let share = |balancer: &str| {
+        let o = simulate(&t, &flows, balancer, 1, &with(TransportConfig::spray()));
+        let bytes = t.out_links(t.host(HostIx(0))).iter().map(|link| o.links[link.ix()].bytes);
+        bytes.clone().max().unwrap() as f64 / bytes.sum::<u64>() as f64
+    };
+    let (largest_first, in_order) = (share("rails"), share("ethereal"));
+    println!("share of the fuller plane: rails {largest_first:.4}, ethereal in the order of the list {in_order:.4}");
+    assert!((largest_first - 0.5).abs() < 0.002 && (in_order - 0.75).abs() < 0.002, "{largest_first}, {in_order}");
 }

@@ -97,13 +97,14 @@ enum Placer {
     WorstFit { reserves_moved: bool, are_ties_drawn: bool, is_one_per_pair: bool },
 }
 
+/// A large flow between different switches.
 #[derive(Clone, Copy, Debug)]
-struct Large {
-    flow: FlowId,
-    ends: Ends,
+pub(super) struct Large {
+    pub(super) flow: FlowId,
+    pub(super) ends: Ends,
     dst: HostIx,
     /// Rate in bits per second: estimated, or measured for worst-fit.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 struct Hedera {
@@ -243,10 +244,10 @@ fn exceeds(info: &FlowInfo, threshold_bps: f64, source: FlowSource) -> bool {
 }
 
 /// A flow with its source and destination hosts.
-type Known = (FlowId, HostIx, HostIx);
+pub(super) type Known = (FlowId, HostIx, HostIx);
 
 /// Returns the large flows by number; those under one switch have demands too.
-fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: FlowSource) -> Vec<Known> {
+pub(super) fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: FlowSource) -> Vec<Known> {
     let mut flows = Vec::with_capacity(view.flows.len());
     for (flow, info) in view.flows.iter() {
         let (Some(rate), Some(_)) = (hosts.rates().get(info.src.ix()), hosts.rates().get(info.dst.ix())) else {
@@ -259,13 +260,15 @@ fn large_flows(view: &NetworkView<'_>, hosts: &Hosts, threshold: f64, source: Fl
     flows
 }
 
-fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
+/// Returns the large flows between different switches with the demands that their hosts allow.
+pub(super) fn estimated(hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let pairs: Vec<(HostIx, HostIx)> = flows.iter().map(|(_, src, dst)| (*src, *dst)).collect();
     let (demands, _) = demand::estimate(hosts.rates(), &pairs);
     with_rates(hosts, flows, demands.into_iter().map(|demand| demand.rate))
 }
 
-fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
+/// Returns the large flows between different switches with their measured rates.
+pub(super) fn measured_flows(view: &NetworkView<'_>, hosts: &Hosts, flows: &[Known]) -> Vec<Large> {
     let rate = |flow| view.flows.get(flow).and_then(|info| info.rate).map_or(0.0, Bandwidth::as_bps_f64);
     with_rates(hosts, flows, flows.iter().map(|(flow, ..)| rate(*flow)))
 }

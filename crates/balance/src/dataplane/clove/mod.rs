@@ -260,7 +260,7 @@ impl Signal for Ecn {
         report | if are_all_congested { ALL_CONGESTED } else { 0 }
     }
 
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
+    fn arrived(&mut self, now: Time, _: &PacketView, arrival: &Arrival) -> Delivery {
         if let Some((path, _)) = unpack(arrival.tag) {
             self.reported(now, arrival.from, path);
         }

@@ -225,7 +225,7 @@ pub trait Signal: Send {
         self.utilisations().map_or(0, |utilisations| utilisations.header(now, to))
     }
     /// Handles a packet with a header.
-    fn arrived(&mut self, now: Time, arrival: &Arrival) -> Delivery {
+    fn arrived(&mut self, now: Time, _packet: &PacketView, arrival: &Arrival) -> Delivery {
         if let Some(utilisations) = self.utilisations() {
             utilisations.arrived(now, arrival);
         }
@@ -266,8 +266,8 @@ impl<S: Signal> EdgeBalancer for FlowletEdge<S> {
         self.signal.header(cx.now, packet.to)
     }
 
-    fn decapsulate(&mut self, cx: &mut Cx<'_>, _: &PacketView, arrival: &Arrival) -> Delivery {
-        self.signal.arrived(cx.now, arrival)
+    fn decapsulate(&mut self, cx: &mut Cx<'_>, packet: &PacketView, arrival: &Arrival) -> Delivery {
+        self.signal.arrived(cx.now, packet, arrival)
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use least::{least, shortest_queue};
 pub(crate) use member_sets::MemberSets;
 pub(crate) use path_order::PathCycles;
 pub(crate) use paths::{
-    KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, is_live, links_to_forwarders, rank_of,
+    KnownLive, PathIndex, PathLinks, PathSets, crossing, distinct, empty_delays, is_live, links_to_forwarders, rank_of,
 };
 pub(crate) use rounds::Rounds;
 pub(crate) use rules::{at_start, at_switch, by_packet};

@@ -51,6 +51,19 @@ pub fn crossing(topology: &Topology, link: LinkIx, bytes: u32) -> Time {
     link.delay.saturating_add(link.rate.time_for(u64::from(bytes)))
 }
 
+/// Returns the delay of the first path from each class to this edge while it is empty: propagation,
+/// picoseconds, and picoseconds per byte of a packet that every link stores and forwards.
+pub fn empty_delays(env: &EdgeEnv<'_>) -> Vec<(u64, f64)> {
+    let empty = (0..env.path_counts.len() as u32).map(|class| {
+        let from = env.routes.class_node(ClassIx(class));
+        let links = env.routes.path(env.topology, from, env.class, 0);
+        links.iter().map(|link| env.topology.link(*link)).fold((0, 0.0), |(delay, per_byte), link| {
+            (delay + link.delay.as_ps(), per_byte + 8e12 / link.rate.as_bps_f64())
+        })
+    });
+    empty.collect()
+}
+
 /// Consecutive numbers for the paths of all classes, so that an array can hold a value for each.
 #[derive(Clone, Debug)]
 pub struct PathIndex {

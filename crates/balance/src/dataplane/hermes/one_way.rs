@@ -4,7 +4,7 @@ use net::Time;
 use net::routes::ClassIx;
 
 use crate::dataplane::EdgeEnv;
-use crate::dataplane::common::CongestionFromLeaf;
+use crate::dataplane::common::{CongestionFromLeaf, empty_delays};
 
 /// One-way delays: measured where packets leave the fabric, returned to where they entered.
 pub(super) struct OneWay {
@@ -18,15 +18,8 @@ pub(super) struct OneWay {
 impl OneWay {
     /// Makes an instance with an empty table.
     pub(super) fn new(env: &EdgeEnv<'_>) -> OneWay {
-        let empty = (0..env.path_counts.len() as u32).map(|class| {
-            let from = env.routes.class_node(ClassIx(class));
-            let links = env.routes.path(env.topology, from, env.class, 0);
-            links.iter().map(|link| env.topology.link(*link)).fold((0, 0.0), |(delay, per_byte), link| {
-                (delay + link.delay.as_ps(), per_byte + 8e12 / link.rate.as_bps_f64())
-            })
-        });
         OneWay {
-            empty: empty.collect(),
+            empty: empty_delays(env),
             step_ps: (env.scale.hop_delay.as_ps() / 256).max(1),
             // An entry older than a round trip would only count again in the average.
             relay: CongestionFromLeaf::new(env, env.scale.base_rtt),
