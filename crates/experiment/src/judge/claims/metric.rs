@@ -11,6 +11,7 @@ pub enum Metric {
     FctP50,
     FctP95,
     FctP99,
+    FctMax,
     SmallFctMean,
     FctMeanTo1Mb,
     FctMeanTo10Mb,
@@ -28,6 +29,7 @@ pub enum Metric {
     DroppedPackets,
     RetransmittedShare,
     ReorderExtent,
+    QueueMax,
     Moves,
     CoreCllblRx,
     CoreCllblTx,
@@ -84,7 +86,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 43] = [
+pub const METRICS: [MetricInfo; 45] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -94,6 +96,9 @@ pub const METRICS: [MetricInfo; 43] = [
     }),
     row(Metric::FctP99, "fct_p99_us", Unit::Time, "99th percentile of the completion time", |run| {
         completed(run, run.fct_us.p99)
+    }),
+    row(Metric::FctMax, "fct_max_us", Unit::Time, "largest completion time of a completed flow", |run| {
+        completed(run, run.fct_us.max)
     }),
     row(
         Metric::SmallFctMean,
@@ -193,6 +198,13 @@ pub const METRICS: [MetricInfo; 43] = [
         Unit::Plain,
         "largest distance, in segments, of a packet below the highest sequence number received before it, of all runs",
         |run| started(run, f64::from(run.reordering.max_extent)),
+    ),
+    row(
+        Metric::QueueMax,
+        "queue_max_bytes",
+        Unit::Plain,
+        "largest queue that a packet found at a port of a switch, bytes",
+        |run| run.queues.iter().map(|queue| queue.max_bytes as f64).reduce(f64::max),
     ),
     row(Metric::Moves, "moves", Unit::Plain, "flow migrations by a controller", moves),
     row(
