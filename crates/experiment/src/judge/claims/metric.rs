@@ -27,6 +27,7 @@ pub enum Metric {
     FlowShareHalf,
     FlowShare80,
     DroppedPackets,
+    DeadLinkPackets,
     RetransmittedShare,
     ReorderExtent,
     QueueMax,
@@ -86,7 +87,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 45] = [
+pub const METRICS: [MetricInfo; 46] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -185,6 +186,16 @@ pub const METRICS: [MetricInfo; 45] = [
     row(Metric::DroppedPackets, "dropped_packets", Unit::Plain, "lost packets", |run| {
         Some(run.packets.dropped.values().sum::<u64>() as f64)
     }),
+    row(
+        Metric::DeadLinkPackets,
+        "dead_link_packets",
+        Unit::Plain,
+        "packets lost at links that are down and in black holes",
+        |run| {
+            let lost = |cause| run.packets.dropped.get(cause).copied().unwrap_or(0);
+            Some((lost("link_down") + lost("blackhole")) as f64)
+        },
+    ),
     row(
         Metric::RetransmittedShare,
         "retransmitted_share",
