@@ -136,7 +136,7 @@ fn explanation(what: What) -> &'static str {
             "\n`parameter [default]: meaning`; write name:parameter=value,parameter=value, such as ecmp:hash=threshold.\n\
              Decided by: dataplane: switches and hosts; central: a controller; server: where servers are picked for requests; none: a bound, \
              the best possible result.\n\
-             `from`: P… and S… are numbers in the catalogue of mechanisms this project began with, F0 to F4 the studies it \
+             `from`: P… and S… are numbers in the catalogue of mechanisms this project began with, F0 to F7 the studies it \
              reproduces (`anabranch reproduce --list`).\n\
              More on each: its page in the book (scripts/book), and its example, `anabranch run experiments/balancers/NAME.toml`.\n"
         }

@@ -1,5 +1,4 @@
-//! `anabranch reproduce`: the published numbers of the founding documents, compared with new
-//! results.
+//! `anabranch reproduce`: the published numbers of documents, compared with new results.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,8 +18,7 @@ use experiment::summary::Summary;
 use crate::error::CliError;
 use crate::results::{self, Machines, RunArgs};
 
-/// Repeat the experiments of the founding documents, and report which of their numbers are
-/// reproduced
+/// Repeat the experiments of published documents, and report which of their numbers are reproduced
 ///
 /// Experiment files represent the experiments of each document. The index in the document's folder
 /// (reproduce.toml) assigns a figure and a tolerance band to each printed number. Every verdict
@@ -382,7 +380,7 @@ mod tests {
         // Shown on a separate page, and on the simulator's page if it exists, in either order of
         // the runs.
         let page = || std::fs::read_to_string(args.out.join("report.html")).expect("a page");
-        let (title, figure) = ("Printed results of the founding documents", "href=\"d1/two/testbed/report.html\"");
+        let (title, figure) = ("Printed results of the documents", "href=\"d1/two/testbed/report.html\"");
         ValidationResult::new(rows.clone()).write(&args.out).expect("the folder is writable");
         assert!(!page().contains(title) && page().contains(figure));
         let sim = Args { platform: Platform::Sim, ..args };

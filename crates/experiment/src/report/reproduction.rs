@@ -16,7 +16,7 @@ use crate::reproduction::{
 /// file; it links to the reports of runs in the neighbouring folders.
 pub fn reproduction_html(reproduction: Option<&Reproduction>, validations: &[&ValidationRow]) -> String {
     let mut out = String::with_capacity(1 << 18);
-    document_head(&mut out, "Reproduction of the founding documents");
+    document_head(&mut out, "Reproduction of published documents");
     head(&mut out, reproduction, validations);
     out.push_str("<main class=\"reproduction\">\n");
     if let Some(reproduction) = reproduction {
@@ -39,8 +39,8 @@ pub fn reproduction_html(reproduction: Option<&Reproduction>, validations: &[&Va
 fn head(out: &mut String, reproduction: Option<&Reproduction>, validations: &[&ValidationRow]) {
     out.push_str("<header class=\"top\">\n<p class=\"eyebrow\">Reproduction</p>\n");
     let title = match reproduction {
-        Some(_) => "Printed results of the founding documents, and measured results",
-        None => "The founding documents' experiments, simulated and on real switches",
+        Some(_) => "Printed results of the documents, and measured results",
+        None => "The documents' experiments, simulated and on real switches",
     };
     put!(out, "<h1>{title}</h1>\n<ul class=\"meta\">");
     let documents = || reproduction.iter().flat_map(|reproduction| &reproduction.documents);
@@ -325,6 +325,8 @@ fn axis_title(metric: &str, form: &str) -> &'static str {
         Some(Metric::ResponseMedian) => "median response time",
         Some(Metric::FctP95) => "95th percentile of FCT",
         Some(Metric::FctP99) => "99th percentile of FCT",
+        Some(Metric::FctMax) => "largest FCT",
+        Some(Metric::QueueMax) => "largest queue, bytes",
         Some(Metric::FctMean | Metric::SmallFctMean) => "mean FCT",
         _ => "",
     }
@@ -379,7 +381,7 @@ fn curve(curve: &Curve) -> String {
     figure(&picture, &legend(names.iter().map(|(colour, name)| (*colour, name.as_str()))), &esc(&curve.figure))
 }
 
-const INTRODUCTION: &str = "The founding documents are published studies, called F0 to F4, with experiments called E0.1 and so on. \
-    Each experiment was repeated. <b>Printed</b> is the value in the study, <b>Here</b> the measured value, <b>Bound</b> the best possible value.";
+const INTRODUCTION: &str = "The documents are published studies: F0 to F4, with which the project began, and F5 to F7, later ones. \
+    Their experiments are called E0.1 and so on. Each experiment was repeated. <b>Printed</b> is the value in the study, <b>Here</b> the measured value, <b>Bound</b> the best possible value.";
 
 const RULES: &str = include_str!("reproduction-rules.html");

@@ -11,6 +11,7 @@ pub enum Metric {
     FctP50,
     FctP95,
     FctP99,
+    FctMax,
     SmallFctMean,
     FctMeanTo1Mb,
     FctMeanTo10Mb,
@@ -26,8 +27,10 @@ pub enum Metric {
     FlowShareHalf,
     FlowShare80,
     DroppedPackets,
+    DeadLinkPackets,
     RetransmittedShare,
     ReorderExtent,
+    QueueMax,
     Moves,
     CoreCllblRx,
     CoreCllblTx,
@@ -84,7 +87,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 43] = [
+pub const METRICS: [MetricInfo; 46] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -94,6 +97,9 @@ pub const METRICS: [MetricInfo; 43] = [
     }),
     row(Metric::FctP99, "fct_p99_us", Unit::Time, "99th percentile of the completion time", |run| {
         completed(run, run.fct_us.p99)
+    }),
+    row(Metric::FctMax, "fct_max_us", Unit::Time, "largest completion time of a completed flow", |run| {
+        completed(run, run.fct_us.max)
     }),
     row(
         Metric::SmallFctMean,
@@ -181,6 +187,16 @@ pub const METRICS: [MetricInfo; 43] = [
         Some(run.packets.dropped.values().sum::<u64>() as f64)
     }),
     row(
+        Metric::DeadLinkPackets,
+        "dead_link_packets",
+        Unit::Plain,
+        "packets lost at links that are down and in black holes",
+        |run| {
+            let lost = |cause| run.packets.dropped.get(cause).copied().unwrap_or(0);
+            Some((lost("link_down") + lost("blackhole")) as f64)
+        },
+    ),
+    row(
         Metric::RetransmittedShare,
         "retransmitted_share",
         Unit::Share,
@@ -193,6 +209,13 @@ pub const METRICS: [MetricInfo; 43] = [
         Unit::Plain,
         "largest distance, in segments, of a packet below the highest sequence number received before it, of all runs",
         |run| started(run, f64::from(run.reordering.max_extent)),
+    ),
+    row(
+        Metric::QueueMax,
+        "queue_max_bytes",
+        Unit::Plain,
+        "largest queue that a packet found at a port of a switch, bytes",
+        |run| run.queues.iter().map(|queue| queue.max_bytes as f64).reduce(f64::max),
     ),
     row(Metric::Moves, "moves", Unit::Plain, "flow migrations by a controller", moves),
     row(

@@ -35,9 +35,10 @@ pub(super) fn sentence(claim: &Claim, points: &[ClaimPoint]) -> String {
 
 fn unfinished_points(claim: &Claim, points: &[ClaimPoint]) -> Option<String> {
     let points: Vec<&ClaimPoint> = points.iter().filter(|point| point.unfinished > 0).collect();
-    let is_about_all =
-        matches!(claim.metric, Metric::CompletedShare | Metric::SlowdownLowerBoundMean | Metric::DroppedPackets)
-            || claim.metric.is_of_core();
+    let is_about_all = matches!(
+        claim.metric,
+        Metric::CompletedShare | Metric::SlowdownLowerBoundMean | Metric::DroppedPackets | Metric::DeadLinkPackets
+    ) || claim.metric.is_of_core();
     if points.is_empty() || is_about_all {
         return None;
     }

@@ -150,7 +150,7 @@ pub fn csv(reproduction: &Reproduction) -> String {
 }
 
 pub fn markdown(reproduction: &Reproduction) -> String {
-    let mut out = String::from("# Printed results of the founding documents, and measured results\n\n");
+    let mut out = String::from("# Printed results of the documents, and measured results\n\n");
     out += &format!("{}\n\n", claims_text(reproduction));
     out += "| id | question | grade | strict verdict | why |\n| --- | --- | --- | --- | --- |\n";
     for entry in reproduction.entries() {
