@@ -106,6 +106,9 @@ pub static SERVER: &[&Entry] = &[
     &server::mesf::ENTRY,
     &server::maglev::ENTRY,
     &server::ring_hash::ENTRY,
+    &server::server_cheetah::ENTRY,
+    &server::server_beamer::ENTRY,
+    &server::server_concury::ENTRY,
 ];
 
 /// Central balancers that balance nothing but exercise the code the others rely on. [`find`]
