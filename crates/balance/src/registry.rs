@@ -34,6 +34,8 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::qdaps::ENTRY,
     &dataplane::tlb::ENTRY,
     &dataplane::detail::ENTRY,
+    &dataplane::rlb::ENTRY,
+    &dataplane::vertigo::ENTRY,
     &dataplane::presto::ENTRY,
     &dataplane::ethereal::ENTRY,
     &dataplane::letflow::ENTRY,
