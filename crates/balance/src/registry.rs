@@ -52,6 +52,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::hermes::ENTRY,
     &dataplane::hopper::ENTRY,
     &dataplane::conweave::ENTRY,
+    &dataplane::themis::ENTRY,
     &dataplane::flowbender::ENTRY,
     &dataplane::plb::ENTRY,
     &dataplane::prr::ENTRY,
