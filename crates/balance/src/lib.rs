@@ -17,7 +17,7 @@ pub use bounds::Bound;
 pub use central::{CentralBalancer, CentralEnv};
 pub use dataplane::{
     Arrival, Commands, Connection, Control, ControlArrival, Copies, Coupling, Cx, Delivery, Duplicate, EdgeBalancer,
-    EdgeEnv, EdgeHooks, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Needs,
+    EdgeEnv, EdgeHooks, GapReport, HostBalancer, HostEnv, HostFeedback, HostLoss, HostPacket, Loss, Lossless, Needs,
     NeighbourMessage, NextHops, PacketView, PathFeedback, PathLoss, Paths, PortTelemetry, Race, Receiving, Scale,
     Sensing, Shared, Subflows, SwitchBalancer, SwitchEnv,
 };

@@ -34,6 +34,8 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::qdaps::ENTRY,
     &dataplane::tlb::ENTRY,
     &dataplane::detail::ENTRY,
+    &dataplane::rlb::ENTRY,
+    &dataplane::vertigo::ENTRY,
     &dataplane::presto::ENTRY,
     &dataplane::ethereal::ENTRY,
     &dataplane::rails::ENTRY,
@@ -54,6 +56,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::hermes::ENTRY,
     &dataplane::hopper::ENTRY,
     &dataplane::conweave::ENTRY,
+    &dataplane::themis::ENTRY,
     &dataplane::flowbender::ENTRY,
     &dataplane::plb::ENTRY,
     &dataplane::prr::ENTRY,
@@ -111,6 +114,9 @@ pub static SERVER: &[&Entry] = &[
     &server::mesf::ENTRY,
     &server::maglev::ENTRY,
     &server::ring_hash::ENTRY,
+    &server::server_cheetah::ENTRY,
+    &server::server_beamer::ENTRY,
+    &server::server_concury::ENTRY,
 ];
 
 /// Central balancers that balance nothing but exercise the code the others rely on. [`find`]

@@ -248,16 +248,13 @@ impl Engine<'_> {
     }
 
     #[inline(always)]
-    fn forward(&mut self, node: u32, packet: u32) {
+    pub(crate) fn forward(&mut self, node: u32, packet: u32) {
         let hop = self.fabric.route(&mut self.network, node, packet);
         self.run_issued_commands();
         match hop {
             Hop::Link(link) => self.enqueue(link, packet),
             Hop::Drop(loss) => self.lose(packet, loss),
-            Hop::Consumed => {
-                self.delivered += 1;
-                self.network.arena.remove(packet);
-            }
+            Hop::Consumed => self.consume(packet),
             Hop::Held => {}
         }
     }
@@ -330,6 +327,9 @@ impl Engine<'_> {
         }
         for (flow, time) in commands.pauses.drain(..) {
             self.send_pause(flow, time);
+        }
+        for report in commands.reports.drain(..) {
+            self.send_gap_report(node, &report);
         }
         for message in commands.messages.drain(..) {
             let ix = self.add_control(message_packet(&message));

@@ -124,6 +124,7 @@ impl Parts {
         partitions.mark_links(&mut network, partition);
         fabric.install(scenario, self.scale, shared, is_local);
         fabric.has_messages = self.needs.messages;
+        fabric.edges.are_early_packets_kept = self.params.resequencer.is_some_and(|bounds| bounds.reports_gaps);
         fabric.edges.are_links_sensed = network.admission.sensors.is_some();
         let hosts = match scenario.balancer.entry.build {
             Build::Host(build) => {
@@ -327,7 +328,16 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
     let is_auto = scenario.config.host.resequencing == Resequencing::Auto;
     let bounds = match scenario.config.host.resequencing {
         Resequencing::Off => return None,
-        Resequencing::Auto if scenario.config.transport.properties().tolerates_reordering => return None,
+        Resequencing::Auto if scenario.config.transport.properties().tolerates_reordering => {
+            let is_kept =
+                needs.receiving == Receiving::Reported && scenario.config.transport.properties().acks == Acks::InOrder;
+            return is_kept.then_some(Resequencer {
+                timeout: NEVER,
+                packets: u32::MAX,
+                patience: None,
+                reports_gaps: true,
+            });
+        }
         Resequencing::Auto
             if scenario.balancer.entry.reorders() != balance::Reorders::Always
                 && needs.receiving != Receiving::Resequenced =>
@@ -343,6 +353,7 @@ fn resequencer(scenario: &Scenario<'_>, needs: &Needs, base_rtt: u64, window: u3
         timeout: bounds.timeout.map_or(scaled, Time::as_ps),
         packets: bounds.packets.unwrap_or(window).max(1),
         patience: None,
+        reports_gaps: false,
     };
     Some(match needs.receiving {
         Receiving::Patient if is_auto => Resequencer { timeout: NEVER, ..usual },

@@ -213,6 +213,8 @@ pub struct EdgeHooks {
     pub weights: bool,
     /// Enables [`EdgeBalancer::detour`], and feedback about pairs of edges with a single path.
     pub detours: bool,
+    /// Enables [`EdgeBalancer::passes_gap_report`].
+    pub gap_reports: bool,
 }
 
 /// A mechanism that picks whole paths where packets enter the fabric. It is called only for packets
@@ -223,6 +225,14 @@ pub trait EdgeBalancer: Send {
 
     /// Handles an acknowledgement.
     fn on_feedback(&mut self, _cx: &mut Cx<'_>, _feedback: &PathFeedback) {}
+
+    /// Returns whether the report of a gap that enters the fabric here goes on. Packet `cause`, which
+    /// arrived before the expected packet [`PacketView::seq`], caused it, and the receiver keeps it. If
+    /// not, the edge takes the report away; one that also carries a congestion notification goes on
+    /// as a plain acknowledgement. Called before [`EdgeBalancer::choose_path`].
+    fn passes_gap_report(&mut self, _cx: &mut Cx<'_>, _packet: &PacketView, _cause: u32) -> bool {
+        true
+    }
 
     /// Handles a loss that a sender of this edge detected.
     fn on_loss(&mut self, _cx: &mut Cx<'_>, _loss: &PathLoss) {}

@@ -51,6 +51,7 @@ pub mod rails;
 pub mod repflow;
 pub mod reps;
 pub mod repsyn;
+pub mod rlb;
 pub mod round_robin;
 pub mod seq_balance;
 pub mod spain;
@@ -61,10 +62,12 @@ pub mod spt;
 pub mod srd;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod themis;
 pub mod tinyflow;
 pub mod tlb;
 pub mod ue_spray;
 pub mod ugal;
+pub mod vertigo;
 pub mod vlb;
 pub mod wcmp;
 pub mod weighted_round_robin;
@@ -190,6 +193,19 @@ pub struct Commands {
     pub releases: Vec<u32>,
     /// Flows whose senders must stop, and for how long at most; zero lets one go on.
     pub pauses: Vec<(u32, Time)>,
+    /// Reports of gaps that edges send in place of receivers.
+    pub reports: Vec<GapReport>,
+}
+
+/// The report of a gap that an edge sends in place of a receiver behind it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GapReport {
+    /// Number of the flow, as in [`PacketView::flow`].
+    pub flow: u32,
+    /// The packet that the receiver expects, and which is lost.
+    pub expected: u32,
+    /// Time since the packet that revealed the loss entered the fabric.
+    pub age: Time,
 }
 
 impl Commands {
@@ -201,6 +217,7 @@ impl Commands {
             && self.timers.is_empty()
             && self.releases.is_empty()
             && self.pauses.is_empty()
+            && self.reports.is_empty()
     }
 }
 
@@ -235,6 +252,12 @@ impl Cx<'_> {
     /// host has sent before still arrive. Only for edges.
     pub fn pause(&mut self, flow: u32, time: Time) {
         self.commands.pauses.push((flow, time));
+    }
+
+    /// Sends the report of a gap to the sender of a flow whose receiver is a host of this edge, unless
+    /// receivers report every early packet. Only for edges.
+    pub fn report_gap(&mut self, report: GapReport) {
+        self.commands.reports.push(report);
     }
 }
 

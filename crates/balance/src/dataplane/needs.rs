@@ -129,6 +129,9 @@ pub enum Receiving {
     Resequenced,
     /// Unlimited resequencing, no fast retransmit: if lossless, only the timer means loss (DeTail).
     Patient,
+    /// For go-back-N: network interfaces that keep early packets, and report each gap once (NICs with
+    /// selective repeat). Resequencing for other transports as usual.
+    Reported,
     /// Resequencing that distinguishes loss inside a flowcell from reordering between flowcells
     /// (Presto). A gap within the last flowcell is delivered immediately; a gap at a boundary is
     /// held for `patience` × the average duration of such gaps.

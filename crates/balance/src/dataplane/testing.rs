@@ -303,6 +303,9 @@ impl Bench {
     pub(crate) fn path_feedback(&mut self, feedback: &PathFeedback) {
         self.call_edge(|edge, cx| edge.on_feedback(cx, feedback));
     }
+    pub(crate) fn passes_gap_report(&mut self, packet: &PacketView, cause: u32) -> bool {
+        self.call_edge(|edge, cx| edge.passes_gap_report(cx, packet, cause))
+    }
     pub(crate) fn loss(&mut self, flow: u32, path: u16, loss: Loss) {
         self.path_loss(&PathLoss { flow, to: ClassIx(1), path, una: 0, loss });
     }

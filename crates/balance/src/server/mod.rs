@@ -22,6 +22,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
+pub mod consistency;
 pub mod division_load;
 pub mod division_no;
 pub mod division_rtt;
@@ -31,6 +32,9 @@ pub mod maglev;
 pub mod malob;
 pub mod mesf;
 pub mod ring_hash;
+pub mod server_beamer;
+pub mod server_cheetah;
+pub mod server_concury;
 pub mod server_cpu;
 pub mod server_dwrr;
 pub mod server_jiq;

@@ -50,16 +50,22 @@ impl Ring {
             return;
         }
         self.shares = shares(pool).collect();
-        let greatest = self.shares.iter().map(|(_, weight)| u64::from(*weight)).max().unwrap_or(1);
-        let points = |weight: u32| (self.points * u64::from(weight)).div_ceil(greatest);
-        let place = |id: MemberId, point: u64| hash::combine(hash::combine(hash::mix(4), u64::from(id.0)), point);
-        let places = |(id, weight): &(MemberId, u32)| {
-            let id = *id;
-            (0..points(*weight)).map(move |point| (place(id, point), id))
-        };
-        self.ring = self.shares.iter().flat_map(places).collect();
-        self.ring.sort_unstable();
+        self.ring = ring(&self.shares, self.points);
     }
+}
+
+/// Returns the points of all members in the order of their places; the heaviest member has `points`.
+pub(super) fn ring(shares: &[(MemberId, u32)], points: u64) -> Vec<(u64, MemberId)> {
+    let heaviest = shares.iter().map(|(_, weight)| u64::from(*weight)).max().unwrap_or(1);
+    let count = |weight: u32| (points * u64::from(weight)).div_ceil(heaviest);
+    let place = |id: MemberId, point: u64| hash::combine(hash::combine(hash::mix(4), u64::from(id.0)), point);
+    let places = |(id, weight): &(MemberId, u32)| {
+        let id = *id;
+        (0..count(*weight)).map(move |point| (place(id, point), id))
+    };
+    let mut ring: Vec<(u64, MemberId)> = shares.iter().flat_map(places).collect();
+    ring.sort_unstable();
+    ring
 }
 
 impl Picker for Ring {

@@ -39,6 +39,12 @@ pub fn server(network: &TestNetwork, id: u32, host: u32) -> Member {
     member(id, MemberLocation::Host { host: HostIx(host), edge })
 }
 
+/// Makes a pool of members with these numbers, all at one place, for mechanisms that see no network.
+pub fn pool_of(ids: impl IntoIterator<Item = u32>) -> Pool {
+    let place = MemberLocation::Host { host: HostIx(0), edge: NodeIx(0) };
+    Pool::new(ids.into_iter().map(|id| member(id, place)))
+}
+
 pub fn uplink(id: u32, link: LinkIx) -> Member {
     member(id, MemberLocation::Uplink { link })
 }

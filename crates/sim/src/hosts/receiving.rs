@@ -1,11 +1,12 @@
 //! The receiving side of hosts: resequencing, delivery to the transport, acknowledgements.
 
+use balance::GapReport;
 use balance::hash::combine;
 
 use crate::engine::{Engine, START};
 use crate::hosts::slots::{Echo, Receiver};
 use crate::outcome::FlowEnd;
-use crate::packet::{ACK, CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED};
+use crate::packet::{ACK, CE, FRESH, NACK, NOTIFY, Packet, RETRANSMIT, SYN, TRIMMED, stamp};
 use crate::queue::NIL;
 use crate::scenario::Acks;
 use crate::timers::NEVER;
@@ -18,6 +19,8 @@ pub(crate) struct Resequencer {
     /// Flowcells: gaps inside a flowcell are delivered immediately, others are held for this
     /// multiple of the average reordering time. `None` holds for `timeout`.
     pub(crate) patience: Option<f64>,
+    /// Whether the first packet that is held in a gap makes the receiver report the gap.
+    pub(crate) reports_gaps: bool,
 }
 
 impl Resequencer {
@@ -63,6 +66,9 @@ impl Engine<'_> {
                     // Packets of one flowcell share a path, so the missing one is lost, not late.
                     self.release_all(flow);
                     return self.receive(flow, ix, packet);
+                }
+                if bounds.reports_gaps {
+                    self.report_gap(flow, None, packet);
                 }
                 return self.hold(flow, ix, packet, bounds);
             }
@@ -195,17 +201,55 @@ impl Engine<'_> {
         }
     }
 
-    /// Rejects an out-of-order packet of go-back-N. Reports the expected segment once per gap.
+    /// Rejects an out-of-order packet of go-back-N.
     fn reject_out_of_order(&mut self, flow: u32, ix: u32, packet: &Packet) {
+        if !self.report_gap(flow, Some(ix), packet) {
+            self.network.arena.remove(ix);
+            self.close_if_over(flow);
+        }
+    }
+
+    /// Reports the segment that go-back-N expects, once per gap. Returns whether it did.
+    fn report_gap(&mut self, flow: u32, reuse: Option<u32>, packet: &Packet) -> bool {
         let (now, interval) = (self.network.now, self.params.properties.notify_interval);
         let receiver = &mut self.slots.get_mut(flow).receiver;
         if std::mem::replace(&mut receiver.is_gap_reported, true) {
-            self.network.arena.remove(ix);
-            return self.close_if_over(flow);
+            return false;
         }
         let mut echo = echo_of(packet);
-        echo.flags = NACK | receiver.notification(echo.marked, now, interval);
-        self.acknowledge(flow, Some(ix), &echo);
+        // The mark of a packet that is held is echoed when the packet is released.
+        echo.flags = NACK | if reuse.is_some() { receiver.notification(echo.marked, now, interval) } else { 0 };
+        self.acknowledge(flow, reuse, &echo);
+        true
+    }
+
+    /// Sends the report of a gap that an edge makes up for, as the receiver of the flow would.
+    pub(crate) fn send_gap_report(&mut self, node: u32, report: &GapReport) {
+        let flow = self.slots.find(report.flow);
+        if flow == NIL || !self.params.resequencer.is_some_and(|bounds| bounds.reports_gaps) {
+            return;
+        }
+        let slot = self.slots.get_mut(flow);
+        if !slot.is_receiving {
+            return;
+        }
+        let sent = stamp(self.network.now.saturating_sub(report.age.as_ps()));
+        let packet = Packet {
+            hash: slot.ack_hash,
+            flow: slot.number,
+            src: slot.dst,
+            dst: slot.src,
+            class: slot.ack_class as u16,
+            seq: report.expected,
+            sent,
+            edge: sent,
+            bytes: self.params.ack_bytes,
+            flags: ACK | NACK | slot.priority,
+            ..Packet::BLANK
+        };
+        self.note_injected(flow);
+        let ix = self.add_control(packet);
+        self.forward(node, ix);
     }
 
     fn acknowledge(&mut self, flow: u32, reuse: Option<u32>, echo: &Echo) {
@@ -213,7 +257,8 @@ impl Engine<'_> {
         let slot = self.slots.get_mut(flow);
         let mut flags = ACK | FRESH | slot.priority | echo.flags;
         flags |= if echo.marked { CE } else { 0 };
-        let is_beyond = is_selective && echo.segment >= slot.receiver.next;
+        let names_cause = is_selective || echo.flags & NACK != 0;
+        let is_beyond = names_cause && echo.segment >= slot.receiver.next;
         // With single acknowledgements, each takes the entropy value of its packet (Ultra Ethernet 1.0).
         let entropy = match &mut self.hosts {
             Some(_) if self.params.properties.acks == Acks::EachPacket => Some(echo.path),
@@ -229,8 +274,8 @@ impl Engine<'_> {
             seq: slot.receiver.next,
             sent: echo.sent,
             edge: echo.edge,
-            // Windows of selective transports are below 65535 segments.
-            sack: if is_beyond { (echo.segment - slot.receiver.next + 1) as u16 } else { 0 },
+            // Windows of selective transports are below 65535 segments; go-back-N does not read it.
+            sack: if is_beyond { (echo.segment - slot.receiver.next + 1).min(u32::from(u16::MAX)) as u16 } else { 0 },
             bytes: self.params.ack_bytes,
             echo_path: echo.path,
             tag: u32::from(echo.via),
@@ -361,6 +406,20 @@ impl Engine<'_> {
             slot.receiver.unacked = 0;
             let echo = slot.receiver.delayed;
             self.acknowledge(flow, None, &echo);
+        }
+    }
+
+    /// Removes a packet for a switch, or one that an edge took away: both count as delivered.
+    pub(crate) fn consume(&mut self, packet: u32) {
+        self.delivered += 1;
+        let flow = self.network.arena.get(packet).flow;
+        self.network.arena.remove(packet);
+        if flow == NIL {
+            return;
+        }
+        self.note_left(flow);
+        if !self.slots.is_by_flow() {
+            self.close_if_over(flow);
         }
     }
 

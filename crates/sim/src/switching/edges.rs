@@ -13,7 +13,7 @@ use net::{HostIx, LinkIx, RandomStream, Routes, Time, Topology};
 
 use crate::links::network::Network;
 use crate::packet::{
-    ACK, CE, CONTROL, DATA, DETOUR, DIRECT, ECT, NACK, NO_PATH, Packet, TAG_WITHOUT_UTILISATION, since, stamp,
+    ACK, CE, CONTROL, DATA, DETOUR, DIRECT, ECT, NACK, NO_PATH, NOTIFY, Packet, TAG_WITHOUT_UTILISATION, since, stamp,
 };
 use crate::queue::NIL;
 use crate::scenario::Scenario;
@@ -67,6 +67,8 @@ pub(crate) struct Edges {
     nodes: Vec<(u32, u32)>,
     duties: EdgeHooks,
     pub(crate) are_links_sensed: bool,
+    /// Whether receivers of go-back-N keep early packets, which they do not in general.
+    pub(crate) are_early_packets_kept: bool,
     /// 0, 1, 2, …: the live list of an intact pair.
     all_paths: Vec<u16>,
     /// Paths or entropy values by flow slot.
@@ -85,6 +87,11 @@ impl Edges {
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
         !self.list.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn takes_gap_reports(&self) -> bool {
+        self.duties.gap_reports
     }
 
     /// Begins a flow in a slot, of which this many bytes are sent from here.
@@ -295,6 +302,29 @@ impl Fabric {
         if is_data && !is_second_half {
             packet.edge = stamp(now);
         }
+    }
+
+    /// Returns whether an edge takes away a packet that enters the fabric there, because it reports a gap
+    /// that the edge takes for reordering.
+    pub(crate) fn takes_gap_report(&mut self, network: &mut Network, node: u32, ix: u32) -> bool {
+        let packet = *network.arena.get(ix);
+        // A trimmed packet is certainly lost, as is an early one if go-back-N discards it.
+        let is_kept = !packet.is(NACK) || self.edges.are_early_packets_kept;
+        if !packet.is(ACK) || packet.is(DIRECT) || packet.sack == 0 || packet.sack == u16::MAX || !is_kept {
+            return false;
+        }
+        let cause = packet.seq + u32::from(packet.sack) - 1;
+        let seen = view(&packet);
+        let passes = self.with_edge(network, node, |edge, cx, _| edge.passes_gap_report(cx, &seen, cause));
+        if passes != Some(false) {
+            return false;
+        }
+        if packet.is(NOTIFY) {
+            let entry = network.arena.get_mut(ix);
+            (entry.sack, entry.flags) = (0, entry.flags & !NACK);
+            return false;
+        }
+        true
     }
 
     fn pick_detour(&mut self, network: &mut Network, node: u32, ix: u32) {

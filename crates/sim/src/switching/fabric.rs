@@ -208,6 +208,9 @@ impl Fabric {
         if packet.flags & FRESH != 0 {
             packet.flags &= !FRESH;
             if self.edges.is_used() {
+                if self.edges.takes_gap_reports() && self.takes_gap_report(network, node, ix) {
+                    return Hop::Consumed;
+                }
                 self.enter(network, node, ix);
             }
         }

@@ -10,6 +10,7 @@ mod connections;
 mod controlled;
 mod flow_level;
 mod fluid_oracles;
+mod gap_reports;
 mod layers;
 mod lossless;
 mod mcf;

@@ -1,5 +1,6 @@
 //! Properties shared by several server balancers, and the published oracles.
 
+mod consistency;
 mod geni;
 mod laws;
 mod paths;
