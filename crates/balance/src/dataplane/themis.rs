@@ -329,7 +329,8 @@ mod tests {
         let (mut flow, mut all, mut rng) = (Flow::default(), BTreeSet::new(), RandomStream::new(1, "packets"));
         let mut next = 0;
         for _ in 0..20_000 {
-            next += rng.next_below(if rng.next_below(500) == 0 { 2000 } else { 3 }) as u32;
+            let jump = if rng.next_below(500) == 0 { 2000 } else { 3 };
+            next += rng.next_below(jump) as u32;
             let seq = next.saturating_sub(rng.next_below(1500) as u32);
             flow.note(seq);
             all.insert(seq);

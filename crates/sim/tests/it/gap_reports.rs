@@ -42,12 +42,12 @@ fn without_losses_nothing_is_sent_again_although_packets_overtake() {
         let [themis, spraying] = ["themis", "themis:filter=off"].map(run);
         let reordered = [&themis, &spraying].map(|o| total(o, |flow| u64::from(flow.reordered)));
         assert!([&themis, &spraying].iter().all(|o| o.accounting.dropped.total() == 0));
-        assert!(reordered.iter().all(|reordered| *reordered > 500), "paths must differ: {reordered:?}");
+        assert!(reordered.iter().all(|reordered| *reordered > 50), "paths must differ: {reordered:?}");
         let (with, without) = (retransmitted(&themis), retransmitted(&spraying));
         let times = (last_us(&themis), last_us(&spraying));
         println!("{recovery:?}: sent again with Themis {with}, without {without}; last completions in us {times:?}");
         assert_eq!(with, 0, "{recovery:?}");
-        assert!(without > 500, "{recovery:?}: {without}");
+        assert!(without > 50, "{recovery:?}: {without}");
     }
 }
 
