@@ -276,7 +276,7 @@ impl Spec {
     }
 }
 
-/// Removes a balancer from a list, whatever its parameters.
+/// Removes a balancer from a list, with any parameters.
 fn remove(specs: &mut Vec<Spec>, entry: &Entry) -> Result<(), SpecError> {
     let before = specs.len();
     specs.retain(|spec| spec.entry.name != entry.name);

@@ -63,7 +63,7 @@ struct Alb {
     own: ClassIx,
     /// Unit of the latencies in headers: 1/256 of the delay of a congested hop.
     step_ps: u64,
-    /// In steps.
+    /// Excess latency up to which a path is as good as the fastest, in steps.
     margin: u64,
     gain: f64,
     ageing_ps: u64,

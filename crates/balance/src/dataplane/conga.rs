@@ -58,7 +58,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("conga", "CONGA")
     .needs(|scale, params| Needs { sensing: Some(quantised(scale, params)), ..Needs::default() })
     .edge(|env, params| FlowletEdge::boxed(env, params, Conga::new(env, params)));
 
-/// Resolution of the metrics.
+/// Resolution of the metrics, in bits; the published value is 3.
 pub(super) const BITS: Param = Param::count("bits", 1..=8, "3").doc("Bits of a quantised utilisation (Q).");
 
 /// Lifetime of the metrics that far edges return.

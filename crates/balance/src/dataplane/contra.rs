@@ -63,7 +63,7 @@ struct Contra {
     version: u32,
     /// Links to nodes that forward.
     links: Vec<LinkIx>,
-    /// By class.
+    /// The best known path to each class of hosts, by class.
     best: Vec<Best>,
 }
 
@@ -244,7 +244,7 @@ mod tests {
             self.flying.append(&mut commands.messages);
             result
         }
-        /// Lets every edge probe.
+        /// Lets every edge switch send the probes of one interval.
         fn probe(&mut self) {
             (0..self.switches.len()).for_each(|at| self.call(at, |switch, cx| switch.on_timer(cx, 0)));
         }
@@ -265,7 +265,7 @@ mod tests {
                 }
             }
         }
-        /// The least of the largest utilisations of the shortest paths, by a list of all paths.
+        /// The minimum of the largest utilisations of the shortest paths, by a list of all paths.
         fn least(&self, from: NodeIx, class: ClassIx) -> f32 {
             let used = |path: u32| {
                 let links = self.routes.path(&self.topology, from, class, path);

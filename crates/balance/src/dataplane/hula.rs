@@ -44,7 +44,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("hula", "HULA")
 pub(super) const PROBE_INTERVAL: Param =
     Param::scaled("probe_interval", "2.5rtt").doc("Time between two probes of an edge; published: 200us.");
 
-/// Lifetime of a result.
+/// Time after which the result of a probe no longer counts.
 pub(super) const AGE: Param =
     Param::scaled("age", "7.5rtt").doc("Age from which an entry is ignored; published: three probe intervals.");
 

@@ -65,7 +65,7 @@ impl Measure {
         if self.is_higher_better() { best / value } else { value / best }
     }
 
-    /// Returns the quantity in words, such as "mean slowdown".
+    /// Returns the name of the quantity for sentences, such as "mean slowdown".
     pub fn quantity(self) -> &'static str {
         match self {
             Measure::Slowdown => "mean slowdown",
