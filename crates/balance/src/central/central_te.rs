@@ -2,24 +2,25 @@
 //! shortest path that has the capacity for it, once in a period (mechanisms-2.md P37, "Central TE";
 //! Gangidi et al., SIGCOMM 2024).
 //!
-//! Every period: the pairs of hosts that send more than `threshold` of their link are the matrix. In
-//! the order of their demands, highest first, each gets a constrained shortest path: links with less
-//! residual capacity than its demand do not exist for it, of the other paths it takes one with the
-//! fewest links, among these the one whose narrowest link has the most capacity left, and reserves its
-//! demand there. Exact-match rules pin it. All other traffic has equal-cost routes.
+//! Every period: the pairs of hosts that send more than `threshold` of their link are the matrix.
+//! In the order of their demands, highest first, each gets a constrained shortest path: links with
+//! less residual capacity than its demand do not exist for it, of the other paths it takes one with
+//! the fewest links, among these the one whose narrowest link has the most capacity left, and
+//! reserves its demand there. Exact-match rules pin it. All other traffic has equal-cost routes.
 //!
-//! Between two computations nothing reacts to load. If a link fails, the pairs pinned over it have the
-//! equal-cost routes until the next computation; the others keep their paths.
+//! Between two computations nothing reacts to load. If a link fails, the pairs pinned over it have
+//! the equal-cost routes until the next computation; the others keep their paths.
 //!
-//! Readings: a pair without a path that has the capacity stays on the equal-cost routes, whose load is
-//! not reserved. A pair keeps its path if that has the capacity and is as short as the best one, so that
-//! an unchanged matrix changes no rule. A pair that is no longer large is released. Paths that are
-//! longer than the shortest are used. Demands are estimated from the links of hosts as in Hedera, since
-//! pairs that share a link would otherwise seem to fit on it; with `demand=measured` they are the rates
-//! of the counters. The published period is 30 s, and so is the default; an experiment that simulates
-//! less sets a shorter one.
+//! Readings: a pair without a path that has the capacity stays on the equal-cost routes, whose load
+//! is not reserved. A pair keeps its path if that has the capacity and is as short as the best one,
+//! so that an unchanged matrix changes no rule. A pair that is no longer large is released. Paths
+//! that are longer than the shortest are used. Demands are estimated from the links of hosts as in
+//! Hedera, since pairs that share a link would otherwise seem to fit on it; with `demand=measured`
+//! they are the rates of the counters. The published period is 30 s, and so is the default; an
+//! experiment that simulates less sets a shorter one.
 //!
-//! - Helps: with long, repeated transfers between few pairs, as in training, over an intact network.
+//! - Helps: with long, repeated transfers between few pairs, as in training, over an intact
+//!   network.
 //! - Hurts: under several failures, and with traffic that changes within a period.
 
 use net::paths::{self, Metric};
@@ -232,8 +233,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(80))]
-        /// No link has more than its capacity, and a flow without a pin fits nowhere: with the capacity
-        /// that remains after the last flow, a search that knows nothing of this file finds no path.
+        /// No link has more than its capacity, and a flow without a pin fits nowhere: an independent
+        /// search finds no path with the capacity that remains after the last flow.
         #[test]
         fn no_link_is_overbooked_and_no_capacity_is_missed(
             family in prop::sample::select(SMALL),
@@ -274,7 +275,7 @@ mod tests {
                     pin.path.iter().for_each(|link| left[link.ix()] -= large.rate);
                 }
                 for (link, left) in view.topology.links().iter().zip(&left) {
-                    prop_assert!(*left >= -1e-6 * link.rate.as_bps_f64(), "{left} bit/s left of {}", link.rate.as_bps());
+                    prop_assert!(*left >= -1e-6 * link.rate.as_bps_f64(), "{left} bit/s left");
                 }
                 for large in demands.iter().filter(|large| driven.placements.pin_of(large.flow).is_none()) {
                     // The nodes that links with capacity reach.

@@ -1,28 +1,32 @@
-//! ALB: edges measure one-way latencies of their paths, remove the unknown offset of the clocks, and
-//! move flowlets from paths that are slower than the fastest one by a margin (mechanisms-2.md P47;
-//! Shi et al., IWQoS 2018, and Computer Networks 157, 2019).
+//! ALB: edges measure one-way latencies of their paths, remove the unknown offset of the clocks,
+//! and move flowlets from paths that are slower than the fastest one by a margin (mechanisms-2.md
+//! P47; Shi et al., IWQoS 2018, and Computer Networks 157, 2019).
 //!
-//! A packet carries the time at which it entered the fabric, by the clock of its edge. The edge where
-//! it leaves subtracts that from the time of its clock. The difference of two latencies of one pair of
-//! edges does not contain the offset of their clocks. The edge therefore subtracts the lowest latency
-//! that it has seen from the other edge over any path, and returns the rest for one path in each
-//! packet that goes back, as CONGA returns utilisations. A flowlet that starts stays on the path of the
-//! one before it unless that is slower than the fastest live path by more than `margin`. Otherwise,
-//! and if it is the first of its flow, it takes a random one of the paths within the margin.
+//! A packet carries the time at which it entered the fabric, by the clock of its edge. The edge
+//! where it leaves subtracts that from the time of its clock. The difference of two latencies of
+//! one pair of edges does not contain the offset of their clocks. The edge therefore subtracts the
+//! lowest latency that it has seen from the other edge over any path, and returns the rest for one
+//! path in each packet that goes back, as CONGA returns utilisations. A flowlet that starts stays
+//! on the path of the one before it unless that is slower than the fastest live path by more than
+//! `margin`. Otherwise, and if it is the first of its flow, it takes a random one of the paths
+//! within the margin.
 //!
-//! The clocks of a simulation are exact. Each edge therefore gets a wrong one here, off by a constant
-//! that is drawn up to `clock_offset` in both directions. No choice depends on it.
+//! The clocks of a simulation are exact. Each edge therefore gets a wrong one here, off by a
+//! constant that is drawn up to `clock_offset` in both directions. No choice depends on it.
 //!
-//! Readings: constants were not at hand. The gap is that of CONGA, the margin a quarter of a congested
-//! hop. A latency is an average with the share `gain` for the newest packet. It excludes the time that
-//! links take for the bytes of the packet on the first path, since acknowledgements and data would
-//! otherwise seem to use different paths; propagation and slower links of other paths stay in it. An
-//! entry older than `ageing` counts as the lowest latency, so that a path is tried again. Clocks do not
-//! drift, so the lowest latency is never forgotten. Hosts of the source also ignore acknowledgements of
-//! an abandoned path when they set their rate; this is not built, since edges do not control windows.
+//! Readings: constants were not at hand. The gap is that of CONGA, the margin a quarter of a
+//! congested hop. A latency is an average with the share `gain` for the newest packet. It excludes
+//! the time that links take for the bytes of the packet on the first path, since acknowledgements
+//! and data would otherwise seem to use different paths; propagation and slower links of other
+//! paths stay in it. An entry older than `ageing` counts as the lowest latency, so that a path is
+//! tried again. Clocks do not drift, so the lowest latency is never forgotten. Hosts of the source
+//! also ignore acknowledgements of an abandoned path when they set their rate; this is not built,
+//! since edges do not control windows.
 //!
-//! - Helps: under asymmetry of rates or delays, which the latency of a path contains and a mark does not.
-//! - Hurts: without traffic in both directions, and without gaps; a queue shorter than the margin stays.
+//! - Helps: under asymmetry of rates or delays, which the latency of a path contains and a mark
+//!   does not.
+//! - Hurts: without traffic in both directions, and without gaps; a queue shorter than the margin
+//!   stays.
 
 use net::Time;
 use net::routes::ClassIx;
@@ -63,7 +67,7 @@ struct Alb {
     own: ClassIx,
     /// Unit of the latencies in headers: 1/256 of the delay of a congested hop.
     step_ps: u64,
-    /// Excess latency up to which a path is as good as the fastest, in steps.
+    /// Latency above the fastest path at which a path is left, in steps.
     margin: u64,
     gain: f64,
     ageing_ps: u64,
@@ -193,7 +197,7 @@ mod tests {
         bench.decapsulate(&packet(9), &arrival(ClassIx(1), 0, (path + 1) << 16 | steps));
     }
 
-    /// Delivers a packet of class 1 that took `path` in this time; returns the headers that go back.
+    /// Delivers a packet of class 1 that took `path` in this time.
     fn took(bench: &mut Bench, path: u16, bytes: u32, us: u64) {
         let packet = PacketView { bytes, ..packet(9) };
         bench.decapsulate(&packet, &Arrival { one_way: Time::from_us(us), ..arrival(ClassIx(1), path, 0) });

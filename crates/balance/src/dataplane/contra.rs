@@ -1,32 +1,36 @@
-//! Contra with the policy `minimize((len, util))`: of the shortest paths, each flowlet takes the one
-//! whose busiest link is least utilised; probes find it in networks of any shape (mechanisms-2.md P39;
-//! Hsu et al., NSDI 2020).
+//! Contra with the policy `minimize((len, util))`: of the shortest paths, each flowlet takes the
+//! one whose busiest link is least utilised; probes find it in networks of any shape
+//! (mechanisms-2.md P39; Hsu et al., NSDI 2020).
 //!
-//! Every edge switch sends probes over all its links to switches, every `probe_interval`, each round with
-//! a new version. A probe carries the metric of the way to its edge so far: the number of links and the
-//! largest utilisation. A switch adds the link on which it would answer. For each edge it keeps the best
-//! metric, compared by length first, and the link. It accepts a probe of the same version if the
-//! metric is better, and one of a newer version in any case, since the old utilisation has no meaning.
-//! It passes an accepted probe on over all other links. Flowlets take the best next hop at their start.
+//! Every edge switch sends probes over all its links to switches, every `probe_interval`, each
+//! round with a new version. A probe carries the metric of the way to its edge so far: the number
+//! of links and the largest utilisation. A switch adds the link on which it would answer. For each
+//! edge it keeps the best metric, compared by length first, and the link. It accepts a probe of the
+//! same version if the metric is better, and one of a newer version even if the utilisation is
+//! higher, since the old one is out of date. It passes an accepted probe on over all other links.
+//! Flowlets take the best next hop at their start.
 //!
-//! This is HULA without a tree: HULA passes probes up and down by the tiers of switches, so that they go
-//! nowhere among routers of one tier. Here the length takes the place of the tiers. In a tree both find
-//! the same paths.
+//! This is HULA without a tree: HULA passes probes up and down by the tiers of switches, so that
+//! they go nowhere among routers of one tier. Here the length takes the place of the tiers. In a
+//! tree both find the same paths.
 //!
 //! Readings, and where the policy makes parts of Contra idle:
-//! - A longer way is never better under this policy while a shorter one exists, and switches here forward
-//!   on shortest paths of routing alone. No packet can then go against the policy, however old the tables
-//!   are, and none can loop. Contra watches the range of TTLs of a flowlet to break loops; that has
-//!   nothing to do here and is not built.
-//! - Contra compiles a policy to tags, which packets carry from switch to switch, and keeps one entry per
-//!   edge and tag. A policy without patterns for paths has a single tag: flowlets carry none.
-//! - The first probe of a new version may have come by a longer way. It would replace a shorter entry for
-//!   a moment, so it is accepted only once that entry is older than `age`.
-//! - An old entry has no effect: flowlets take any next hop at random. A probe has the size of HULA's,
-//!   and so have the intervals and the estimators.
+//! - A longer way is never better under this policy while a shorter one exists, and switches here
+//!   forward on shortest paths of routing alone. No packet can then go against the policy, however
+//!   old the tables are, and none can loop. Contra watches the range of TTLs of a flowlet to break
+//!   loops; that has nothing to do here and is not built.
+//! - Contra compiles a policy to tags, which packets carry from switch to switch, and keeps one
+//!   entry per edge and tag. A policy without patterns for paths has a single tag: flowlets carry
+//!   none.
+//! - The first probe of a new version may have come by a longer way. It would replace a shorter
+//!   entry for a moment, so it is accepted only once that entry is older than `age`.
+//! - An old entry has no effect: flowlets take any next hop at random. A probe has the size of
+//!   HULA's, and so have the intervals and the estimators.
 //!
-//! - Helps: in dragonflies, tori and irregular networks, where links of shortest paths are unequally used.
-//! - Hurts: where shortest paths are few and full, since it takes no detours; probes flood all links.
+//! - Helps: in dragonflies, tori and irregular networks, where links of shortest paths are
+//!   unequally used.
+//! - Hurts: where shortest paths are few and full, since it takes no detours; probes flood all
+//!   links.
 
 use net::routes::ClassIx;
 use net::{LinkIx, Time};
@@ -84,7 +88,7 @@ struct Best {
     heard: Option<Time>,
 }
 
-/// The content of a message.
+/// The content of a message: version, class and metric of a probe.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Probe {
     class: u32,
@@ -244,12 +248,12 @@ mod tests {
             self.flying.append(&mut commands.messages);
             result
         }
-        /// Lets every edge switch send the probes of one interval.
+        /// Lets every edge send its probes, with a new version.
         fn probe(&mut self) {
             (0..self.switches.len()).for_each(|at| self.call(at, |switch, cx| switch.on_timer(cx, 0)));
         }
-        /// Delivers this number of messages, drawn from those in flight and those that they cause; each
-        /// is lost with probability `loss`. The others stay in flight.
+        /// Delivers this number of messages, drawn from those in flight and those that they cause;
+        /// each is lost with probability `loss`. The others stay in flight.
         fn deliver(&mut self, messages: usize, loss: f64) {
             for _ in 0..messages {
                 if self.flying.is_empty() {

@@ -213,7 +213,7 @@ pub struct EdgeHooks {
     pub weights: bool,
     /// Enables [`EdgeBalancer::detour`], and feedback about pairs of edges with a single path.
     pub detours: bool,
-    /// Enables [`EdgeBalancer::passes_gap_report`].
+    /// Enables [`EdgeBalancer::passes_gap_report`] at the edge of receivers.
     pub gap_reports: bool,
 }
 

@@ -1,28 +1,30 @@
-//! RailS: every sender gives its largest piece to the rail with the fewest bytes, then the next one,
-//! and needs no feedback (mechanisms-2.md P44; Xu et al., arXiv 2510.19262).
+//! RailS: every sender gives its largest piece to the rail with the fewest bytes, then the next
+//! one, and needs no feedback (mechanisms-2.md P44; Xu et al., arXiv 2510.19262).
 //!
 //! This is the rule of the longest processing time first (LPT) for N equal machines: the rail with
-//! the most bytes has at most 4/3 - 1/(3N) times as many as in the best division. The source proves that
-//! in a network of rails even sending means even receiving, so that senders need not agree. A piece
-//! keeps its rail. The sizes are those that an application knows before it sends.
+//! the most bytes has at most 4/3 - 1/(3N) times as many as in the best division. The source proves
+//! that in a network of rails even sending means even receiving, so that senders need not agree. A
+//! piece keeps its rail. The sizes are those that an application knows before it sends.
 //!
-//! The rails of a sender are the first links of its paths: its ports in a network of several planes, the
-//! uplinks of its first switch if the host has one port. Every sender has separate counts. Hosts start
-//! the pieces that become due at the same instant in the order of their sizes, largest first.
+//! The rails of a sender are the first links of its paths: its ports in a network of several
+//! planes, the uplinks of its first switch if the host has one port. Every sender has separate
+//! counts. Hosts start the pieces that become due at the same instant in the order of their sizes,
+//! largest first.
 //!
 //! Readings: only the abstract and notes were at hand. A piece is a flow, cut before by
-//! `traffic.queue_pairs`, since a receiver takes pieces of several rails but no packets out of order. A
-//! call, after which counts begin at zero, ends when the sender has started nothing for `call`. Of
-//! equal rails the next in circular order is taken, from one that is drawn for each sender; with
-//! `start=first` all begin with the first. Behind its first link a piece takes a path by hash. A rail
-//! that is down gets nothing; its pieces are placed again, with all their bytes. The source also moves
-//! pieces inside a server to the accelerator on another rail; hosts here do not forward, so that the
-//! topology `rail` has one rail for each host.
+//! `traffic.queue_pairs`, since a receiver takes pieces of several rails but no packets out of
+//! order. A call, after which counts begin at zero, ends when the sender has started nothing for
+//! `call`. Of equal rails the next in circular order is taken, from one that is drawn for each
+//! sender; with `start=first` all begin with the first. Behind its first link a piece takes a path
+//! by hash. A rail that is down gets nothing; its pieces are placed again, with all their bytes.
+//! The source also moves pieces inside a server to the accelerator on another rail; hosts here do
+//! not forward, so that the topology `rail` has one rail for each host.
 //!
 //! Bytes are counted, not times: a rail of half the rate gets as many.
 //!
 //! - Helps: with all-to-all exchanges of unequal, known sizes over equal rails or planes.
-//! - Hurts: with unequal or shared rails, as it knows neither rates nor the traffic of other senders.
+//! - Hurts: with unequal or shared rails, as it knows neither rates nor the traffic of other
+//!   senders.
 
 use net::Time;
 
@@ -133,7 +135,7 @@ mod tests {
         usize::from(bench.choose_path(packet, None))
     }
 
-    /// Returns the bytes of the fullest of `rails` uplinks after one call of a sender with these pieces.
+    /// Returns the bytes of the fullest uplink after one call of a sender with these pieces.
     fn makespan(sizes: &[u64], rails: usize) -> u64 {
         let mut bench = Bench::edge("rails", rails as u16);
         let mut loads = vec![0; rails];

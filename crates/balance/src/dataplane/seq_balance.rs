@@ -1,17 +1,17 @@
-//! SeqBalance: transfers are cut into pieces, each a connection, and every piece keeps the path that
-//! was least congested at its start (mechanisms-2.md P47; Luo et al., arXiv 2407.09808).
+//! SeqBalance: transfers are cut into pieces, each a connection, and every piece keeps the path
+//! that was least congested at its start (mechanisms-2.md P47; Luo et al., arXiv 2407.09808).
 //!
-//! A shaper at the host divides a transfer into equal pieces with a queue pair each. The first switch
-//! chooses the path of a piece by the metrics of CONGA: the larger of the local utilisation of the
-//! first link and of that which the far edge returned; of several such paths a random one. A piece
-//! never moves while its path is live, so its packets stay in order and go-back-N suffices.
+//! A shaper at the host divides a transfer into equal pieces with a queue pair each. The first
+//! switch chooses the path of a piece by the metrics of CONGA: the larger of the local utilisation
+//! of the first link and of that which the far edge returned; of several such paths a random one. A
+//! piece never moves while its path is live, so its packets stay in order and go-back-N suffices.
 //!
 //! Readings: the shaper is the `traffic.queue_pairs` of an experiment, which divides every transfer
-//! into equal flows, so that a piece is a flow here and this file is the part of the switch. Without
-//! that key every transfer is one piece. The source reports congestion in separate packets that the
-//! far switch sends upon marks, and its rule for marked paths was not at hand; the metrics and their
-//! way back are those of `conga.rs`. Acknowledgements are flows too: they keep the path of their first
-//! packet. A piece whose path dies chooses again.
+//! into equal flows, so that a piece is a flow here and this file is the part of the switch.
+//! Without that key every transfer is one piece. The source reports congestion in separate packets
+//! that the far switch sends upon marks, and its rule for marked paths was not at hand; the metrics
+//! and their way back are those of `conga.rs`. Acknowledgements are flows too: they keep the path
+//! of their first packet. A piece whose path dies chooses again.
 //!
 //! Pieces that start at the same instant see the same metrics: only random ties keep them apart.
 //!

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::{MemberId, Pool};
 
-/// A connection that was opened.
+/// Result of [`PacketForwarder::open`]: where the first packet went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
     /// The member that received the first packet, and has the state of the connection.

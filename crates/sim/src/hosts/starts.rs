@@ -25,7 +25,7 @@ pub(crate) struct Starts {
 /// Rank of computations: after the flows of the instant.
 const LAST: u64 = u64::MAX;
 
-/// Returns the rank of a flow or a computation among those of its instant; equal ranks start by number.
+/// Returns the rank of a flow or a computation at its instant; equal ranks start by number.
 fn rank(list: &FlowList, is_largest_first: bool, id: u32) -> u64 {
     match list.flows.get(id as usize) {
         Some(flow) if is_largest_first => LAST - flow.size_bytes,
@@ -35,8 +35,8 @@ fn rank(list: &FlowList, is_largest_first: bool, id: u32) -> u64 {
 }
 
 impl Starts {
-    /// Makes the starts of the flows whose source `is_local`. Of several at the same instant the first
-    /// of the list starts first, or the largest.
+    /// Makes the starts of the flows whose source `is_local`. Of several at the same instant the
+    /// first of the list starts first, or the largest.
     pub(crate) fn new(list: &FlowList, is_largest_first: bool, is_local: impl Fn(u32) -> bool) -> Starts {
         let timed = (0u32..).zip(&list.flows).filter_map(|(id, flow)| match flow.start {
             Start::At(at) if is_local(flow.src.0) => Some((at, rank(list, is_largest_first, id), id)),
