@@ -625,7 +625,7 @@ class Fields:
     """Section `[traffic]`."""
     _: KW_ONLY
     balancers: Sequence[str | type[Balancer]] | None = None
-    """Balancers to compare, such as `hermes-rtt:good=1.25` (default: required)."""
+    """Balancers to compare, such as `hermes-rtt:good=1.25`; `all` is every dataplane balancer, and `all,-mptcp` all but one (default: required)."""
     seeds: int | Sequence[int] | None = None
     """Seeds 1 to n, or exactly these; the same for every balancer (default: 3)."""
     name: str | None = None
@@ -636,8 +636,8 @@ class Fields:
     """Question the experiment answers (default: none)."""
     source: str | None = None
     """Origin, such as a paper and its section (default: none)."""
-    rank_by: Literal["slowdown", "throughput"] | None = None
-    """Quantity that ranks balancers: mean slowdown; or throughput, for senders that do not react to congestion and flows that never end (default: slowdown; throughput for udp)."""
+    rank_by: Literal["slowdown", "throughput", "group-time"] | None = None
+    """Quantity that ranks balancers: mean slowdown; throughput, for senders that do not react to congestion and flows that never end; or the mean time of groups of flows, which end with their last flow (default: slowdown; throughput for udp; group-time for collectives)."""
     fidelity: Literal["packet", "flow"] | None = None
     """Packet: every packet is simulated; flow: rates of flows, for networks too large for that, with an error that `--check-fidelity` measures (default: packet)."""
     failure: Sequence[str] | Sequence[Failure | Mapping[str, Any]] | None = None
