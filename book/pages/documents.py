@@ -15,6 +15,7 @@ CHAPTERS = {
     "docs/simtest.md": "simtest.md",
     "docs/canon.md": "canon.md",
     "docs/canon-matrix.md": "canon-matrix.md",
+    "docs/ai.md": "ai.md",
     "docs/controller.md": "controller.md",
     "docs/addressing.md": "addressing.md",
     "docs/engine.md": "engine.md",
