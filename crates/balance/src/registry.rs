@@ -46,6 +46,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::ars::ENTRY,
     &dataplane::glb::ENTRY,
     &dataplane::hula::ENTRY,
+    &dataplane::mp_hula::ENTRY,
     &dataplane::contra::ENTRY,
     &dataplane::tinyflow::ENTRY,
     &dataplane::hermes_rtt::ENTRY,

@@ -51,7 +51,8 @@ pub(crate) struct Packet {
     pub(crate) dst: u32,
     /// Data: segment number. ACK: next expected segment.
     pub(crate) seq: u32,
-    /// Rank of the rest of its path among those of the intact network, if an edge chose one.
+    /// Rank of the rest of its path among those of the intact network, if an edge chose one; else the
+    /// number of its connection among those of the flow.
     pub(crate) rank: u32,
     /// Time stamp of the transport; an ACK carries that of the data packet back.
     pub(crate) sent: u32,

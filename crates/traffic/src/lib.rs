@@ -47,7 +47,7 @@ pub mod workloads;
 pub use arrivals::{ARRIVALS, Arrivals, ArrivalsInfo, Load, LoadReference, LogNormalTime, OnOff};
 pub use cdf::parse_cdf;
 pub use collectives::{
-    COLLECTIVES, CollectiveError, CollectiveInfo, CollectiveKind, CollectiveSpec, Placement, RankOptions,
+    COLLECTIVES, CollectiveError, CollectiveInfo, CollectiveKind, CollectiveSpec, Placement, RankOptions, Schedule,
     StragglerChoice, Stragglers, TraceOrder, TrainingOptions, collectives,
 };
 pub use demands::{DemandError, DemandOptions};

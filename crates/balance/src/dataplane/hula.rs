@@ -29,16 +29,13 @@ pub(crate) static ENTRY: Entry = Entry::declare("hula", "HULA")
     .source("P38; SOSR 2016")
     .granularity(Granularity::Flowlet)
     .senses("utilisation of links, by probes from switch to switch")
-    .params(&[
-        Param::scaled("gap", "1.25rtt")
-            .doc("Idle time that ends a flowlet; published: 100us (here at a base RTT of 80 us)."),
-        flowlets::MODE,
-        flowlets::ENTRIES,
-        PROBE_INTERVAL,
-        AGE,
-    ])
+    .params(&[GAP, flowlets::MODE, flowlets::ENTRIES, PROBE_INTERVAL, AGE])
     .needs(|scale, params| Needs { sensing: Some(sensing(scale, params)), messages: true, ..Needs::default() })
     .switch(|env, params| Box::new(Hula::new(env, params)));
+
+/// Idle time between two flowlets of a flow.
+pub(super) const GAP: Param = Param::scaled("gap", "1.25rtt")
+    .doc("Idle time that ends a flowlet; published: 100us (here at a base RTT of 80 us).");
 
 /// Interval of the probes of an edge.
 pub(super) const PROBE_INTERVAL: Param =
@@ -65,23 +62,9 @@ pub(super) fn probe_interval(scale: &Scale, params: &Params) -> Time {
 
 struct Hula {
     flowlets: Flowlets<u32>,
-    probe_interval: Time,
+    probing: Probing,
     age: Time,
-    /// Class of this switch, if it is the last one for hosts.
-    own: Option<ClassIx>,
-    ports: Vec<Port>,
-    /// Whether a port, by its position in `ports`, is on a shortest path to a class: bits in rows of
-    /// `words_per_class`.
-    is_next_hop: Vec<u64>,
-    words_per_class: usize,
     best: Vec<Best>,
-}
-
-/// A link to a node that forwards.
-struct Port {
-    link: LinkIx,
-    leads_up: bool,
-    leads_down: bool,
 }
 
 /// The best next hop for a class.
@@ -93,9 +76,40 @@ struct Best {
     heard: Option<Time>,
 }
 
-impl Hula {
-    fn new(env: &SwitchEnv<'_>, params: &Params) -> Hula {
-        let SwitchEnv { topology, routes, switch, .. } = *env;
+/// The probes of a switch: those that it begins as an edge, and those that it reads and passes on.
+pub(super) struct Probing {
+    interval: Time,
+    /// Class of this switch, if it is the last one for hosts.
+    own: Option<ClassIx>,
+    ports: Vec<Port>,
+    /// Whether a port, by its position in `ports`, is on a shortest path to a class: bits in rows of
+    /// `words_per_class`.
+    is_next_hop: Vec<u64>,
+    words_per_class: usize,
+    class_count: usize,
+}
+
+/// A link to a node that forwards.
+struct Port {
+    link: LinkIx,
+    leads_up: bool,
+    leads_down: bool,
+}
+
+/// A probe that has arrived over a next hop of its class.
+#[derive(Clone, Copy)]
+pub(super) struct Probe {
+    pub(super) class: usize,
+    /// The link towards the neighbour that sent it.
+    pub(super) link: LinkIx,
+    /// Largest utilisation on the way to the class over that link, the link included.
+    pub(super) utilisation: f64,
+    comes_from_above: bool,
+}
+
+impl Probing {
+    pub(super) fn new(env: &SwitchEnv<'_>, params: &Params) -> Probing {
+        let SwitchEnv { topology, routes, switch, class_count, .. } = *env;
         let here = topology.node(switch).tier;
         let port = |link: LinkIx| {
             let there = topology.node(topology.link(link).to).tier;
@@ -103,23 +117,15 @@ impl Hula {
         };
         let ports: Vec<Port> = links_to_forwarders(topology, switch).map(port).collect();
         let words_per_class = ports.len().div_ceil(64).max(1);
-        let mut is_next_hop = vec![0; words_per_class * env.class_count];
-        for class in 0..env.class_count {
+        let mut is_next_hop = vec![0; words_per_class * class_count];
+        for class in 0..class_count {
             let next_hops = routes.next_hops(switch, ClassIx(class as u32));
             for (at, _) in ports.iter().enumerate().filter(|(_, port)| next_hops.contains(&port.link)) {
                 is_next_hop[class * words_per_class + at / 64] |= 1 << (at % 64);
             }
         }
-        Hula {
-            flowlets: Flowlets::from_params(params, &env.scale),
-            probe_interval: probe_interval(&env.scale, params),
-            age: params.scaled("age", &env.scale),
-            own: routes.class_at(switch),
-            ports,
-            is_next_hop,
-            words_per_class,
-            best: vec![Best { link: LinkIx(0), utilisation: 0.0, heard: None }; env.class_count],
-        }
+        let (interval, own) = (probe_interval(&env.scale, params), routes.class_at(switch));
+        Probing { interval, own, ports, is_next_hop, words_per_class, class_count }
     }
 
     fn is_next_hop(&self, class: usize, port: usize) -> bool {
@@ -129,6 +135,56 @@ impl Hula {
     fn send(cx: &mut Cx<'_>, link: LinkIx, class: u64, utilisation: f64) {
         if cx.ports.is_up(link) {
             cx.send_to_neighbour(NeighbourMessage { link, words: [class, utilisation.to_bits()], bytes: PROBE_BYTES });
+        }
+    }
+
+    /// Sets the timer of the first probes of an edge.
+    pub(super) fn start(&self, cx: &mut Cx<'_>) {
+        if self.own.is_some() {
+            // Edges do not probe at the same instants.
+            let phase = cx.rng.next_below(self.interval.as_ps());
+            cx.set_timer(cx.now.saturating_add(Time::from_ps(phase)), 0);
+        }
+    }
+
+    /// Sends the probes of an edge over all its links to switches, and sets the next timer.
+    pub(super) fn probe(&self, cx: &mut Cx<'_>) {
+        let Some(own) = self.own else { return };
+        for port in &self.ports {
+            Probing::send(cx, port.link, u64::from(own.0), 0.0);
+        }
+        cx.set_timer(cx.now.saturating_add(self.interval), 0);
+    }
+
+    /// Reads a message; `None` unless it is a probe that came over a next hop of its class.
+    pub(super) fn read(&self, cx: &Cx<'_>, message: &NeighbourMessage) -> Option<Probe> {
+        let link = message.link.reverse();
+        let at = self.ports.iter().position(|port| port.link == link)?;
+        let [class, bits] = message.words;
+        if class >= self.class_count as u64 || !self.is_next_hop(class as usize, at) {
+            return None;
+        }
+        let utilisation = f64::from_bits(bits).max(cx.ports.utilisation(link));
+        Some(Probe { class: class as usize, link, utilisation, comes_from_above: self.ports[at].leads_up })
+    }
+
+    /// Passes a probe on: from below to all other switches, from above only down.
+    pub(super) fn pass_on(&self, cx: &mut Cx<'_>, probe: &Probe) {
+        for port in &self.ports {
+            if port.link != probe.link && (port.leads_down || port.leads_up && !probe.comes_from_above) {
+                Probing::send(cx, port.link, probe.class as u64, probe.utilisation);
+            }
+        }
+    }
+}
+
+impl Hula {
+    fn new(env: &SwitchEnv<'_>, params: &Params) -> Hula {
+        Hula {
+            flowlets: Flowlets::from_params(params, &env.scale),
+            probing: Probing::new(env, params),
+            age: params.scaled("age", &env.scale),
+            best: vec![Best { link: LinkIx(0), utilisation: 0.0, heard: None }; env.class_count],
         }
     }
 }
@@ -144,41 +200,22 @@ impl SwitchBalancer for Hula {
     }
 
     fn on_start(&mut self, cx: &mut Cx<'_>) {
-        if self.own.is_some() {
-            // Edges do not probe at the same instants.
-            let phase = cx.rng.next_below(self.probe_interval.as_ps());
-            cx.set_timer(cx.now.saturating_add(Time::from_ps(phase)), 0);
-        }
+        self.probing.start(cx);
     }
 
     fn on_timer(&mut self, cx: &mut Cx<'_>, _: u64) {
-        let Some(own) = self.own else { return };
-        for port in &self.ports {
-            Hula::send(cx, port.link, u64::from(own.0), 0.0);
-        }
-        cx.set_timer(cx.now.saturating_add(self.probe_interval), 0);
+        self.probing.probe(cx);
     }
 
     fn on_message(&mut self, cx: &mut Cx<'_>, message: &NeighbourMessage) {
-        let link = message.link.reverse();
-        let Some(at) = self.ports.iter().position(|port| port.link == link) else { return };
-        let [class, bits] = message.words;
-        if class as usize >= self.best.len() || !self.is_next_hop(class as usize, at) {
-            return;
-        }
-        let utilisation = f64::from_bits(bits).max(cx.ports.utilisation(link));
-        let best = &mut self.best[class as usize];
+        let Some(probe) = self.probing.read(cx, message) else { return };
+        let best = &mut self.best[probe.class];
         let is_old = best.heard.is_none_or(|heard| cx.now.saturating_sub(heard) > self.age);
-        if utilisation >= best.utilisation && link != best.link && !is_old {
+        if probe.utilisation >= best.utilisation && probe.link != best.link && !is_old {
             return;
         }
-        *best = Best { link, utilisation, heard: Some(cx.now) };
-        let comes_from_above = self.ports[at].leads_up;
-        for port in &self.ports {
-            if port.link != link && (port.leads_down || port.leads_up && !comes_from_above) {
-                Hula::send(cx, port.link, class, utilisation);
-            }
-        }
+        *best = Best { link: probe.link, utilisation: probe.utilisation, heard: Some(cx.now) };
+        self.probing.pass_on(cx, &probe);
     }
 }
 

@@ -37,6 +37,7 @@ mod host;
 pub mod hula;
 pub mod least_congestion;
 pub mod letflow;
+pub mod mp_hula;
 pub mod mptcp;
 pub mod mrc;
 mod needs;
@@ -128,6 +129,9 @@ pub struct PacketView {
     pub is_retransmission: bool,
     /// Traffic class of the packet, from 0 (least urgent) to 7.
     pub priority: u8,
+    /// Number of the connection among those of its flow, from 0: MPTCP's subflows, in the order in which
+    /// they opened. Only for switches; edges that choose paths replace it.
+    pub subflow: u8,
 }
 
 /// Properties of ports that mechanisms may read.

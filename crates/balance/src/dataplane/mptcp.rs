@@ -14,42 +14,52 @@
 
 use crate::dataplane::{Connection, Coupling, Needs, Subflows, ecmp};
 use crate::entry::{Entry, Granularity};
-use crate::params::Param;
+use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("mptcp", "MPTCP")
     .summary("Splits each flow over several subflows with coupled windows, each hashed separately onto a path.")
     .source("P11; RFC 6356; RFC 8684; SIGCOMM 2011; F2")
     .granularity(Granularity::Subflow)
     .senses("losses, marks and round-trip times of its subflows")
-    .params(&[
-        Param::count("subflows", 1..=8, "8")
-            .doc("Number of subflows of a connection; more than the number of paths have no benefit."),
-        Param::choice("coupling", &["lia", "olia", "none"], "lia").doc(
-            "Coupling of window growth: linked increases (RFC 6356), opportunistic linked increases, or not at all.",
-        ),
-        Param::count("open_after", 0..=1_000_000_000_000, "100000")
-            .unit("bytes")
-            .doc("Bytes on the first subflow before the others open; 0 opens all at once, as the papers do."),
-        Param::choice("join", &["free", "handshake"], "free").doc(
-            "Joining of the others: without cost, or after the first acknowledged data and each with a handshake, as in \
-             Linux.",
-        ),
-    ])
+    .params(&[SUBFLOWS, COUPLING, OPEN_AFTER, JOIN])
     .example("mptcp:subflows=4,open_after=15000")
-    .needs(|_, params| Needs {
-        connection: Connection::Subflows(Subflows {
-            count: params.count("subflows") as u8,
-            coupling: match params.text("coupling") {
-                "olia" => Coupling::Olia,
-                "none" => Coupling::None,
-                _ => Coupling::Lia,
-            },
-            open_after_bytes: params.count("open_after"),
-            join_after_data: params.text("join") == "handshake",
-        }),
-        ..Needs::default()
-    })
+    .needs(|_, params| Needs { connection: connection(params), ..Needs::default() })
     .switch(|env, _| ecmp::by_default(env));
+
+/// Maximum number of subflows of a connection.
+pub(super) const SUBFLOWS_MAX: usize = 8;
+
+/// Number of subflows of each connection, once all are open.
+pub(super) const SUBFLOWS: Param = Param::count("subflows", 1..=SUBFLOWS_MAX as u64, "8")
+    .doc("Number of subflows of a connection; more than the number of paths have no benefit.");
+
+/// Coupling of the windows of the subflows.
+pub(super) const COUPLING: Param = Param::choice("coupling", &["lia", "olia", "none"], "lia")
+    .doc("Coupling of window growth: linked increases (RFC 6356), opportunistic linked increases, or not at all.");
+
+/// Size from which a connection has several subflows.
+pub(super) const OPEN_AFTER: Param = Param::count("open_after", 0..=1_000_000_000_000, "100000")
+    .unit("bytes")
+    .doc("Bytes on the first subflow before the others open; 0 opens all at once, as the papers do.");
+
+/// Joining of the other subflows.
+pub(super) const JOIN: Param = Param::choice("join", &["free", "handshake"], "free").doc(
+    "Joining of the others: without cost, or after the first acknowledged data and each with a handshake, as in Linux.",
+);
+
+/// Returns the mapping of a flow to subflows by these parameters.
+pub(super) fn connection(params: &Params) -> Connection {
+    Connection::Subflows(Subflows {
+        count: params.count(SUBFLOWS.name) as u8,
+        coupling: match params.text(COUPLING.name) {
+            "olia" => Coupling::Olia,
+            "none" => Coupling::None,
+            _ => Coupling::Lia,
+        },
+        open_after_bytes: params.count(OPEN_AFTER.name),
+        join_after_data: params.text(JOIN.name) == "handshake",
+    })
+}
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,7 @@ pub(crate) fn packet(flow: u32) -> PacketView {
         is_data: true,
         is_retransmission: false,
         priority: 0,
+        subflow: 0,
     }
 }
 

@@ -272,6 +272,7 @@ impl Engine<'_> {
             dst: slot.src,
             class: slot.ack_class as u16,
             seq: slot.receiver.next,
+            rank: u32::from(slot.ordinal),
             sent: echo.sent,
             edge: echo.edge,
             // Windows of selective transports are below 65535 segments; go-back-N does not read it.
@@ -431,6 +432,7 @@ impl Engine<'_> {
             src: slot.dst,
             dst: slot.src,
             class: slot.ack_class as u16,
+            rank: u32::from(slot.ordinal),
             sent: packet.sent,
             edge: packet.edge,
             bytes: packet.bytes,

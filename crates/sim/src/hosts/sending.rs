@@ -481,6 +481,7 @@ fn outgoing(slot: &Slot, seq: u32, bytes: u16, flags: u16, now: u64) -> Packet {
         dst: slot.dst,
         class: slot.data_class as u16,
         seq,
+        rank: u32::from(slot.ordinal),
         sent: stamp(now),
         bytes,
         flags: flags | slot.priority,

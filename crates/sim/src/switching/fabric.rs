@@ -408,6 +408,7 @@ pub(crate) fn view(packet: &Packet) -> PacketView {
         is_data: packet.flags & DATA != 0,
         is_retransmission: packet.flags & RETRANSMIT != 0,
         priority: (packet.flags >> PRIORITY_SHIFT) as u8,
+        subflow: packet.rank as u8,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Flows with several connections: MPTCP's subflows against fluid results, RepFlow's and RepSYN's
-//! copies against the behaviour of one copy (mechanisms.md P11, P19, §10).
+//! Flows with several connections: MPTCP's subflows against fluid results and MP-HULA's paths for
+//! them, RepFlow's and RepSYN's copies against the behaviour of one copy (mechanisms.md P11, P19, §10).
 
 use crate::common::{flow, last_us, list, permanent, simulate, some_flows, topology, try_simulate, with};
 use anabranch_sim::{
@@ -51,6 +51,22 @@ fn two_subflows_on_two_paths_carry_twice_what_one_path_does() {
             assert!(alone / got > 1.9, "{spec}: {alone} us alone");
         }
     }
+}
+
+#[test]
+fn switches_that_know_subflows_give_each_a_different_path() {
+    let t = topology("leaf-spine:leaves=2,spines=4,hosts_per_leaf=1,host_rate=40Gbps,fabric_rate=10Gbps");
+    let size = 20_000_000;
+    // Probes have been everywhere; the next ones come when all subflows have begun, but for a part of 1 %.
+    let flows = list(vec![flow(0, 1, size, Time::from_ms(5))]);
+    let spread = |balancer: &str| {
+        let used = |seed| uplinks_used(&t, &simulate(&t, &flows, balancer, seed, &new_reno()), size / 20);
+        (0..10).map(used).filter(|used| *used == 4).count()
+    };
+    let switches = spread("mp-hula:subflows=4,open_after=0,gap=1s,gap_mode=exact,probe_interval=1ms,age=10ms");
+    let hashes = spread("mptcp:subflows=4,open_after=0");
+    println!("seeds of 10 in which 4 subflows take 4 paths: {switches} by mp-hula, {hashes} by hashes (9 % expected)");
+    assert!(switches >= 9 && hashes <= 4, "mp-hula {switches}, mptcp {hashes}");
 }
 
 #[test]

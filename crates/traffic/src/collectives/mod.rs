@@ -9,10 +9,12 @@
 //! that does not divide). Rings, recursive trees and pairwise exchange are those of Thakur,
 //! Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA
 //! 19(1), 2005; the ring all-reduce is that of Patarasuk and Yuan, JPDC 69(2), 2009, used by NCCL. The
-//! pipeline is that of Narayanan et al., ICML 2021; the skew of experts is that of mechanisms.md W3.
+//! pipeline is that of Narayanan et al., ICML 2021; the skew of experts is that of mechanisms.md W3, and
+//! its schedule in stages that of FAST (`stages`).
 
 mod ranks;
 mod spec;
+mod stages;
 mod steps;
 mod stragglers;
 mod trace;
@@ -20,8 +22,8 @@ mod write;
 
 pub use ranks::{GroupLayout, Placement, RankOptions};
 pub use spec::{COLLECTIVES, CollectiveInfo, CollectiveSpec};
-pub use steps::CollectiveKind;
 pub(crate) use steps::Step;
+pub use steps::{CollectiveKind, Schedule};
 pub use stragglers::{StragglerChoice, Stragglers};
 pub use trace::{TraceOrder, TrainingOptions};
 pub(crate) use write::{Work, Writer};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use net::{Bytes, Time};
 
-use super::CollectiveKind;
+use super::{CollectiveKind, Schedule};
 use net::spec_text::{Param, Spec, SpecError};
 
 #[derive(Clone, Copy, Debug)]
@@ -52,12 +52,17 @@ const ROUNDS: Param = Param::new(
     "rounds of each to simulate, 4 or more: the completion time is extrapolated from the later half of them",
 );
 const SKEW: Param = Param::new("skew", "1", "exponent of the Zipf popularity of experts, 0 to 4; 0 is even");
+const SCHEDULE: Param = Param::new(
+    "schedule",
+    "none",
+    "none: all sends at once; fast: one-to-one stages, in which no rank receives from two at once (FAST, NSDI 2026)",
+);
 const MICRO_BATCHES: Param = Param::new("micro_batches", "8", "micro-batches that follow one another");
 const COMPUTE: Param = Param::new("compute", "0s", "forward pass of a stage; the backward pass takes twice that");
 const COMMON: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP];
 const WITH_ROUNDS: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, ROUNDS];
 
-const WITH_SKEW: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, SKEW];
+const WITH_SKEW: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, SKEW, SCHEDULE];
 const PIPELINE: &[Param] = &[SIZE, GROUP_SIZE, STRIDE, REPEAT, GAP, MICRO_BATCHES, COMPUTE];
 
 const fn collective(name: &'static str, kind: CollectiveKind, title: &'static str) -> CollectiveInfo {
@@ -96,8 +101,8 @@ pub const COLLECTIVES: &[CollectiveInfo] = &[
     ),
     collective(
         "all-to-experts",
-        CollectiveKind::Experts { skew_hundredths: 0 },
-        "every rank divides size among the experts of all ranks by their popularity, all at once (mixture of experts)",
+        CollectiveKind::Experts { skew_hundredths: 0, schedule: Schedule::None },
+        "every rank divides size among the experts of all ranks by their popularity (mixture of experts)",
     ),
     collective(
         "pipeline",
@@ -132,7 +137,11 @@ impl CollectiveSpec {
                 if !(0.0..=4.0).contains(&skew) {
                     return Err(spec.wrong("skew", "give 0 to 4"));
                 }
-                CollectiveKind::Experts { skew_hundredths: (skew * 100.0).round() as u32 }
+                let name: String = spec.get("schedule")?;
+                let Some(at) = Schedule::NAMES.iter().position(|known| *known == name) else {
+                    return Err(spec.wrong("schedule", format!("give one of {}", Schedule::NAMES.join(", "))));
+                };
+                CollectiveKind::Experts { skew_hundredths: (skew * 100.0).round() as u32, schedule: Schedule::ALL[at] }
             }
             CollectiveKind::Pipeline { .. } => CollectiveKind::Pipeline {
                 micro_batches: spec.positive("micro_batches")?,
@@ -165,7 +174,12 @@ impl fmt::Display for CollectiveSpec {
             write!(f, ",gap={}", self.gap)?;
         }
         match self.kind {
-            CollectiveKind::Experts { skew_hundredths } => write!(f, ",skew={}", f64::from(skew_hundredths) / 100.0)?,
+            CollectiveKind::Experts { skew_hundredths, schedule } => {
+                write!(f, ",skew={}", f64::from(skew_hundredths) / 100.0)?;
+                if schedule == Schedule::Fast {
+                    write!(f, ",schedule=fast")?;
+                }
+            }
             CollectiveKind::Pipeline { micro_batches, compute } => {
                 write!(f, ",micro_batches={micro_batches},compute={compute}")?;
             }
@@ -189,6 +203,9 @@ mod tests {
         }
         let spec = CollectiveSpec::parse("ring-all-reduce:size=1GB,rounds=20").unwrap();
         assert_eq!((spec.rounds, CollectiveSpec::parse(&spec.to_string())), (Some(20), Ok(spec)));
+        let spec = CollectiveSpec::parse("all-to-experts:size=1MB,skew=1.2,schedule=fast").unwrap();
+        assert_eq!(spec.kind, CollectiveKind::Experts { skew_hundredths: 120, schedule: Schedule::Fast });
+        assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
         let spec = CollectiveSpec::parse("all-to-all:size=3B,repeat=7,gap=2ms").unwrap();
         assert_eq!((spec.group_size, spec.repeat, spec.gap), (None, 7, Time::from_ms(2)));
         assert_eq!(CollectiveSpec::parse(&spec.to_string()), Ok(spec));
@@ -214,6 +231,10 @@ mod tests {
             (
                 "ring-all-reduce:size=1MB,rounds=3",
                 "collective `ring-all-reduce`: rounds = `3`: give 4 or more: the completion time is extrapolated from them",
+            ),
+            (
+                "all-to-experts:size=1MB,schedule=slow",
+                "collective `all-to-experts`: schedule = `slow`: give one of none, fast",
             ),
             ("all-to-all:size=1MB,repeat=0", "collective `all-to-all`: repeat = `0`: give 1 or more"),
         ] {

@@ -3,6 +3,8 @@
 use net::Time;
 use net::random::RandomStream;
 
+use super::stages;
+
 /// A collective, with the algorithm that carries it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CollectiveKind {
@@ -33,6 +35,8 @@ pub enum CollectiveKind {
     Experts {
         /// Exponent of the distribution, hundredths; 0 is a plain all-to-all.
         skew_hundredths: u32,
+        /// Order in which ranks send to the experts.
+        schedule: Schedule,
     },
     /// Stages of a model, in turn: each micro-batch goes from the first rank to the last and its
     /// gradients back, in the order "one forward, one backward" (PipeDream-Flush). The backward pass of
@@ -42,6 +46,22 @@ pub enum CollectiveKind {
         /// Forward pass of a stage.
         compute: Time,
     },
+}
+
+/// The order of the sends of an exchange in which every rank sends to every other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// All sends begin with the collective.
+    None,
+    /// One-to-one stages of FAST: at any time, a rank sends to one other and receives from one.
+    Fast,
+}
+
+impl Schedule {
+    /// All schedules, in the order of [`Schedule::NAMES`].
+    pub const ALL: [Schedule; 2] = [Schedule::None, Schedule::Fast];
+    /// The values of the parameter `schedule`.
+    pub const NAMES: [&str; 2] = ["none", "fast"];
 }
 
 /// One send within a collective, between members of a group.
@@ -110,6 +130,7 @@ impl CollectiveKind {
                 CollectiveKind::Broadcast { .. } => others,
                 CollectiveKind::HalvingDoubling => 2 * all * u64::from(n.max(1).ilog2()),
                 CollectiveKind::Pipeline { micro_batches, .. } => 2 * others * u64::from(micro_batches),
+                CollectiveKind::Experts { schedule: Schedule::Fast, .. } => stages::count_max(n).saturating_mul(all),
                 _ => others * all,
             },
         }
@@ -131,8 +152,17 @@ impl CollectiveKind {
             CollectiveKind::AllToAllRounds => exchange(n, |to| block(bytes, n, to), 1..n, true, steps),
             CollectiveKind::Broadcast { root } => broadcast(n, bytes, root, steps),
             CollectiveKind::HalvingDoubling => halving_doubling(n, bytes, steps),
-            CollectiveKind::Experts { skew_hundredths } => {
-                to_experts(n, bytes, f64::from(skew_hundredths) / 100.0, random, steps);
+            CollectiveKind::Experts { skew_hundredths, schedule } => {
+                let bytes_to = bytes_to_experts(n, bytes, f64::from(skew_hundredths) / 100.0, random);
+                match schedule {
+                    Schedule::None => exchange(n, |to| bytes_to[to as usize], 1..n, false, steps),
+                    Schedule::Fast => {
+                        let pair = |from: usize, to: usize| if from == to { 0 } else { bytes_to[to] };
+                        let size = n as usize;
+                        let matrix = (0..size * size).map(|at| pair(at / size, at % size)).collect();
+                        stages::append(size, matrix, steps);
+                    }
+                }
             }
             CollectiveKind::Pipeline { micro_batches, compute } => pipeline(n, bytes, micro_batches, compute, steps),
         }
@@ -254,7 +284,8 @@ fn halving_doubling(n: u32, bytes: u64, steps: &mut Vec<Step>) {
     }
 }
 
-fn to_experts(n: u32, bytes: u64, skew: f64, random: &mut RandomStream, steps: &mut Vec<Step>) {
+/// Returns the bytes that each rank sends to the expert on each rank, its own included.
+fn bytes_to_experts(n: u32, bytes: u64, skew: f64, random: &mut RandomStream) -> Vec<u64> {
     let mut popularity: Vec<f64> = (1..=n).map(|place| libm::pow(f64::from(place), -skew)).collect();
     random.shuffle(&mut popularity);
     let sum: f64 = popularity.iter().sum();
@@ -265,8 +296,7 @@ fn to_experts(n: u32, bytes: u64, skew: f64, random: &mut RandomStream, steps: &
         bounds.push((bytes as f64 * (below / sum)) as u64);
     }
     bounds[n as usize] = bytes;
-    let bytes_to = |to: u32| bounds[to as usize + 1].saturating_sub(bounds[to as usize]);
-    exchange(n, bytes_to, 1..n, false, steps);
+    bounds.windows(2).map(|bounds| bounds[1].saturating_sub(bounds[0])).collect()
 }
 
 fn pipeline(n: u32, bytes: u64, micro_batches: u32, compute: Time, steps: &mut Vec<Step>) {
@@ -291,14 +321,19 @@ fn pipeline(n: u32, bytes: u64, micro_batches: u32, compute: Time, steps: &mut V
 mod tests {
     use super::*;
 
-    const KINDS: [CollectiveKind; 8] = [
+    const fn experts(skew_hundredths: u32, schedule: Schedule) -> CollectiveKind {
+        CollectiveKind::Experts { skew_hundredths, schedule }
+    }
+
+    const KINDS: [CollectiveKind; 9] = [
         CollectiveKind::AllReduce,
         CollectiveKind::AllGather,
         CollectiveKind::ReduceScatter,
         CollectiveKind::AllToAll,
         CollectiveKind::AllToAllRounds,
         CollectiveKind::Broadcast { root: 2 },
-        CollectiveKind::Experts { skew_hundredths: 120 },
+        experts(120, Schedule::None),
+        experts(120, Schedule::Fast),
         CollectiveKind::Pipeline { micro_batches: 3, compute: Time::ZERO },
     ];
 
@@ -329,9 +364,11 @@ mod tests {
                         assert!(step.from < n && step.to < n && step.from != step.to && step.bytes > 0);
                         if let Some(after) = step.after {
                             assert!((after as usize) < place);
-                            // Only what a rank itself had a part in can hold it up.
+                            // Only what a rank itself had a part in can hold it up; with a schedule, also
+                            // what the receiver received.
                             let before = &steps[after as usize];
-                            assert!(before.to == step.from || before.from == step.from);
+                            let is_fast = kind == experts(120, Schedule::Fast) && before.to == step.to;
+                            assert!(before.to == step.from || before.from == step.from || is_fast);
                         }
                     }
                 }
@@ -448,7 +485,7 @@ mod tests {
     #[test]
     fn popular_experts_receive_in_proportion() {
         let n = 64;
-        let steps = steps(CollectiveKind::Experts { skew_hundredths: 120 }, n, 64_000_000);
+        let steps = steps(experts(120, Schedule::None), n, 64_000_000);
         let from_first: Vec<u64> = steps.iter().filter(|step| step.from == 0).map(|step| step.bytes).collect();
         let mut sorted = from_first.clone();
         sorted.sort_unstable();
@@ -458,7 +495,7 @@ mod tests {
         assert!((110.0..148.0).contains(&ratio), "{ratio}");
         let from_next: Vec<u64> = steps.iter().filter(|step| step.from == 1).map(|step| step.bytes).collect();
         assert_eq!(from_first[1..], from_next[..62], "all ranks like the same experts");
-        let even = CollectiveKind::Experts { skew_hundredths: 0 };
+        let even = experts(0, Schedule::None);
         let mut plain = Vec::new();
         even.steps(8, 800, u32::MAX, &mut random(), &mut plain);
         assert!(plain.iter().all(|step| step.bytes == 100));
