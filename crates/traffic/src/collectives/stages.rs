@@ -20,7 +20,7 @@
 //!   servers. A rank here has its own network interface and is a server of one: nothing is balanced
 //!   first, and pairs in one server are pairs like any other.
 //! - The source does not say which permutation is taken. Here it is one whose smallest element is
-//!   at least half of the largest possible: its threshold is halved when there is none.
+//!   at least half of the largest possible: its threshold is halved until one exists.
 //!   Permutations keep the pairs of the one before where they can. This makes fewer and longer
 //!   sends.
 //! - The plan exists before the exchange begins and costs no time (published: 221 us for 64
@@ -151,7 +151,7 @@ impl Matching {
         (0..n).all(|from| self.receiver_of[from].is_some() || self.augment(from, &is_allowed, &mut vec![false; n]))
     }
 
-    /// Finds a receiver for `from`; others may change theirs. Receivers in `visited` were tried.
+    /// Finds a receiver for `from`; other senders may change receivers. Receivers in `visited` were tried.
     fn augment(&mut self, from: usize, is_allowed: &impl Fn(usize, usize) -> bool, visited: &mut [bool]) -> bool {
         for to in 0..visited.len() {
             if visited[to] || !is_allowed(from, to) {
