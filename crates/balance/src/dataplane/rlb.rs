@@ -19,7 +19,7 @@
 //! also sends packets round through the switch if no port is left, which is not modelled; and its
 //! warnings come from the neighbour that will send the pause.
 //!
-//! Thresholds of the experiment file ([switch] pause_above) replace those of the balancer in
+//! Thresholds of the experiment file (`switch.pause_above`) replace those of the balancer in
 //! switches, but not `pause` in the prediction: set both.
 //!
 //! - Helps: in lossless fabrics with several equal-cost ports, of which some are paused now and
