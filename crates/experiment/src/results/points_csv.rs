@@ -84,6 +84,6 @@ mod tests {
         let text = csv(&[point]);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
-        assert_eq!((record.len(), &record[0], &record[1], &record[77]), (80, "a=1, b=2", "0.5", "false"));
+        assert_eq!((record.len(), &record[0], &record[1], &record[87]), (90, "a=1, b=2", "0.5", "false"));
     }
 }
