@@ -83,7 +83,9 @@ fn every_committed_trace_is_read_and_limits_are_told() {
             assert_eq!(left_out, count - 12, "{name}");
         }
         // The description kept with results can be replayed.
-        assert_eq!(read_csv("t.csv", &write_csv(&list), &hosts(16)).unwrap(), list, "{name}");
+        let replayed = read_csv("t.csv", &write_csv(&list), &hosts(16)).unwrap();
+        assert!(replayed.flows == list.flows && replayed.description == list.description, "{name}");
+        assert!(!list.bus_bytes.is_empty() && replayed.bus_bytes.is_empty(), "{name}: a list of flows has no collectives");
     }
 }
 
