@@ -85,7 +85,10 @@ fn every_committed_trace_is_read_and_limits_are_told() {
         // The description kept with results can be replayed.
         let replayed = read_csv("t.csv", &write_csv(&list), &hosts(16)).unwrap();
         assert!(replayed.flows == list.flows && replayed.description == list.description, "{name}");
-        assert!(!list.bus_bytes.is_empty() && replayed.bus_bytes.is_empty(), "{name}: a list of flows has no collectives");
+        assert!(
+            !list.bus_bytes.is_empty() && replayed.bus_bytes.is_empty(),
+            "{name}: a list of flows has no collectives"
+        );
     }
 }
 
