@@ -5,7 +5,7 @@ import re
 from sources import Mistake, cell, prose, read, table
 
 FOLDER = "crates/experiment/src/results/summary"
-FILES = [f"{FOLDER}/{name}.rs" for name in ("mod", "testbed", "measurements", "points", "claims", "detail", "fidelity", "requests")]
+FILES = [f"{FOLDER}/{name}.rs" for name in ("mod", "measure", "testbed", "measurements", "points", "claims", "detail", "fidelity", "requests")]
 # The outermost structure of `summary.json`; the types of its fields lead to the others.
 ROOT = "Summary"
 ITEM = re.compile(
@@ -13,6 +13,11 @@ ITEM = re.compile(
 )
 MEMBER = re.compile(r"((?:^ {4}///.*\n)+)((?: {4}#\[.*\n)*)^ {4}(?:pub )?(\w+)(?:: (.+?))?,$", re.MULTILINE)
 WORDS = {"u8": "count", "u32": "count", "u64": "count", "i64": "integer", "f64": "number", "String": "text", "bool": "true or false"}
+
+
+def kebab(name):
+    """Returns the name of a value as results spell it: GroupTime as group-time."""
+    return re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
 
 
 def words(kind, known):
@@ -62,7 +67,7 @@ def tables():
         kind, text, members = known[name]
         out.append(f"## {name}\n\n{text}\n")
         if kind == "enum":
-            out.append(table(["value", "meaning"], [[f"`{m.lower()}`", cell(doc)] for m, _, doc, _ in members]))
+            out.append(table(["value", "meaning"], [[f"`{kebab(m)}`", cell(doc)] for m, _, doc, _ in members]))
             continue
         rows = []
         for member, type_, doc, attributes in members:
