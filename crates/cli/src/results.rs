@@ -237,12 +237,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
         header.push("throughput");
     }
     let groups = [shown.has_groups.then_some("group time"), shown.has_bus.then_some("bus bandwidth")];
-    let groups = groups.into_iter().flatten();
-    let flows = ["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"];
-    match measure {
-        Measure::GroupTime => header.extend(groups.chain(flows)),
-        _ => header.extend(flows.into_iter().chain(groups)),
-    }
+    header.extend(in_order(["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"], groups, measure));
     header.extend(["flows done", "drops", "vs best"]);
     if shown.has_optimum {
         header.push("of optimum");
@@ -283,17 +278,13 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
         numbers.push(share_spread(&point.throughput_share));
     }
     let groups = [has_groups.then(|| group_time(point)), has_bus.then(|| bandwidth(&point.bus_gbps))];
-    let groups = groups.into_iter().flatten();
     let flows = [
         spread(&point.slowdown_mean),
         number(&point.slowdown_p99),
         time(&point.small_fct_mean_us),
         time(&point.large_fct_mean_us),
     ];
-    match measure {
-        Measure::GroupTime => numbers.extend(groups.chain(flows)),
-        _ => numbers.extend(flows.into_iter().chain(groups)),
-    }
+    numbers.extend(in_order(flows, groups, measure));
     numbers.extend([flows_done(point), share(&point.drop_share), versus(point, best, measure)]);
     if has_optimum {
         numbers.push(point.share_of_optimum.as_ref().map_or_else(|| "–".to_owned(), share_spread));
@@ -303,6 +294,15 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
         (true, _) => row.into_iter().map(|cell| cell.add_attribute(Attribute::Bold).fg(Color::Green)).collect(),
         (_, true) => row.into_iter().map(|cell| cell.fg(Color::DarkGrey)).collect(),
         _ => row,
+    }
+}
+
+/// Returns the columns of flows and those of groups that are shown; what ranks balancers comes first.
+fn in_order<T>(flows: [T; 4], groups: [Option<T>; 2], measure: Measure) -> Vec<T> {
+    let groups = groups.into_iter().flatten();
+    match measure {
+        Measure::GroupTime => groups.chain(flows).collect(),
+        Measure::Slowdown | Measure::Throughput => flows.into_iter().chain(groups).collect(),
     }
 }
 
@@ -377,7 +377,7 @@ fn time(stat: &Stat) -> String {
 }
 
 fn group_time(point: &Point) -> String {
-    let at_least = if point.groups_unfinished > 0 { "≥ " } else { "" };
+    let at_least = if Measure::GroupTime.is_lower_bound(point) { "≥ " } else { "" };
     format!("{at_least}{}", time(&point.group_lower_bound_us))
 }
 
@@ -420,6 +420,8 @@ fn versus(point: &Point, best: bool, measure: Measure) -> String {
     let (value, interval) = (difference.mean * scale, difference.ci95 * scale);
     match (best, interval == 0.0) {
         _ if point.is_bound => String::new(),
+        // No group started, with any balancer.
+        _ if !value.is_finite() => "–".to_owned(),
         (true, _) => "best".to_owned(),
         (false, true) => format!("{value:+.2}{unit}"),
         (false, false) => format!("{value:+.2} ± {}{unit}", digits(interval)),

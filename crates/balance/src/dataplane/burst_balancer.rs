@@ -27,7 +27,7 @@
 //! - Hurts: where bursts have no gaps, or no flow is large: then it is ECMP; congestion after the
 //!   next hop is invisible.
 
-use crate::dataplane::common::shortest_queue;
+use crate::dataplane::common::{random_port, shortest_queue};
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv, ecmp};
 use crate::entry::{Entry, Granularity};
 use crate::hash::{mix, reduce};
@@ -104,7 +104,7 @@ impl BurstBalancer {
         if idle_ps > self.gap_ps && bucket.votes > self.burst {
             let at = match self.picks_queue {
                 true => shortest_queue(cx, members.links),
-                false => cx.rng.next_below(members.links.len() as u64) as usize,
+                false => random_port(cx.rng, members.links),
             };
             bucket.link = Some(members.links[at].0);
         }

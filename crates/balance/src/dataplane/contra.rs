@@ -37,7 +37,7 @@ use net::{LinkIx, Time};
 
 use super::hula::{self, PROBE_BYTES};
 use crate::dataplane::common::flowlets::{self, Flowlets};
-use crate::dataplane::common::links_to_forwarders;
+use crate::dataplane::common::{links_to_forwarders, random_port};
 use crate::dataplane::{Cx, Needs, NeighbourMessage, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -154,15 +154,13 @@ impl SwitchBalancer for Contra {
         self.flowlets.position(cx.now, packet, members.links, || {
             let is_fresh = best.is_fresh(cx.now, self.age);
             let position = members.links.iter().position(|link| is_fresh && *link == best.link);
-            position.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize)
+            position.unwrap_or_else(|| random_port(cx.rng, members.links))
         })
     }
 
     fn on_start(&mut self, cx: &mut Cx<'_>) {
         if self.own.is_some() {
-            // Edges do not probe at the same instants.
-            let phase = cx.rng.next_below(self.probe_interval.as_ps());
-            cx.set_timer(cx.now.saturating_add(Time::from_ps(phase)), 0);
+            hula::set_first_timer(cx, self.probe_interval);
         }
     }
 

@@ -23,7 +23,7 @@
 
 use net::LinkIx;
 
-use crate::dataplane::common::at_switch;
+use crate::dataplane::common::{at_switch, random_port};
 use crate::dataplane::{Cx, Lossless, Needs, Receiving, Scale};
 use crate::entry::{Entry, FlowLevel, Granularity};
 use crate::params::{Param, Params};
@@ -62,7 +62,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("detail", "DeTail")
         at_switch(move |cx, packet, links| {
             let favoured =
                 thresholds.into_iter().find_map(|threshold| any_below(cx, packet.priority, links, threshold));
-            favoured.unwrap_or_else(|| cx.rng.next_below(links.len() as u64) as usize)
+            favoured.unwrap_or_else(|| random_port(cx.rng, links))
         })
     });
 

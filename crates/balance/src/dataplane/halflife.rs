@@ -29,8 +29,8 @@
 
 use net::{LinkIx, Time};
 
-use crate::dataplane::common::at_switch;
 use crate::dataplane::common::flowlets::{self, Flowlet, Flowlets};
+use crate::dataplane::common::{at_switch, random_port};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -64,7 +64,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("halflife", "Halflife")
                 Flowlet::Expired(_) | Flowlet::New => None,
             };
             let (at, since_ps) = ongoing.unwrap_or_else(|| {
-                let at = cx.rng.next_below(links.len() as u64) as usize;
+                let at = random_port(cx.rng, links);
                 (at, start_on(links[at], found).unwrap_or(cx.now.as_ps()))
             });
             flowlets.record(slot, cx.now, (links[at].0, since_ps));

@@ -19,7 +19,7 @@ use net::routes::ClassIx;
 use net::{LinkIx, Time};
 
 use crate::dataplane::common::flowlets::{self, Flowlets};
-use crate::dataplane::common::links_to_forwarders;
+use crate::dataplane::common::{links_to_forwarders, random_port};
 use crate::dataplane::{Cx, Needs, NeighbourMessage, NextHops, PacketView, Scale, Sensing, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -58,6 +58,12 @@ pub(super) fn sensing(scale: &Scale, params: &Params) -> Sensing {
 /// Returns the time between two probes of an edge, at least a nanosecond.
 pub(super) fn probe_interval(scale: &Scale, params: &Params) -> Time {
     params.scaled("probe_interval", scale).max(Time::from_ns(1))
+}
+
+/// Sets the timer of the first probes of an edge: edges do not probe at the same instants.
+pub(super) fn set_first_timer(cx: &mut Cx<'_>, interval: Time) {
+    let phase = cx.rng.next_below(interval.as_ps());
+    cx.set_timer(cx.now.saturating_add(Time::from_ps(phase)), 0);
 }
 
 struct Hula {
@@ -141,9 +147,7 @@ impl Probing {
     /// Sets the timer of the first probes of an edge.
     pub(super) fn start(&self, cx: &mut Cx<'_>) {
         if self.own.is_some() {
-            // Edges do not probe at the same instants.
-            let phase = cx.rng.next_below(self.interval.as_ps());
-            cx.set_timer(cx.now.saturating_add(Time::from_ps(phase)), 0);
+            set_first_timer(cx, self.interval);
         }
     }
 
@@ -195,7 +199,7 @@ impl SwitchBalancer for Hula {
         self.flowlets.position(cx.now, packet, members.links, || {
             let is_fresh = best.heard.is_some_and(|at| cx.now.saturating_sub(at) <= self.age);
             let position = members.links.iter().position(|link| is_fresh && *link == best.link);
-            position.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize)
+            position.unwrap_or_else(|| random_port(cx.rng, members.links))
         })
     }
 

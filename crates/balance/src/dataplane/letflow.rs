@@ -18,8 +18,8 @@
 //!   without any measurement, also after silent failures.
 //! - Hurts: where traffic is paced or fills its window all the time: no gap, no choice.
 
-use crate::dataplane::common::at_switch;
 use crate::dataplane::common::flowlets::{self, Flowlets};
+use crate::dataplane::common::{at_switch, random_port};
 use crate::entry::{Entry, Granularity};
 use crate::params::Param;
 
@@ -36,9 +36,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("letflow", "LetFlow")
     ])
     .switch(|env, params| {
         let mut flowlets: Flowlets<u32> = Flowlets::from_params(params, &env.scale);
-        at_switch(move |cx, packet, links| {
-            flowlets.position(cx.now, packet, links, || cx.rng.next_below(links.len() as u64) as usize)
-        })
+        at_switch(move |cx, packet, links| flowlets.position(cx.now, packet, links, || random_port(cx.rng, links)))
     });
 
 #[cfg(test)]

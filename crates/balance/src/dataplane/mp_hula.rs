@@ -28,6 +28,7 @@ use net::{LinkIx, Time};
 use super::hula::{self, Probing};
 use super::mptcp;
 use crate::dataplane::common::flowlets::{self, Flowlets};
+use crate::dataplane::common::random_port;
 use crate::dataplane::{Cx, Needs, NeighbourMessage, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
 use crate::params::{Param, Params};
@@ -121,7 +122,7 @@ impl SwitchBalancer for MpHula {
             let mut usable = fresh.filter_map(|hop| members.links.iter().position(|link| *link == hop.link));
             let nth = usize::from(packet.subflow).checked_rem(usable.clone().count());
             let position = nth.and_then(|nth| usable.nth(nth));
-            position.unwrap_or_else(|| cx.rng.next_below(members.links.len() as u64) as usize)
+            position.unwrap_or_else(|| random_port(cx.rng, members.links))
         })
     }
 

@@ -5,7 +5,7 @@
 //! - Hurts: where paths differ: every flow gets a share of the slow or broken one; where receivers
 //!   take gaps for losses.
 
-use crate::dataplane::common::at_switch;
+use crate::dataplane::common::{at_switch, random_port};
 use crate::entry::{Entry, FlowLevel, Granularity};
 
 pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
@@ -13,7 +13,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("spray", "Packet spraying")
     .flow_level(FlowLevel::EvenSplit)
     .source("P03 RPS; INFOCOM 2013; F2, F3")
     .granularity(Granularity::Packet)
-    .switch(|_, _| at_switch(|cx, _, links| cx.rng.next_below(links.len() as u64) as usize));
+    .switch(|_, _| at_switch(|cx, _, links| random_port(cx.rng, links)));
 
 #[cfg(test)]
 mod tests {

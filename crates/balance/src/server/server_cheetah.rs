@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::entry::Entry;
 use crate::hash::{combine, mix};
 use crate::params::Param;
-use crate::server::common::{DIRECTION, HTP, PATH, Pending, TIES, by_rule, least};
+use crate::server::common::{DIRECTION, HTP, PATH, Pending, TIES, by_rule, in_turn, least};
 use crate::server::consistency::{Opened, PacketForwarder};
 use crate::server::{MemberId, Pool, ServerCx, ServerNeeds};
 
@@ -47,7 +47,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-cheetah", "Cheetah")
     .server(|_, params| {
         let (policy, mut last) = (params.text(POLICY.name), None);
         let choose: fn(&mut ServerCx<'_>, &Pending<'_>, &mut Option<MemberId>) -> usize = match policy {
-            "rr" => in_turn,
+            "rr" => |_, pending, last| in_turn(pending, last),
             "random" => |cx, pending, _| draw(cx, pending),
             "least-connections" => |_, pending, _| least(pending.candidates, |m| pending.connections.per_weight(m)),
             _ => |cx, pending, _| of_two(cx, pending),
@@ -55,12 +55,6 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-cheetah", "Cheetah")
         let needs = if matches!(policy, "rr" | "random") { ServerNeeds::NONE } else { ServerNeeds::REPORTS };
         by_rule(needs, params, move |cx, pending| choose(cx, pending, &mut last))
     });
-
-fn in_turn(_: &mut ServerCx<'_>, pending: &Pending<'_>, last: &mut Option<MemberId>) -> usize {
-    let next = pending.candidates.iter().position(|member| Some(member.id) > *last).unwrap_or(0);
-    *last = Some(pending.candidates[next].id);
-    next
-}
 
 fn draw(cx: &mut ServerCx<'_>, pending: &Pending<'_>) -> usize {
     cx.rng.next_below(pending.candidates.len() as u64) as usize

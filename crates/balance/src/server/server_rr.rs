@@ -9,7 +9,7 @@
 //! - Hurts: with unequal servers or requests: it counts connections, not their load.
 
 use crate::entry::Entry;
-use crate::server::common::{DIRECTION, HTP, PATH, TIES, by_rule};
+use crate::server::common::{DIRECTION, HTP, PATH, TIES, by_rule, in_turn};
 use crate::server::{MemberId, ServerNeeds};
 
 pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (servers)")
@@ -18,11 +18,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("server-rr", "Round robin (serve
     .params(&[PATH, TIES, HTP, DIRECTION])
     .server(|_, params| {
         let mut last: Option<MemberId> = None;
-        by_rule(ServerNeeds::NONE, params, move |_, pending| {
-            let next = pending.candidates.iter().position(|member| Some(member.id) > last).unwrap_or(0);
-            last = Some(pending.candidates[next].id);
-            next
-        })
+        by_rule(ServerNeeds::NONE, params, move |_, pending| in_turn(pending, &mut last))
     });
 
 #[cfg(test)]

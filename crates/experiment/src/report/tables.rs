@@ -205,9 +205,13 @@ fn group_time<'a>(panel: &Panel<'_>, explanation: &'a str) -> Column<'a> {
     let unit = TimeUnit::of_column(panel.entries.iter().map(|entry| of(entry).mean));
     column(format!("Group time, {}", unit.name()), explanation, move |entry| {
         let (text, value) = measured(&of(entry), unit.us());
-        let at_least = if entry.point.groups_unfinished > 0 { "≥\u{a0}" } else { "" };
-        (format!("{at_least}{text}"), value)
+        (format!("{}{text}", at_least(Measure::GroupTime, entry)), value)
     })
+}
+
+/// Returns the sign of a lower bound, if the quantity is one.
+fn at_least(measure: Measure, entry: &Entry<'_>) -> &'static str {
+    if measure.is_lower_bound(entry.point) { "≥\u{a0}" } else { "" }
 }
 
 fn measured(stat: &Stat, unit: f64) -> Cell {
@@ -228,13 +232,13 @@ fn share<'a>(heading: &str, explanation: &'a str, of: fn(&RunSummary) -> f64) ->
 /// so it is a lower bound.
 fn mean_slowdown(entry: &Entry<'_>) -> Cell {
     let (text, value) = measured(&entry.point.slowdown_lower_bound, 1.0);
-    let at_least = if entry.unfinished() > 0 && value < f64::MAX { "≥\u{a0}" } else { "" };
+    let at_least = if value < f64::MAX { at_least(Measure::Slowdown, entry) } else { "" };
     (format!("{at_least}{text}"), value)
 }
 
 pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
-    let at_least = if panel.rank_by.is_lower_bound(entry.point) { "≥\u{a0}" } else { "" };
-    format!("{at_least}{}", text::ranked(panel.rank_by, panel.rank_by.of_point(entry.point)))
+    let value = text::ranked(panel.rank_by, panel.rank_by.of_point(entry.point));
+    format!("{}{value}", at_least(panel.rank_by, entry))
 }
 
 fn versus(panel: &Panel<'_>, entry: &Entry<'_>) -> Cell {

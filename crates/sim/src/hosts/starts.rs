@@ -14,23 +14,45 @@ pub(crate) struct Starts {
     cursor: usize,
     triggers: Triggers,
     tasks: TaskRun,
-    /// Triggered flows with a start time and due computations, earliest on top, then by [`rank`].
-    /// Computations have numbers above those of flows.
-    due: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    is_largest_first: bool,
+    /// Triggered flows with a start time, and due computations. Computations have numbers above those
+    /// of flows.
+    due: Due,
     /// Time of the earliest event that the caller has scheduled for this.
     armed: u64,
+}
+
+/// Flows and computations with their times, earliest on top, then by rank and number.
+struct Due {
+    heap: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    is_largest_first: bool,
 }
 
 /// Rank of computations: after the flows of the instant.
 const LAST: u64 = u64::MAX;
 
-/// Returns the rank of a flow or a computation at its instant; equal ranks start by number.
-fn rank(list: &FlowList, is_largest_first: bool, id: u32) -> u64 {
-    match list.flows.get(id as usize) {
-        Some(flow) if is_largest_first => LAST - flow.size_bytes,
-        Some(_) => 0,
-        None => LAST,
+impl Due {
+    /// Returns the rank of a flow or a computation at its instant; equal ranks start by number.
+    fn rank(&self, list: &FlowList, id: u32) -> u64 {
+        match list.flows.get(id as usize) {
+            Some(flow) if self.is_largest_first => LAST - flow.size_bytes,
+            Some(_) => 0,
+            None => LAST,
+        }
+    }
+
+    fn push(&mut self, list: &FlowList, at: u64, id: u32) {
+        self.heap.push(Reverse((at, self.rank(list, id), id)));
+    }
+
+    /// Returns the earliest time, picoseconds; `None` if nothing waits.
+    fn next(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Removes the first one that is due by `now`, with its time.
+    fn pop(&mut self, now: u64) -> Option<(u64, u32)> {
+        self.next().filter(|at| *at <= now)?;
+        self.heap.pop().map(|Reverse((at, _, id))| (at, id))
     }
 }
 
@@ -38,19 +60,20 @@ impl Starts {
     /// Makes the starts of the flows whose source `is_local`. Of several at the same instant the
     /// first of the list starts first, or the largest.
     pub(crate) fn new(list: &FlowList, is_largest_first: bool, is_local: impl Fn(u32) -> bool) -> Starts {
+        let mut due = Due { heap: BinaryHeap::new(), is_largest_first };
         let timed = (0u32..).zip(&list.flows).filter_map(|(id, flow)| match flow.start {
-            Start::At(at) if is_local(flow.src.0) => Some((at, rank(list, is_largest_first, id), id)),
+            Start::At(at) if is_local(flow.src.0) => Some((at, due.rank(list, id), id)),
             _ => None,
         });
         let mut timed: Vec<(Time, u64, u32)> = timed.collect();
         timed.sort_unstable();
         let timed = timed.into_iter().map(|(.., id)| id).collect();
-        let (mut tasks, mut due) = (TaskRun::default(), BinaryHeap::new());
+        let mut tasks = TaskRun::default();
         if let Some(graph) = &list.tasks {
             tasks = TaskRun::new(graph);
-            due.extend(tasks.ready_computations(graph).map(|task| Reverse((0, LAST, task))));
+            tasks.ready_computations(graph).for_each(|task| due.push(list, 0, task));
         }
-        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), tasks, due, is_largest_first, armed: NEVER }
+        Starts { timed, cursor: 0, triggers: Triggers::new(&list.flows), tasks, due, armed: NEVER }
     }
 
     pub(crate) fn next(&self, list: &FlowList) -> Option<u64> {
@@ -58,20 +81,16 @@ impl Starts {
             Start::At(at) => at.as_ps(),
             Start::After { .. } | Start::AfterGroups { .. } | Start::AfterTasks => NEVER,
         });
-        let due = self.due.peek().map(|Reverse((at, ..))| *at);
-        timed.into_iter().chain(due).min()
+        timed.into_iter().chain(self.due.next()).min()
     }
 
     /// Takes a flow that starts by `now`, after the computations that are due before it.
     pub(crate) fn take(&mut self, list: &FlowList, now: u64) -> Option<u32> {
-        let Starts { tasks, due, is_largest_first, .. } = self;
-        while let Some(Reverse((at, _, id))) = due.peek().copied().filter(|Reverse((at, ..))| *at <= now) {
-            due.pop();
+        let Starts { tasks, due, .. } = self;
+        while let Some((at, id)) = due.pop(now) {
             match &list.tasks {
                 Some(graph) if id as usize >= graph.flow_count() => {
-                    tasks.on_due(graph, id, at, |at, task| {
-                        due.push(Reverse((at, rank(list, *is_largest_first, task), task)));
-                    });
+                    tasks.on_due(graph, id, at, |at, task| due.push(list, at, task));
                 }
                 _ => return Some(self.started(list, id, now)),
             }
@@ -87,8 +106,8 @@ impl Starts {
     /// Makes tasks due that wait for the start of a flow.
     fn started(&mut self, list: &FlowList, id: u32, now: u64) -> u32 {
         if let Some(graph) = &list.tasks {
-            let Starts { tasks, due, is_largest_first, .. } = self;
-            tasks.started(graph, id, |task| due.push(Reverse((now, rank(list, *is_largest_first, task), task))));
+            let Starts { tasks, due, .. } = self;
+            tasks.started(graph, id, |task| due.push(list, now, task));
         }
         id
     }
@@ -96,17 +115,16 @@ impl Starts {
     /// Makes flows and computations due that wait for the end of flow `ended`. Returns the time of
     /// the earliest if no event is scheduled by then: the caller schedules one.
     pub(crate) fn trigger(&mut self, list: &FlowList, ended: u32, now: u64) -> Option<u64> {
-        let Starts { triggers, tasks, due, is_largest_first, .. } = self;
+        let Starts { triggers, tasks, due, .. } = self;
         triggers.ended(ended, |id| {
             if let Start::After { delay, .. } | Start::AfterGroups { delay, .. } = list.flows[id as usize].start {
-                let rank = rank(list, *is_largest_first, id);
-                due.push(Reverse((now.saturating_add(delay.as_ps()), rank, id)));
+                due.push(list, now.saturating_add(delay.as_ps()), id);
             }
         });
         if let Some(graph) = &list.tasks {
-            tasks.ended(graph, ended, |task| due.push(Reverse((now, rank(list, *is_largest_first, task), task))));
+            tasks.ended(graph, ended, |task| due.push(list, now, task));
         }
-        let earliest = due.peek().map(|Reverse((at, ..))| *at);
+        let earliest = due.next();
         self.arm(earliest)
     }
 

@@ -1,4 +1,4 @@
-//! The best path or port, ties broken at random.
+//! The best path or port, ties broken at random, and any port.
 
 use net::{LinkIx, RandomStream};
 
@@ -21,6 +21,12 @@ pub(crate) fn least<K: PartialOrd>(rng: &mut RandomStream, paths: impl Iterator<
         }
     }
     best.map(|(_, path)| path)
+}
+
+/// Returns the position of any of the links; all are equally likely.
+#[inline]
+pub(crate) fn random_port(rng: &mut RandomStream, links: &[LinkIx]) -> usize {
+    rng.next_below(links.len() as u64) as usize
 }
 
 /// Returns the position of the link with the fewest bytes queued; several such links are equally likely.

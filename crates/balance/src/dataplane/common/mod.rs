@@ -32,7 +32,7 @@ pub(crate) use congestion_from_leaf::{CongestionFromLeaf, Utilisations, pack, un
 pub(crate) use departures::Departures;
 pub(crate) use dre::{Dre, DreRule, power};
 pub(crate) use flows::{FlowTable, SwitchFlows};
-pub(crate) use least::{least, shortest_queue};
+pub(crate) use least::{least, random_port, shortest_queue};
 pub(crate) use member_sets::MemberSets;
 pub(crate) use path_order::PathCycles;
 pub(crate) use paths::{

@@ -11,5 +11,5 @@ pub(crate) use buckets::reassign;
 pub(crate) use connections::Connections;
 pub(crate) use keys::{KEY, Key, Shares, position, shares};
 pub(crate) use path::{DIRECTION, HTP, PATH, TIES, Throughput};
-pub(crate) use server_first::{Pending, Picker, ServerFirst, by_rule, least};
+pub(crate) use server_first::{Pending, Picker, ServerFirst, by_rule, in_turn, least};
 pub(crate) use smooth_wrr::SmoothWrr;

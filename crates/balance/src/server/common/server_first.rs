@@ -71,6 +71,13 @@ where
     ServerFirst::boxed(needs, params, Rule(choose))
 }
 
+/// Returns the position of the member after the last served one, by their numbers, and remembers it.
+pub fn in_turn(pending: &Pending<'_>, last: &mut Option<MemberId>) -> usize {
+    let next = pending.candidates.iter().position(|member| Some(member.id) > *last).unwrap_or(0);
+    *last = Some(pending.candidates[next].id);
+    next
+}
+
 struct Rule<F>(F);
 
 impl<F: FnMut(&mut ServerCx<'_>, &Pending<'_>) -> usize + Send> Picker for Rule<F> {
