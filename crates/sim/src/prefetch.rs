@@ -19,8 +19,8 @@ const INDEX: usize = 7;
 const ROUTE: usize = 5;
 const NEXT_PORT: usize = 3;
 
-/// Number of packets in flight from which on preparing pays in a small network too: 4 MiB of packets.
-/// With 1.6 MiB (scenario S1 of the benchmarks, `ars`) it cost 12 %, with 13 MiB (S3) it saved 8 %.
+/// Number of packets in flight from which on loading in advance saves time in a small network too: 4 MiB.
+/// Benchmark S1 with `ars` (full windows: 1.6 MiB of packets) took 12 % longer with it, S3 (13 MiB) 8 % less.
 const PACKETS_OF_LARGE: u64 = 65_536;
 
 /// Ports to which packets will probably go on: the one of the event after next, and of the one after that.
