@@ -17,6 +17,7 @@ pub static DATAPLANE: &[&Entry] = &[
     &dataplane::ecmp_path::ENTRY,
     &dataplane::path_pinning::ENTRY,
     &dataplane::flowset::ENTRY,
+    &dataplane::localflow::ENTRY,
     &dataplane::round_robin::ENTRY,
     &dataplane::weighted_round_robin::ENTRY,
     &dataplane::dynamic_wrr::ENTRY,
@@ -90,6 +91,7 @@ pub static CENTRAL: &[&Entry] = &[
     &central::diffserv_te::ENTRY,
     &central::fdalb::ENTRY,
     &central::freeway::ENTRY,
+    &central::laberio::ENTRY,
 ];
 
 /// Every server balancer. **A new one is its file and its line here.**

@@ -14,6 +14,7 @@ mod flows;
 pub mod freeway;
 pub mod hedera;
 mod hop_table;
+pub mod laberio;
 pub mod microte;
 pub mod ofpt;
 pub mod partial_te;

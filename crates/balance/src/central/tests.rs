@@ -28,6 +28,9 @@ const MORE: &[&str] = &[
     "b4:detect=first-packets,metric=hops,tunnels=2,quanta=3",
     "fdalb:window=4,capacity=remaining",
     "freeway:paths=4,detect=agents",
+    "laberio:threshold=0,moves=50",
+    "laberio:threshold=0,detect=pairs",
+    "laberio:detect=agents",
     "central-te:detect=first-packets,demand=measured",
     "central-te:detect=agents,threshold=0",
 ];

@@ -82,6 +82,10 @@ impl SwitchBalancer for Ars {
         }
         rule.choose(cx, packet, members.links, &mut group.state)
     }
+
+    fn foresee(&self, packet: &PacketView, members: NextHops<'_>) -> Option<usize> {
+        self.groups.last_of(packet.to)?.state.foresee(packet, members.links)
+    }
 }
 
 #[cfg(test)]

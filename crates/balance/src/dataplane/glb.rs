@@ -225,6 +225,11 @@ impl SwitchBalancer for Glb {
         rule.choose(cx, packet, members.links, group)
     }
 
+    fn foresee(&self, packet: &PacketView, members: NextHops<'_>) -> Option<usize> {
+        let profile = self.profile_of[packet.to.0 as usize] as usize;
+        self.profiles[profile].group.foresee(packet, members.links)
+    }
+
     fn on_start(&mut self, cx: &mut Cx<'_>) {
         if self.ports.iter().any(|port| port.wants_messages) {
             cx.set_timer(self.qualities.next_change(cx.now), 0);

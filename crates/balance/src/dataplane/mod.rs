@@ -37,6 +37,7 @@ mod host;
 pub mod hula;
 pub mod least_congestion;
 pub mod letflow;
+pub mod localflow;
 pub mod mp_hula;
 pub mod mptcp;
 pub mod mrc;
@@ -301,8 +302,8 @@ pub trait SwitchBalancer: Send {
     /// candidates; must not allocate once warm. It is not called with a single candidate.
     fn choose(&mut self, cx: &mut Cx<'_>, packet: &PacketView, members: NextHops<'_>) -> usize;
 
-    /// Returns the choice for a packet that is about to arrive, if the packet alone decides. The
-    /// simulator loads memory in advance by it; a wrong or missing value costs time only.
+    /// Returns the probable choice for a packet that is about to arrive, if it can be known. The simulator
+    /// loads memory in advance by it; a wrong or missing value costs time only.
     fn foresee(&self, _: &PacketView, _: NextHops<'_>) -> Option<usize> {
         None
     }

@@ -70,6 +70,17 @@ struct MacroFlow {
     /// Time of the last packet plus 1; 0 before the first.
     last_ps: u64,
     link: u32,
+    /// Position of `link` among the members at that packet.
+    position: u16,
+}
+
+impl MacroFlow {
+    /// Returns the position of its link.
+    fn position(&self, links: &[LinkIx]) -> Option<usize> {
+        let last = usize::from(self.position);
+        let is_at = |link: &LinkIx| link.0 == self.link;
+        if links.get(last).is_some_and(is_at) { Some(last) } else { links.iter().position(is_at) }
+    }
 }
 
 impl AdaptiveGroup {
@@ -97,6 +108,18 @@ impl AdaptiveGroup {
         positions(&|quality| quality != DOWN || self.best == DOWN, &mut self.up_members);
         self.valid_until = until;
     }
+
+    /// Returns the position of the entry of a packet in `flows`, which must not be empty.
+    fn index(&self, packet: &PacketView) -> usize {
+        // Mixed once more: switches on the path may have spread packets by the same hash.
+        reduce(mix(packet.hash ^ 0x6d61_6372_6f66_6c6f), self.flows.len())
+    }
+
+    /// Returns the next hop of a packet that does not start a flowlet, for
+    /// [`SwitchBalancer::foresee`](crate::dataplane::SwitchBalancer::foresee).
+    pub fn foresee(&self, packet: &PacketView, links: &[LinkIx]) -> Option<usize> {
+        if self.flows.is_empty() { None } else { self.flows[self.index(packet)].position(links) }
+    }
 }
 
 impl AdaptiveRule {
@@ -116,6 +139,7 @@ impl AdaptiveRule {
         }
     }
 
+    #[inline]
     /// Returns the position of the next hop of a packet. The qualities of the group must be up to date.
     pub fn choose(&self, cx: &mut Cx<'_>, packet: &PacketView, links: &[LinkIx], group: &mut AdaptiveGroup) -> usize {
         if self.unit == Unit::Packet {
@@ -124,15 +148,14 @@ impl AdaptiveRule {
         if group.flows.is_empty() {
             group.flows.resize(self.max_flows, MacroFlow::default());
         }
-        // Mixed once more: switches on the path may have spread packets by the same hash.
-        let index = reduce(mix(packet.hash ^ 0x6d61_6372_6f66_6c6f), group.flows.len());
+        let index = group.index(packet);
         let entry = group.flows[index];
         let is_ongoing =
             entry.last_ps > 0 && (self.unit == Unit::Flow || cx.now.as_ps() - (entry.last_ps - 1) <= self.idle_ps);
-        let current = if is_ongoing { links.iter().position(|link| link.0 == entry.link) } else { None };
+        let current = if is_ongoing { entry.position(links) } else { None };
         let stays = current.filter(|member| self.stays(cx, group, group.qualities[*member]));
         let member = stays.unwrap_or_else(|| self.draw(cx, group));
-        group.flows[index] = MacroFlow { last_ps: cx.now.as_ps() + 1, link: links[member].0 };
+        group.flows[index] = MacroFlow { last_ps: cx.now.as_ps() + 1, link: links[member].0, position: member as u16 };
         member
     }
 

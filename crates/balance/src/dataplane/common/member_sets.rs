@@ -42,6 +42,12 @@ impl<T> MemberSets<T> {
         }
         &mut self.sets[*last as usize].state
     }
+
+    /// Returns the state that the last packet of a class used; its members may have changed since.
+    #[inline]
+    pub fn last_of(&self, class: ClassIx) -> Option<&T> {
+        self.sets.get(self.of_class[class.0 as usize] as usize).map(|set| &set.state)
+    }
 }
 
 #[cfg(test)]
