@@ -228,6 +228,8 @@ def run(
     classes: Sequence[type[Balancer]] = (),
 ) -> None:
     """Run what a folder lacks on a cluster. Parts that an earlier call has brought back are not repeated."""
+    if read.traces:
+        raise ValueError("execution traces are too large for tasks: leave out `on`, or run `anabranch run --shard` per part")
     options = {"out": folder, "jobs": 1, "threads": 1, "flows": flows}
     parts = folder.parent / f"{folder.name}.parts"
     count, missing = read.run_count, read.missing(options)

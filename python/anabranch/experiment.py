@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -196,6 +197,10 @@ def _save(read: _native.Experiment, folder: Path) -> Path:
     (folder / "inputs").mkdir(parents=True, exist_ok=True)
     for name, text in read.inputs.items():
         (folder / "inputs" / name).write_text(text, encoding="utf-8")
+    for trace, name in read.traces:
+        copy_of_trace = folder / "inputs" / name
+        if not (copy_of_trace.exists() and copy_of_trace.samefile(trace)):
+            shutil.copyfile(trace, copy_of_trace)
     path = folder / "experiment.toml"
     path.write_text(read.toml, encoding="utf-8")
     return path

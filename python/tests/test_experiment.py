@@ -37,6 +37,26 @@ def test_results_are_those_of_the_command(tmp_path: Path) -> None:
     assert ours == theirs
 
 
+def test_an_execution_trace_is_saved_along_but_does_not_go_to_workers(tmp_path: Path) -> None:
+    trace = "num_ranks 2\nrank 0 {\nl1: send 4096b to 1 tag 0\n}\nrank 1 {\nl1: recv 4096b from 0 tag 0\n}\n"
+    (tmp_path / "pair.goal").write_text(trace)
+    text = '''balancers = ["ecmp"]
+[topology]
+spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=1"
+[traffic]
+trace = "pair.goal"
+'''
+    (tmp_path / "pair.toml").write_text(text)
+    experiment = ab.Experiment.from_toml(tmp_path / "pair.toml")
+    file = experiment.save(tmp_path / "saved")
+    assert (tmp_path / "saved/inputs/pair.goal").read_text() == trace
+    again = ab.Experiment.from_toml(file)
+    again.save(tmp_path / "saved")
+    assert len(again.run(tmp_path / "again").runs) == 1
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="execution traces are too large"):
+        experiment.run(tmp_path / "executor", on=executor)
+
+
 def test_file_of_the_package_is_the_same_experiment(tmp_path: Path) -> None:
     name = "experiments/f3-ucsc/e3.2-no-resequencing.toml"
     experiment = ab.Experiment.from_toml(name)

@@ -29,6 +29,10 @@ pub fn run(
     if platform.name() != "sim" {
         return Err(CliError::new("--on: only runs of the simulator can be on a cluster").with_hint("leave it out"));
     }
+    if !experiment.traces.is_empty() {
+        let error = CliError::new("--on: execution traces are too large to be sent to workers");
+        return Err(error.with_hint("use `--shard` on machines that share the folder of the trace"));
+    }
     let inputs: serde_json::Map<_, _> =
         experiment.inputs.iter().map(|input| (input.stored.clone(), json!(input.text))).collect();
     let task = json!({

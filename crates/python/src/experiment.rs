@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use experiment::input::Context;
+use experiment::input::{Context, TraceFiles};
 use experiment::runner::{RunError, RunJob, RunOutput, RunProgress, Runner, Simulator};
 use experiment::shard::{Shard, missing, run_shard};
 use experiment::{Observer, Options, Override, Progress, run_in};
@@ -53,6 +53,12 @@ impl Experiment {
     #[getter]
     fn inputs(&self) -> BTreeMap<String, String> {
         self.0.inputs.iter().map(|input| (input.stored.clone(), input.text.clone())).collect()
+    }
+
+    /// The files of execution traces, each with its name in that folder.
+    #[getter]
+    fn traces(&self) -> Vec<(PathBuf, String)> {
+        self.0.traces.iter().flat_map(TraceFiles::copies).map(|(path, name)| (path.to_owned(), name)).collect()
     }
 
     #[getter]

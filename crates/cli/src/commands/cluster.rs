@@ -146,6 +146,11 @@ fi
 const CONFIG_MAP_BYTES: usize = 1_000_000;
 
 fn kubernetes(args: &Args, experiment: &Experiment, parts: usize) -> Result<String, CliError> {
+    if !experiment.traces.is_empty() {
+        let failure =
+            CliError::new(format!("{}: an execution trace does not fit into a ConfigMap", args.file.display()));
+        return Err(failure.with_hint("put it on the volume, and run Jobs of your own"));
+    }
     let (name, runs) = (label(&experiment.name), experiment.run_count());
     let Args { image, volume, memory, .. } = args;
     let memory = format!("{}Mi", memory.0);

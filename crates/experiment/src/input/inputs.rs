@@ -43,7 +43,7 @@ pub struct TraceFiles {
 
 impl TraceFiles {
     /// Returns each file with its name in the `inputs` folder of the results.
-    pub(crate) fn copies(&self) -> impl Iterator<Item = (&Path, String)> {
+    pub fn copies(&self) -> impl Iterator<Item = (&Path, String)> {
         let name = |rank: usize| self.stored.replace(RANK, &rank.to_string());
         self.paths.iter().enumerate().map(move |(rank, path)| (path.as_path(), name(rank)))
     }

@@ -425,7 +425,7 @@ fn every_experiment_of_the_documents_has_an_entry() {
     let ids = [
         "E0.1", "E0.2", "E0.3", "E0.4", "E1.1", "E1.2", "E1.3", "E1.4", "E1.5", "E2.0", "E2.1", "E2.2", "E2.3", "E2.4",
         "E2.5", "E2.6", "E3.1", "E3.2", "E3.3", "E4.1", "E4.2", "E4.3", "E5.1", "E5.2", "E5.3", "E5.4", "E5.5", "E6.1",
-        "E6.2", "E7.1", "E7.2", "E7.3",
+        "E6.2", "E6.3", "E7.1", "E7.2", "E7.3",
     ];
     let mut found = Vec::new();
     for name in ["f0-macedonia", "f1-lisbon", "f2-ofpt", "f3-ucsc", "f4-ufmg", "f5-ofan", "f6-reps", "f7-mrc"] {
