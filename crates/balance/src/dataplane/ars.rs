@@ -59,6 +59,15 @@ struct Group {
     state: AdaptiveGroup,
 }
 
+impl Group {
+    /// Samples the ports, once in an interval.
+    #[inline(never)]
+    fn sample(&mut self, cx: &Cx<'_>, qualities: &mut PortQualities) {
+        let until = qualities.next_change(cx.now);
+        self.state.set(until, self.slots.iter().map(|slot| qualities.quality(cx, *slot)));
+    }
+}
+
 impl Ars {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> Ars {
         Ars {
@@ -77,14 +86,13 @@ impl SwitchBalancer for Ars {
             state: AdaptiveGroup::default(),
         });
         if group.state.is_stale(cx.now) {
-            let until = qualities.next_change(cx.now);
-            group.state.set(until, group.slots.iter().map(|slot| qualities.quality(cx, *slot)));
+            group.sample(cx, qualities);
         }
         rule.choose(cx, packet, members.links, &mut group.state)
     }
 
     fn foresee(&self, packet: &PacketView, members: NextHops<'_>) -> Option<usize> {
-        self.groups.last_of(packet.to)?.state.foresee(packet, members.links)
+        self.groups.foresee(packet.to, members)?.state.foresee(packet, members.links)
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) const PROBE_BYTES: u16 = 64;
 pub(super) fn sensing(scale: &Scale, params: &Params) -> Sensing {
     const STEPS: u64 = 8;
     let time_constant = 2 * probe_interval(scale, params).as_ps();
-    Sensing { interval: Time::from_ps((time_constant / STEPS).max(1000)), decay: 1.0 / STEPS as f64, bits: 8 }
+    Sensing { interval: Time::from_ps((time_constant / STEPS).max(1000)), decay: 1.0 / STEPS as f64, bits: 0 }
 }
 
 /// Returns the time between two probes of an edge, at least a nanosecond.

@@ -31,7 +31,7 @@ pub struct Sensing {
     pub interval: Time,
     /// Share forgotten at each decay, above 0 and at most 1.
     pub decay: f64,
-    /// Bits of the quantised reading stamped into packets, 1 to 8.
+    /// Bits of the quantised reading stamped into packets, 1 to 8; 0 if no reading is stamped.
     pub bits: u8,
 }
 

@@ -147,7 +147,7 @@ impl Admission {
     #[inline(always)]
     fn note_utilisation(&self, now: u64, link: u32, packet: &mut Packet) {
         if let Some(sensors) = &self.sensors
-            && sensors.is_sensed(link)
+            && sensors.is_stamped(link)
         {
             packet.note_utilisation(sensors.reading(link, now));
         }

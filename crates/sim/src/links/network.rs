@@ -215,8 +215,10 @@ impl Network {
         if port.head == NIL {
             port.tail = NIL;
         } else {
-            let arrives = self.arena.get(port.head).departs + port.delay;
-            self.events.push_link(arrives, link);
+            let next = self.arena.get(port.head);
+            // Its successor has waited for long in a full queue, and is needed one transmission later.
+            self.arena.prefetch(next.next);
+            self.events.push_link(next.departs + port.delay, link);
         }
         if let Some(classes) = &mut self.classes {
             classes.note_arrival(packet, link);

@@ -11,6 +11,8 @@ struct Estimate {
     bytes: f64,
     /// Start of the interval to which `bytes` belongs.
     updated: u64,
+    /// Bytes to which a busy link converges; 0 for a link that is not sensed.
+    full: f64,
 }
 
 pub(crate) struct Sensors {
@@ -18,45 +20,40 @@ pub(crate) struct Sensors {
     interval: u64,
     powers: Vec<f64>,
     estimates: Vec<Estimate>,
-    /// Bytes to which a busy link converges; 0 for links that are not sensed.
-    full: Vec<f64>,
 }
 
 impl Sensors {
     /// Creates the estimators. `rates` are in bits per second, 0 for links that are not sensed.
     pub(crate) fn new(sensing: Sensing, rates: &[u64]) -> Sensors {
-        let mut sensors = Sensors {
+        let estimate = |bps: &u64| Estimate { full: bytes_when_busy(&sensing, *bps), ..Estimate::default() };
+        Sensors {
             sensing,
             interval: sensing.interval.as_ps().max(1),
             powers: (0..POWERS).map(|k| (1.0 - sensing.decay).powi(k as i32)).collect(),
-            estimates: vec![Estimate::default(); rates.len()],
-            full: vec![0.0; rates.len()],
-        };
-        for (link, bps) in rates.iter().enumerate().filter(|(_, bps)| **bps > 0) {
-            sensors.full[link] = sensors.bytes_when_busy(*bps);
+            estimates: rates.iter().map(estimate).collect(),
         }
-        sensors
-    }
-
-    fn bytes_when_busy(&self, bps: u64) -> f64 {
-        bps as f64 * self.sensing.time_constant().as_s_f64() / 8.0
     }
 
     pub(crate) fn set_rate(&mut self, link: u32, bps: u64) {
-        if self.full[link as usize] > 0.0 {
-            self.full[link as usize] = self.bytes_when_busy(bps);
+        let full = &mut self.estimates[link as usize].full;
+        if *full > 0.0 {
+            *full = bytes_when_busy(&self.sensing, bps);
         }
     }
 
+    /// Returns whether packets carry readings of this link.
     #[inline]
-    pub(crate) fn is_sensed(&self, link: u32) -> bool {
-        self.full[link as usize] > 0.0
+    pub(crate) fn is_stamped(&self, link: u32) -> bool {
+        self.sensing.bits > 0 && self.estimates[link as usize].full > 0.0
     }
 
     /// Adds `bytes` that left the link at `at`. Times must not decrease for one link.
     #[inline]
     pub(crate) fn add(&mut self, link: u32, bytes: u16, at: u64) {
-        self.estimates[link as usize] = self.grown(self.estimates[link as usize], bytes, at);
+        let estimate = self.estimates[link as usize];
+        if estimate.full > 0.0 {
+            self.estimates[link as usize] = self.grown(estimate, bytes, at);
+        }
     }
 
     #[inline]
@@ -67,28 +64,37 @@ impl Sensors {
 
     #[inline]
     fn decayed(&self, estimate: Estimate, at: u64) -> Estimate {
-        let intervals = at.saturating_sub(estimate.updated) / self.interval;
+        let elapsed = at.saturating_sub(estimate.updated);
+        // Most packets follow each other within an interval, and a division takes longer than all else here.
+        if elapsed < self.interval {
+            return estimate;
+        }
+        let intervals = if elapsed < 2 * self.interval { 1 } else { elapsed / self.interval };
         let kept = self.powers.get(intervals as usize).copied().unwrap_or(0.0);
-        Estimate { bytes: estimate.bytes * kept, updated: estimate.updated + intervals * self.interval }
+        Estimate { bytes: estimate.bytes * kept, updated: estimate.updated + intervals * self.interval, ..estimate }
     }
 
     /// Returns the utilisation at `now`. `departed` are the sizes and times of packets that left since
     /// the last [`Sensors::add`]: the result does not depend on when they are added.
     #[inline]
     pub(crate) fn utilisation(&self, link: u32, now: u64, departed: impl Iterator<Item = (u16, u64)>) -> f64 {
-        let full = self.full[link as usize];
-        if full == 0.0 {
+        let settled = self.estimates[link as usize];
+        if settled.full == 0.0 {
             return 0.0;
         }
-        let settled = self.estimates[link as usize];
         let estimate = departed.fold(settled, |estimate, (bytes, at)| self.grown(estimate, bytes, at));
-        self.decayed(estimate, now).bytes / full
+        self.decayed(estimate, now).bytes / settled.full
     }
 
     #[inline]
     pub(crate) fn reading(&self, link: u32, now: u64) -> u8 {
         self.sensing.quantise(self.utilisation(link, now, std::iter::empty()))
     }
+}
+
+/// Returns the bytes to which the estimator of a link that is always busy converges.
+fn bytes_when_busy(sensing: &Sensing, bps: u64) -> f64 {
+    bps as f64 * sensing.time_constant().as_s_f64() / 8.0
 }
 
 #[cfg(test)]
@@ -140,6 +146,6 @@ mod tests {
         assert!(utilisation(&sensors, 0, 240_000_000) > 0.5);
         assert!(utilisation(&sensors, 0, 1_500_000_000) < 0.01);
         assert_eq!(utilisation(&sensors, 0, 1_000_000_000_000), 0.0);
-        assert!(!sensors.is_sensed(1) && sensors.utilisation(1, 5, [(100, 4)].into_iter()) == 0.0);
+        assert!(!sensors.is_stamped(1) && sensors.utilisation(1, 5, [(100, 4)].into_iter()) == 0.0);
     }
 }

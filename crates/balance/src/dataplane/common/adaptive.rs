@@ -57,6 +57,8 @@ pub struct AdaptiveRule {
 pub struct AdaptiveGroup {
     qualities: Vec<i8>,
     best: i8,
+    /// Whether no member is down.
+    are_all_up: bool,
     /// Positions of the members of the best quality, and of those that are up.
     best_members: Vec<u16>,
     up_members: Vec<u16>,
@@ -99,13 +101,18 @@ impl AdaptiveGroup {
         self.qualities.clear();
         self.qualities.extend(qualities);
         self.best = self.qualities.iter().copied().max().unwrap_or(DOWN);
-        let positions = |wanted: &dyn Fn(i8) -> bool, into: &mut Vec<u16>| {
-            into.clear();
-            into.extend((0u16..).zip(&self.qualities).filter(|(_, quality)| wanted(**quality)).map(|(at, _)| at));
-        };
-        positions(&|quality| quality == self.best, &mut self.best_members);
-        // If all are down, routing will know soon; until then any is as good.
-        positions(&|quality| quality != DOWN || self.best == DOWN, &mut self.up_members);
+        self.are_all_up = !self.qualities.contains(&DOWN);
+        self.best_members.clear();
+        self.up_members.clear();
+        for (at, quality) in (0u16..).zip(&self.qualities) {
+            if *quality == self.best {
+                self.best_members.push(at);
+            }
+            // If all are down, routing will know soon; until then any is as good.
+            if *quality != DOWN || self.best == DOWN {
+                self.up_members.push(at);
+            }
+        }
         self.valid_until = until;
     }
 
@@ -153,13 +160,18 @@ impl AdaptiveRule {
         let is_ongoing =
             entry.last_ps > 0 && (self.unit == Unit::Flow || cx.now.as_ps() - (entry.last_ps - 1) <= self.idle_ps);
         let current = if is_ongoing { entry.position(links) } else { None };
-        let stays = current.filter(|member| self.stays(cx, group, group.qualities[*member]));
+        let stays = current.filter(|member| self.stays(cx, group, *member));
         let member = stays.unwrap_or_else(|| self.draw(cx, group));
         group.flows[index] = MacroFlow { last_ps: cx.now.as_ps() + 1, link: links[member].0, position: member as u16 };
         member
     }
 
-    fn stays(&self, cx: &mut Cx<'_>, group: &AdaptiveGroup, quality: i8) -> bool {
+    #[inline]
+    fn stays(&self, cx: &mut Cx<'_>, group: &AdaptiveGroup, member: usize) -> bool {
+        if group.are_all_up && self.delta == 0 {
+            return true;
+        }
+        let quality = group.qualities[member];
         if quality == DOWN && group.best != DOWN {
             return false;
         }

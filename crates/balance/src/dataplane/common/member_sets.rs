@@ -11,7 +11,8 @@ const NONE: u32 = u32::MAX;
 /// A `T` for each set of next hops. Sets remain when failures change the next hops of a destination,
 /// which then has another set.
 pub struct MemberSets<T> {
-    /// Set of the last packet of each class.
+    /// Set of the last packet, and of the last packet of each class.
+    recent: u32,
     of_class: Vec<u32>,
     sets: Vec<MemberSet<T>>,
 }
@@ -22,31 +23,54 @@ struct MemberSet<T> {
     state: T,
 }
 
+impl<T> MemberSet<T> {
+    #[inline]
+    fn has(&self, members: NextHops<'_>) -> bool {
+        // Most sets have no weights: the comparison of empty slices would call a library function.
+        let has_weights = self.weights.len() == members.weights.len()
+            && (members.weights.is_empty() || *self.weights == *members.weights);
+        has_weights && *self.links == *members.links
+    }
+}
+
 impl<T> MemberSets<T> {
     /// Makes an empty collection for this number of destination classes.
     pub fn new(class_count: usize) -> MemberSets<T> {
-        MemberSets { of_class: vec![NONE; class_count], sets: Vec::new() }
+        MemberSets { recent: NONE, of_class: vec![NONE; class_count], sets: Vec::new() }
     }
 
     /// Returns the state of the set with these members; `make` creates it at its first use.
     #[inline]
     pub fn of(&mut self, class: ClassIx, members: NextHops<'_>, make: impl FnOnce() -> T) -> &mut T {
-        let is_same = |set: &MemberSet<T>| *set.links == *members.links && *set.weights == *members.weights;
-        let last = &mut self.of_class[class.0 as usize];
-        if !self.sets.get(*last as usize).is_some_and(is_same) {
-            *last = self.sets.iter().position(is_same).unwrap_or(self.sets.len()) as u32;
+        // Most switches have one set, so that this saves a wait for memory.
+        let mut at = self.recent as usize;
+        if !self.sets.get(at).is_some_and(|set| set.has(members)) {
+            at = self.of_class[class.0 as usize] as usize;
+            if !self.sets.get(at).is_some_and(|set| set.has(members)) {
+                at = self.find_or_make(class, members, make);
+            }
+            self.recent = at as u32;
         }
-        if *last as usize == self.sets.len() {
+        &mut self.sets[at].state
+    }
+
+    #[cold]
+    fn find_or_make(&mut self, class: ClassIx, members: NextHops<'_>, make: impl FnOnce() -> T) -> usize {
+        let at = self.sets.iter().position(|set| set.has(members)).unwrap_or(self.sets.len());
+        if at == self.sets.len() {
             let (links, weights) = (members.links.into(), members.weights.into());
             self.sets.push(MemberSet { links, weights, state: make() });
         }
-        &mut self.sets[*last as usize].state
+        self.of_class[class.0 as usize] = at as u32;
+        at
     }
 
-    /// Returns the state that the last packet of a class used; its members may have changed since.
+    /// Returns the state that the next packet with these members will probably use.
     #[inline]
-    pub fn last_of(&self, class: ClassIx) -> Option<&T> {
-        self.sets.get(self.of_class[class.0 as usize] as usize).map(|set| &set.state)
+    pub fn foresee(&self, class: ClassIx, members: NextHops<'_>) -> Option<&T> {
+        let recent = self.sets.get(self.recent as usize).filter(|set| set.has(members));
+        let set = recent.or_else(|| self.sets.get(self.of_class[class.0 as usize] as usize));
+        set.map(|set| &set.state)
     }
 }
 
