@@ -40,7 +40,8 @@ def test_results_are_those_of_the_command(tmp_path: Path) -> None:
 def test_an_execution_trace_is_saved_along_but_does_not_go_to_workers(tmp_path: Path) -> None:
     trace = "num_ranks 2\nrank 0 {\nl1: send 4096b to 1 tag 0\n}\nrank 1 {\nl1: recv 4096b from 0 tag 0\n}\n"
     (tmp_path / "pair.goal").write_text(trace)
-    text = '''balancers = ["ecmp"]
+    text = '''seeds = 1
+balancers = ["ecmp"]
 [topology]
 spec = "leaf-spine:leaves=2,spines=2,hosts_per_leaf=1"
 [traffic]
