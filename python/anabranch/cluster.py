@@ -229,7 +229,7 @@ def run(
 ) -> None:
     """Run what a folder lacks on a cluster. Parts that an earlier call has brought back are not repeated."""
     if read.traces:
-        raise ValueError("execution traces are too large for tasks: leave out `on`, or run `anabranch run --shard` per part")
+        raise ValueError("execution traces are too large for tasks: leave out `on`, or use `anabranch run --shard`")
     options = {"out": folder, "jobs": 1, "threads": 1, "flows": flows}
     parts = folder.parent / f"{folder.name}.parts"
     count, missing = read.run_count, read.missing(options)
