@@ -2,7 +2,7 @@
 //! hop, and splits few flows for it (mechanisms.md P30; Sen et al., CoNEXT 2013).
 //!
 //! Every `period` a switch takes the flows of one destination class by their bytes in the last period,
-//! largest first. A bin has room for an equal share of the sum. A flow goes whole to the fullest bin into
+//! largest first. Each bin takes an equal share of the sum. A flow goes whole to the fullest bin into
 //! which it fits, where a bin may exceed its share by `slack`. A flow that fits nowhere fills up the
 //! emptiest bin, and its rest is packed again. The fullest bin gets the next hop with the least load of
 //! other destinations, and so on. New flows are hashed until the next packing.
@@ -55,6 +55,8 @@ struct LocalFlow {
     /// By flow: its place among the flows of its class, which another flow may have taken since.
     places: SwitchFlows<u32>,
     classes: Vec<Class>,
+    /// Sums of [`Class::load`] over all classes.
+    loads: Vec<(LinkIx, u64)>,
     packer: Packer,
 }
 
@@ -67,8 +69,8 @@ struct Class {
     /// Places in `flows` of flows without packets in a whole period.
     free: Vec<u32>,
     pieces: Vec<Piece>,
-    /// Bytes per second that the last packing assigned to each next hop.
-    load: Vec<(LinkIx, f64)>,
+    /// Bytes per second, rounded, that the last packing assigned to each next hop.
+    load: Vec<(LinkIx, u64)>,
 }
 
 #[derive(Clone, Copy)]
@@ -97,11 +99,12 @@ impl LocalFlow {
             slack: params.number("slack"),
             places: SwitchFlows::new(),
             classes: vec![Class::default(); env.class_count],
+            loads: Vec::new(),
             packer: Packer::default(),
         }
     }
 
-    /// Packs the flows of a class anew.
+    /// Packs the flows of a class that sent packets since the last packing.
     fn pack(&mut self, now: Time, class: usize, links: &[LinkIx]) {
         let mut this = std::mem::take(&mut self.classes[class]);
         let seconds = now.saturating_sub(this.since.replace(now).unwrap_or(now)).as_s_f64();
@@ -122,13 +125,18 @@ impl LocalFlow {
         packer.rates.extend(packer.order.iter().map(|place| this.flows[*place as usize].bytes as f64 / seconds));
         packer.pack(links.len(), self.slack);
         // The fullest bin goes to the link with the least load of other classes.
-        packer.rank_links(links, |link| {
-            let of = |class: &Class| class.load.iter().filter(|(at, _)| *at == link).map(|(_, load)| load).sum::<f64>();
-            self.classes.iter().map(of).sum()
-        });
-        this.load.clear();
-        this.load
-            .extend(packer.by_fill.iter().zip(&packer.by_load).map(|(bin, (_, link))| (*link, packer.filled[*bin])));
+        for (link, load) in this.load.drain(..) {
+            *sum_of(&mut self.loads, link) -= load;
+        }
+        packer.by_load.clear();
+        packer.by_load.extend(links.iter().map(|link| (*sum_of(&mut self.loads, *link), *link)));
+        packer.by_load.sort_by_key(|(load, _)| *load);
+        for (bin, (_, link)) in packer.by_fill.iter().zip(&packer.by_load) {
+            // Whole numbers, so that sums have no rounding errors.
+            let load = packer.filled[*bin] as u64;
+            *sum_of(&mut self.loads, *link) += load;
+            this.load.push((*link, load));
+        }
         this.pieces.clear();
         let mut parts = packer.parts.iter().peekable();
         for (number, (place, rate)) in packer.order.iter().zip(&packer.rates).enumerate() {
@@ -181,6 +189,15 @@ impl SwitchBalancer for LocalFlow {
     }
 }
 
+/// Returns the sum of a link, which is 0 at first.
+fn sum_of(sums: &mut Vec<(LinkIx, u64)>, link: LinkIx) -> &mut u64 {
+    let at = sums.iter().position(|(known, _)| *known == link).unwrap_or_else(|| {
+        sums.push((link, 0));
+        sums.len() - 1
+    });
+    &mut sums[at].1
+}
+
 /// Returns the piece of a packet; `None` without pieces.
 fn piece(pieces: &[Piece], seq: u32) -> Option<&Piece> {
     if pieces.len() < 2 {
@@ -191,7 +208,7 @@ fn piece(pieces: &[Piece], seq: u32) -> Option<&Piece> {
     pieces.iter().find(|piece| share < piece.up_to).or(pieces.last())
 }
 
-/// Working memory of packings.
+/// Working memory of packings, which a switch uses again for each of its classes.
 #[derive(Default)]
 struct Packer {
     /// Places of the flows, the largest flow first, and their rates.
@@ -199,13 +216,13 @@ struct Packer {
     rates: Vec<f64>,
     /// Parts of flows in bins, by flow.
     parts: Vec<Part>,
-    /// Rate in each bin.
+    /// Sum of the rates in each bin, bytes per second.
     filled: Vec<f64>,
     /// Bins, the fullest first, and the rank of each.
     by_fill: Vec<usize>,
     rank: Vec<usize>,
     /// Links with their loads, the least first.
-    by_load: Vec<(f64, LinkIx)>,
+    by_load: Vec<(u64, LinkIx)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -248,12 +265,6 @@ impl Packer {
         rank.clear();
         rank.resize(bins, 0);
         by_fill.iter().enumerate().for_each(|(at, bin)| rank[*bin] = at);
-    }
-
-    fn rank_links(&mut self, links: &[LinkIx], load: impl Fn(LinkIx) -> f64) {
-        self.by_load.clear();
-        self.by_load.extend(links.iter().map(|link| (load(*link), *link)));
-        self.by_load.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
 }
 
