@@ -19,7 +19,7 @@ const INDEX: usize = 7;
 const ROUTE: usize = 5;
 const NEXT_PORT: usize = 3;
 
-/// The same in a small network, where two steps suffice.
+/// The same in a small network, where two steps suffice: all else is in the caches already.
 const NEAR_PORT: usize = 4;
 const NEAR_PACKET: usize = 2;
 
@@ -43,7 +43,7 @@ impl Engine<'_> {
         if self.is_large || self.network.arena.alive >= PACKETS_OF_LARGE {
             self.prefetch_ahead();
         } else {
-            self.network.prefetch_next();
+            self.network.prefetch_arrivals(NEAR_PORT, NEAR_PACKET);
         }
     }
 
@@ -51,12 +51,7 @@ impl Engine<'_> {
     fn prefetch_ahead(&mut self) {
         let Engine { network, fabric, slots, foreseen, .. } = self;
         network.events.open_ahead();
-        if let Some(link) = network.upcoming_link(PORT) {
-            prefetch_index(&network.ports, link as usize);
-        }
-        if let Some(link) = network.upcoming_link(PACKET) {
-            network.arena.prefetch(network.ports[link as usize].head());
-        }
+        network.prefetch_arrivals(PORT, PACKET);
         if let Some((to, packet)) = network.upcoming_packet(INDEX) {
             network.arena.prefetch(packet.next);
             if packet.dst == to {
@@ -86,13 +81,13 @@ impl Engine<'_> {
 }
 
 impl Network {
-    /// Loads what arrives next: in a small network all else is in the caches already.
+    /// Loads a port and a packet that arrives, by their distances from the event that is handled.
     #[inline(always)]
-    fn prefetch_next(&self) {
-        if let Some(link) = self.upcoming_link(NEAR_PORT) {
+    fn prefetch_arrivals(&self, port: usize, packet: usize) {
+        if let Some(link) = self.upcoming_link(port) {
             prefetch_index(&self.ports, link as usize);
         }
-        if let Some(link) = self.upcoming_link(NEAR_PACKET) {
+        if let Some(link) = self.upcoming_link(packet) {
             self.arena.prefetch(self.ports[link as usize].head());
         }
     }

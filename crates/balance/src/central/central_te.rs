@@ -26,10 +26,8 @@
 use net::paths::{self, Metric};
 use net::{LinkIx, Time};
 
-use super::common::{Dag, Ends, Hosts, Search, default_routes, is_switch, rate_of};
-use super::hedera::{
-    DETECT, Large, REPORT_THRESHOLD_BYTES, THRESHOLD, estimated, flow_source, large_flows, measured_flows,
-};
+use super::common::{Dag, Ends, Hosts, Search, default_routes, is_usable, rate_of};
+use super::hedera::{DETECT, Large, THRESHOLD, estimated, flow_source, large_flows, measured_flows, request_reports};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
@@ -86,11 +84,7 @@ impl CentralTe {
         };
         matrix.sort_by(|a, b| b.rate.total_cmp(&a.rate).then(a.flow.cmp(&b.flow)));
         self.left.clear();
-        let capacity = |link: LinkIx| {
-            let info = view.topology.link(link);
-            let is_usable = view.alive[link.ix()] && is_switch(view, info.from) && is_switch(view, info.to);
-            if is_usable { rate_of(view, link) * (1.0 + SLACK) } else { 0.0 }
-        };
+        let capacity = |link: LinkIx| if is_usable(view, link) { rate_of(view, link) * (1.0 + SLACK) } else { 0.0 };
         self.left.extend((0..view.topology.links().len() as u32).map(|link| capacity(LinkIx(link))));
         let mut is_placed = vec![false; view.flows.capacity()];
         for large in &matrix {
@@ -136,9 +130,7 @@ impl CentralBalancer for CentralTe {
             DecisionTrigger::NetworkChanged => {
                 self.hosts = Hosts::new(cx.view);
                 default_routes::equal_cost(cx.view, placements);
-                if self.source == FlowSource::Agents {
-                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
-                }
+                request_reports(self.source, placements);
             }
             DecisionTrigger::PeriodElapsed => self.compute(cx.view, placements),
             DecisionTrigger::FlowStarted(_) => {}
@@ -153,6 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::central::common::is_switch;
     use crate::central::testing::{DrivenBalancer, SMALL, TestNetwork};
 
     /// Sites with one link of 40 Gb/s to a host each, and links of 10 Gb/s between some of them.

@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use net::{Bandwidth, LinkIx, Time};
 
-use super::common::{Dag, Ends, default_routes, divide_all, ends, evenly, measured, rate_of, some_paths};
-use super::hedera::{DETECT, REPORT_THRESHOLD_BYTES, THRESHOLD, flow_source, is_large};
+use super::common::{Dag, Ends, default_routes, divide_all, ends, evenly, rate_of, read_loads, some_paths};
+use super::hedera::{DETECT, THRESHOLD, flow_source, is_large, request_reports};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
@@ -169,8 +169,7 @@ impl Freeway {
     }
 
     fn look(&mut self, view: &NetworkView<'_>, placements: &mut Placements) {
-        self.load.clear();
-        self.load.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
+        read_loads(view, &mut self.load);
         let mut active: BTreeSet<Ends> = BTreeSet::new();
         let mut large: BTreeMap<Ends, Vec<(FlowId, f64)>> = BTreeMap::new();
         for (flow, info) in view.flows.iter() {
@@ -203,9 +202,7 @@ impl CentralBalancer for Freeway {
         match why {
             DecisionTrigger::NetworkChanged => {
                 default_routes::equal_cost(view, placements);
-                if self.source == FlowSource::Agents {
-                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
-                }
+                request_reports(self.source, placements);
                 self.lay_out(view, placements);
                 self.look(view, placements);
             }

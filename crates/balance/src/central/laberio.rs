@@ -23,8 +23,8 @@ use std::cmp::Reverse;
 
 use net::{Bandwidth, LinkIx, Time};
 
-use super::common::{Dag, Ends, Search, default_routes, ends, is_switch, measured, rate_of};
-use super::hedera::{DETECT, REPORT_THRESHOLD_BYTES, flow_source};
+use super::common::{Dag, Ends, Search, default_routes, ends, is_usable, measured, rate_of, read_loads};
+use super::hedera::{DETECT, flow_source, request_reports};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Pin, Placements,
 };
@@ -67,33 +67,19 @@ struct Laberio {
 }
 
 impl Laberio {
-    /// Reads the loads of all links.
-    fn read(&mut self, view: &NetworkView<'_>) {
-        self.used.clear();
-        self.used.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
-    }
-
     fn utilisation(&self, view: &NetworkView<'_>, link: LinkIx) -> f64 {
         self.used[link.ix()] / rate_of(view, link)
     }
 
-    /// Finds one of the paths with the most remaining capacity on the narrowest link.
-    fn find(&mut self, cx: &mut CentralCx<'_>, ends: Ends) -> bool {
-        let (view, dag, used) = (cx.view, Dag::new(cx.view), &self.used);
-        let left = |link: LinkIx| rate_of(view, link) - used[link.ix()];
-        let Some(best) = self.search.widest(dag, ends, left) else { return false };
-        self.search.any_fit(dag, ends, cx.rng, |link| left(link) >= best)
-    }
-
     fn place(&mut self, cx: &mut CentralCx<'_>, flow: FlowId, placements: &mut Placements) {
         let Some(ends) = cx.view.flows.get(flow).and_then(|info| ends(cx.view, info)) else { return };
-        if self.find(cx, ends) {
+        let view = cx.view;
+        if find(&mut self.search, cx, ends, |link| measured(view, link)) {
             placements.pin(flow, Pin { path: self.search.found().into(), rate: None });
         }
     }
 
     fn place_new(&mut self, cx: &mut CentralCx<'_>, placements: &mut Placements) {
-        self.read(cx.view);
         for (flow, _) in cx.view.flows.iter() {
             if placements.pin_of(flow).is_none() {
                 self.place(cx, flow, placements);
@@ -103,11 +89,8 @@ impl Laberio {
 
     /// Returns the busiest link if the loads of the links differ too much.
     fn congested(&self, view: &NetworkView<'_>) -> Option<LinkIx> {
-        let is_inner = |link: &LinkIx| {
-            let ends = view.topology.link(*link);
-            view.alive[link.ix()] && is_switch(view, ends.from) && is_switch(view, ends.to)
-        };
-        let inner = || (0..view.topology.links().len() as u32).map(LinkIx).filter(is_inner);
+        let links = || (0..view.topology.links().len() as u32).map(LinkIx);
+        let inner = || links().filter(|link| is_usable(view, *link));
         let count = inner().count().max(1) as f64;
         let mean = inner().map(|link| self.utilisation(view, link)).sum::<f64>() / count;
         let variance = inner().map(|link| (self.utilisation(view, link) - mean).powi(2)).sum::<f64>() / count;
@@ -130,7 +113,7 @@ impl Laberio {
             let rate = rate.as_bps_f64();
             let old = placements.pin_of(flow).expect("it is a pinned flow").path.clone();
             old.iter().for_each(|link| self.used[link.ix()] = (self.used[link.ix()] - rate).max(0.0));
-            let is_found = self.find(cx, ends);
+            let is_found = find(&mut self.search, cx, ends, |link| self.used[link.ix()]);
             let new = if is_found { self.search.found() } else { &old };
             new.iter().for_each(|link| self.used[link.ix()] += rate);
             if new.iter().all(|link| self.used[link.ix()] / rate_of(view, *link) < busiest) {
@@ -144,6 +127,15 @@ impl Laberio {
     }
 }
 
+/// Finds one of the paths with the most remaining capacity on the narrowest link; `used` is in bits per
+/// second.
+fn find(search: &mut Search, cx: &mut CentralCx<'_>, ends: Ends, used: impl Fn(LinkIx) -> f64) -> bool {
+    let (view, dag) = (cx.view, Dag::new(cx.view));
+    let left = |link: LinkIx| rate_of(view, link) - used(link);
+    let Some(best) = search.widest(dag, ends, left) else { return false };
+    search.any_fit(dag, ends, cx.rng, |link| left(link) >= best)
+}
+
 impl CentralBalancer for Laberio {
     fn needs(&self) -> CentralNeeds {
         CentralNeeds { flows: self.source, counters: true, period: Some(self.period) }
@@ -153,13 +145,12 @@ impl CentralBalancer for Laberio {
         match why {
             DecisionTrigger::NetworkChanged => {
                 default_routes::equal_cost(cx.view, placements);
-                if self.source == FlowSource::Agents {
-                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
-                }
+                request_reports(self.source, placements);
                 self.place_new(cx, placements);
             }
             DecisionTrigger::PeriodElapsed => {
                 self.place_new(cx, placements);
+                read_loads(cx.view, &mut self.used);
                 for _ in 0..self.moves_max {
                     let Some(link) = self.congested(cx.view) else { break };
                     if !self.relieve(cx, link, placements) {
@@ -167,10 +158,7 @@ impl CentralBalancer for Laberio {
                     }
                 }
             }
-            DecisionTrigger::FlowStarted(flow) => {
-                self.read(cx.view);
-                self.place(cx, flow, placements);
-            }
+            DecisionTrigger::FlowStarted(flow) => self.place(cx, flow, placements),
             DecisionTrigger::FlowEnded(flow) => placements.release(flow),
         }
     }

@@ -56,7 +56,7 @@ pub(crate) static ENTRY: Entry = Entry::declare("drill", "DRILL")
             memory: params.count("m") as usize,
             engines: params.count("engines") as usize,
             keeps_components: params.text("asymmetry") == "components",
-            seed: combine(mix(env.seed), u64::from(env.switch.0)),
+            seed: env.hash_seed(),
             sets: MemberSets::new(env.class_count),
         })
     });

@@ -51,18 +51,14 @@ pub(crate) static ENTRY: Entry = Entry::declare("ecmp", "ECMP")
 pub(super) fn seed(env: &SwitchEnv<'_>, params: &Params) -> u64 {
     match params.text("seeds") {
         "none" => 0,
-        _ => per_switch_seed(env),
+        _ => env.hash_seed(),
     }
 }
 
 /// Makes `ecmp` with its defaults, for mechanisms that leave the choice of path to it: flows take
 /// the paths they would take with `ecmp`.
 pub(super) fn by_default(env: &SwitchEnv<'_>) -> Box<dyn SwitchBalancer> {
-    hashed(per_switch_seed(env), modulo)
-}
-
-fn per_switch_seed(env: &SwitchEnv<'_>) -> u64 {
-    combine(mix(env.seed), u64::from(env.switch.0))
+    hashed(env.hash_seed(), modulo)
 }
 
 fn hashed<R>(seed: u64, rule: R) -> Box<dyn SwitchBalancer>

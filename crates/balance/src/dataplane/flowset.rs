@@ -33,7 +33,7 @@ use net::{LinkIx, Time};
 use crate::dataplane::common::{Departures, MemberSets, least};
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{combine, mix, reduce};
+use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("flowset", "Flowset switching")
@@ -84,7 +84,7 @@ struct Bucket {
 impl Flowset {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> Flowset {
         Flowset {
-            seed: combine(mix(env.seed), u64::from(env.switch.0)),
+            seed: env.hash_seed(),
             bucket_count: params.count("buckets") as usize,
             period: params.scaled("period", &env.scale).max(PERIOD_MIN),
             margin: params.scaled("margin", &env.scale),
@@ -163,6 +163,7 @@ mod tests {
     use super::*;
     use crate::dataplane::common::departures::queues::Queues;
     use crate::dataplane::testing::{Bench, packet};
+    use crate::hash::combine;
 
     const SPEC: &str = "flowset:period=100us,margin=20us,buckets=64,order=ignored";
 

@@ -28,7 +28,7 @@ use net::{LinkIx, Time};
 use crate::dataplane::common::SwitchFlows;
 use crate::dataplane::{Cx, NextHops, PacketView, SwitchBalancer, SwitchEnv};
 use crate::entry::{Entry, Granularity};
-use crate::hash::{combine, mix, reduce};
+use crate::hash::{mix, reduce};
 use crate::params::{Param, Params};
 
 pub(crate) static ENTRY: Entry = Entry::declare("localflow", "LocalFlow")
@@ -94,7 +94,7 @@ struct Piece {
 impl LocalFlow {
     fn new(env: &SwitchEnv<'_>, params: &Params) -> LocalFlow {
         LocalFlow {
-            seed: combine(mix(env.seed), u64::from(env.switch.0)),
+            seed: env.hash_seed(),
             period: params.scaled("period", &env.scale).max(PERIOD_MIN),
             slack: params.number("slack"),
             places: SwitchFlows::new(),
@@ -131,11 +131,13 @@ impl LocalFlow {
         packer.by_load.clear();
         packer.by_load.extend(links.iter().map(|link| (*sum_of(&mut self.loads, *link), *link)));
         packer.by_load.sort_by_key(|(load, _)| *load);
+        packer.link_of.resize(links.len(), links[0]);
         for (bin, (_, link)) in packer.by_fill.iter().zip(&packer.by_load) {
             // Whole numbers, so that sums have no rounding errors.
             let load = packer.filled[*bin] as u64;
             *sum_of(&mut self.loads, *link) += load;
             this.load.push((*link, load));
+            packer.link_of[*bin] = *link;
         }
         this.pieces.clear();
         let mut parts = packer.parts.iter().peekable();
@@ -145,8 +147,7 @@ impl LocalFlow {
             let mut sum = 0.0;
             while let Some(part) = parts.next_if(|part| part.flow == number) {
                 sum += part.rate;
-                let link = this.load[packer.rank[part.bin]].0;
-                this.pieces.push(Piece { up_to: sum / rate, link });
+                this.pieces.push(Piece { up_to: sum / rate, link: packer.link_of[part.bin] });
             }
             flow.count = this.pieces.len() as u32 - flow.first;
         }
@@ -218,9 +219,10 @@ struct Packer {
     parts: Vec<Part>,
     /// Sum of the rates in each bin, bytes per second.
     filled: Vec<f64>,
-    /// Bins, the fullest first, and the rank of each.
+    /// Numbers of the bins, the fullest first; equal ones in their order.
     by_fill: Vec<usize>,
-    rank: Vec<usize>,
+    /// Link that each bin takes.
+    link_of: Vec<LinkIx>,
     /// Links with their loads, the least first.
     by_load: Vec<(u64, LinkIx)>,
 }
@@ -235,7 +237,7 @@ struct Part {
 impl Packer {
     /// Divides the flows among `bins` bins.
     fn pack(&mut self, bins: usize, slack: f64) {
-        let Packer { rates, parts, filled, by_fill, rank, .. } = self;
+        let Packer { rates, parts, filled, by_fill, .. } = self;
         let size = rates.iter().sum::<f64>() / bins as f64;
         parts.clear();
         filled.clear();
@@ -262,9 +264,6 @@ impl Packer {
         by_fill.clear();
         by_fill.extend(0..bins);
         by_fill.sort_by(|a, b| filled[*b].total_cmp(&filled[*a]));
-        rank.clear();
-        rank.resize(bins, 0);
-        by_fill.iter().enumerate().for_each(|(at, bin)| rank[*bin] = at);
     }
 }
 

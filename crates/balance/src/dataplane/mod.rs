@@ -85,6 +85,8 @@ pub use needs::{Connection, Copies, Coupling, Lossless, Needs, Race, Receiving, 
 use net::routes::ClassIx;
 use net::{HostIx, LinkIx, NodeIx, RandomStream, Routes, Tier, Time, Topology};
 
+use crate::hash::{combine, mix};
+
 /// Reference values for scaled parameters: tuned for one network, they fit another (§11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
@@ -294,6 +296,13 @@ pub struct SwitchEnv<'a> {
     pub routes: &'a Routes,
     /// Reference values for scaled parameters.
     pub scale: Scale,
+}
+
+impl SwitchEnv<'_> {
+    /// Returns the seed of the hashes of this switch, which are independent of those of other switches.
+    pub(crate) fn hash_seed(&self) -> u64 {
+        combine(mix(self.seed), u64::from(self.switch.0))
+    }
 }
 
 /// A mechanism that every switch runs, alone or with messages between neighbours.

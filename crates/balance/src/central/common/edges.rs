@@ -64,6 +64,18 @@ pub fn measured(view: &NetworkView<'_>, link: LinkIx) -> f64 {
     view.load.get(link.ix()).and_then(|load| load.rate).map_or(0.0, net::Bandwidth::as_bps_f64)
 }
 
+/// Reads the measured loads of all links, as [`measured`] does, by link.
+pub fn read_loads(view: &NetworkView<'_>, into: &mut Vec<f64>) {
+    into.clear();
+    into.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
+}
+
+/// Returns whether a link is alive and joins two switches.
+pub fn is_usable(view: &NetworkView<'_>, link: LinkIx) -> bool {
+    let ends = view.topology.link(link);
+    view.alive[link.ix()] && is_switch(view, ends.from) && is_switch(view, ends.to)
+}
+
 /// Returns, by node, the number of links to the nearest switch with hosts, through switches; 0 for
 /// these switches, `u16::MAX` for unconnected nodes.
 ///

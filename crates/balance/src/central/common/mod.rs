@@ -15,7 +15,9 @@ pub(crate) mod quanta;
 
 pub(crate) use byte_counts::{ByteCounts, PairBytes};
 pub(crate) use dag::{Dag, Search};
-pub(crate) use edges::{Ends, edge_of, edges, ends, host_rate, is_switch, levels, measured, pairs, rate_of};
+pub(crate) use edges::{
+    Ends, edge_of, edges, ends, host_rate, is_switch, is_usable, levels, measured, pairs, rate_of, read_loads,
+};
 pub(crate) use first_fit::FirstFit;
 pub(crate) use flows_by_host::FlowsByHost;
 pub(crate) use hosts::Hosts;

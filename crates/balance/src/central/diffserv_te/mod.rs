@@ -40,7 +40,7 @@ use net::{Bandwidth, LinkIx, NodeIx, Time};
 pub use classes::{ClassTable, Constraints};
 pub use reservations::{CLASSES, Lsp, Model, Reservations};
 
-use super::common::{ByteCounts, default_routes, ends, is_switch, rate_of};
+use super::common::{ByteCounts, default_routes, ends, is_usable, rate_of};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, FlowId, FlowSource, NetworkView, Path, Pin, Placements,
 };
@@ -139,11 +139,7 @@ impl DiffServTe {
         may_use: impl Fn(usize) -> bool,
     ) -> Option<Vec<LinkIx>> {
         let topology = view.topology;
-        let is_usable = |link: LinkIx| {
-            let ends = topology.link(link);
-            view.alive[link.ix()] && is_switch(view, ends.from) && is_switch(view, ends.to) && may_use(link.ix())
-        };
-        paths::shortest(topology, from, to, self.metric, is_usable)
+        paths::shortest(topology, from, to, self.metric, |link| is_usable(view, link) && may_use(link.ix()))
     }
 
     /// Establishes trunks with the rates they want, the most important first. Trunks that lose

@@ -89,7 +89,14 @@ pub(super) fn flow_source(params: &Params) -> FlowSource {
 
 /// Report threshold of agents, bytes. A tenth of a second at a tenth of 10 Gb/s is 12.5 MB; the
 /// usual border between short and long flows is below it.
-pub(super) const REPORT_THRESHOLD_BYTES: u64 = 100_000;
+const REPORT_THRESHOLD_BYTES: u64 = 100_000;
+
+/// Asks the agents on hosts for flows above the threshold, if flows come from agents.
+pub(super) fn request_reports(source: FlowSource, placements: &mut Placements) {
+    if source == FlowSource::Agents {
+        placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
+    }
+}
 
 enum Placer {
     FirstFit,
@@ -217,9 +224,7 @@ impl CentralBalancer for Hedera {
                     true => default_routes::first_port(view, placements),
                     false => default_routes::equal_cost(view, placements),
                 }
-                if self.source == FlowSource::Agents {
-                    placements.set_report_threshold(REPORT_THRESHOLD_BYTES);
-                }
+                request_reports(self.source, placements);
                 if let Placer::Anneal(annealer) = &mut self.placer {
                     annealer.set_network(view);
                 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use net::LinkIx;
 
 use super::Large;
-use crate::central::common::{Dag, Ends, Search, measured, rate_of};
+use crate::central::common::{Dag, Ends, Search, rate_of, read_loads};
 use crate::central::{CentralCx, Path, Pin, Placements};
 
 #[derive(Clone, Copy)]
@@ -41,8 +41,7 @@ pub(super) fn place(
     placements: &mut Placements,
 ) {
     let view = cx.view;
-    used.clear();
-    used.extend((0..view.topology.links().len() as u32).map(|link| measured(view, LinkIx(link))));
+    read_loads(view, used);
     let dag = Dag::new(view);
     let is_free = |large: &&Large, placements: &Placements| {
         placements.pin_of(large.flow).is_none() && dag.path_count(large.ends) > 0

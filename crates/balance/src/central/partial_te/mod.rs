@@ -35,7 +35,7 @@ use net::{LinkIx, NodeIx, Time};
 
 pub use split::{Commodity, Links, Load, Split, split};
 
-use super::common::{PairBytes, default_routes, edges, is_switch, quantise, rate_of};
+use super::common::{PairBytes, default_routes, edges, is_switch, is_usable, quantise, rate_of};
 use super::{
     CentralBalancer, CentralCx, CentralNeeds, DecisionTrigger, DefaultRoutes, FlowSource, HopColumn, HopTable,
     NetworkView, NextHop, Placements,
@@ -112,11 +112,7 @@ fn is_legacy(view: &NetworkView<'_>, node: NodeIx) -> bool {
 /// Returns the links between switches; dead ones have no capacity.
 fn links(view: &NetworkView<'_>) -> Links {
     let ends = view.topology.links().iter().map(|link| (link.from, link.to)).collect();
-    let capacity = |link: LinkIx| {
-        let info = view.topology.link(link);
-        let is_usable = view.alive[link.ix()] && is_switch(view, info.from) && is_switch(view, info.to);
-        if is_usable { rate_of(view, link) } else { 0.0 }
-    };
+    let capacity = |link: LinkIx| if is_usable(view, link) { rate_of(view, link) } else { 0.0 };
     Links { ends, capacity: (0..view.topology.links().len() as u32).map(|link| capacity(LinkIx(link))).collect() }
 }
 
