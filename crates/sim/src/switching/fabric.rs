@@ -266,7 +266,11 @@ impl Fabric {
             Target::Link(link) => Some(link),
             Target::Group(group) => {
                 let members = self.tables.next_hops(group);
-                let choice = self.balancers[row as usize].as_ref()?.foresee(&view(packet), members)?;
+                let choice = if packet.path == NO_PATH {
+                    self.balancers[row as usize].as_ref()?.foresee(&view(packet), members)?
+                } else {
+                    packet.rank.checked_div(self.tables.paths_beyond_each(group))? as usize
+                };
                 members.links.get(choice).map(|link| link.0)
             }
             Target::Local => self.last_link.get(packet.dst as usize).copied(),

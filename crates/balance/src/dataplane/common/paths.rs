@@ -222,34 +222,47 @@ impl PathSets {
 /// The live paths of every class as of the last packet, for timers and other edges' packets.
 #[derive(Clone, Debug)]
 pub struct KnownLive {
-    /// Empty while all paths are live.
-    lists: Vec<Vec<u16>>,
+    classes: Vec<KnownPaths>,
     all: Vec<u16>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct KnownPaths {
+    /// Empty while all paths are live.
+    live: Vec<u16>,
+    changes: u32,
 }
 
 impl KnownLive {
     pub fn new(index: &PathIndex) -> KnownLive {
         let most = (0..index.class_count() as u32).map(|class| index.count(ClassIx(class))).max().unwrap_or(0);
-        KnownLive { lists: vec![Vec::new(); index.class_count()], all: (0..most as u16).collect() }
+        KnownLive { classes: vec![KnownPaths::default(); index.class_count()], all: (0..most as u16).collect() }
     }
 
     /// Updates the live paths of a class with `count` paths; returns whether they changed.
     #[inline]
     pub fn note(&mut self, class: ClassIx, live: &[u16], count: usize) -> bool {
-        let known = &mut self.lists[class.0 as usize];
+        let known = &mut self.classes[class.0 as usize];
         let now: &[u16] = if live.len() == count { &[] } else { live };
-        if known.as_slice() == now {
+        if known.live.as_slice() == now {
             return false;
         }
-        known.clear();
-        known.extend_from_slice(now);
+        known.live.clear();
+        known.live.extend_from_slice(now);
+        known.changes += 1;
         true
+    }
+
+    /// Returns how often the live paths of a class have changed.
+    #[inline]
+    pub fn changes(&self, class: ClassIx) -> u32 {
+        self.classes[class.0 as usize].changes
     }
 
     /// Returns the live paths of a class that has `count` paths.
     #[inline]
     pub fn of(&self, class: ClassIx, count: usize) -> &[u16] {
-        let known = &self.lists[class.0 as usize];
+        let known = &self.classes[class.0 as usize].live;
         if known.is_empty() { &self.all[..count] } else { known }
     }
 }
@@ -305,7 +318,7 @@ mod tests {
         assert_eq!(known.of(class, 4), [1, 3]);
         assert!(known.note(class, &[0, 3], 4), "as many, but others");
         assert!(known.note(class, &[0, 1, 2, 3], 4));
-        assert_eq!(known.of(class, 4), [0, 1, 2, 3]);
+        assert_eq!((known.of(class, 4), known.changes(class)), (&[0, 1, 2, 3][..], 3));
     }
 
     #[test]

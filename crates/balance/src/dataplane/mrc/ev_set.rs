@@ -1,5 +1,7 @@
 //! The paths of one flow with their states, plane by plane.
 
+use std::ops::Range;
+
 use net::RandomStream;
 
 use crate::dataplane::common::{BranchesTo, is_live};
@@ -39,13 +41,24 @@ impl Ev {
 }
 
 /// The paths of a plane: `active` ones from `start` on, and the reserve up to `end`.
+// Small numbers: a flow reads its planes for each packet, and many flows do not fit a cache.
 #[derive(Clone, Copy)]
 struct Plane {
-    start: usize,
-    active: usize,
-    end: usize,
+    start: u16,
+    active: u16,
+    end: u16,
     /// Active path whose turn is next.
-    cursor: usize,
+    cursor: u16,
+}
+
+impl Plane {
+    fn active(&self) -> Range<usize> {
+        self.start.into()..(self.start + self.active).into()
+    }
+
+    fn reserve(&self) -> Range<usize> {
+        (self.start + self.active).into()..self.end.into()
+    }
 }
 
 /// Largest number of a probe: 15 bits.
@@ -56,10 +69,10 @@ pub(super) struct EvSet {
     planes: Vec<Plane>,
     evs: Vec<Ev>,
     /// Plane whose turn is next.
-    turn: usize,
-    bad: usize,
+    turn: u16,
+    bad: u16,
     /// Path whose probe is next.
-    probe_turn: usize,
+    probe_turn: u16,
     /// Number of the latest probe. It continues in the next flow, which thus ignores late replies.
     probes: u16,
 }
@@ -90,23 +103,24 @@ impl EvSet {
             for at in 0..count.min(live_count) {
                 drawn.swap(at, at + rng.next_below((live_count - at) as u64) as usize);
             }
-            let start = self.evs.len();
-            self.planes.push(Plane { start, active: active.min(count), end: start + count, cursor: 0 });
+            // All paths of an edge have numbers of 16 bits.
+            let (start, active) = (self.evs.len() as u16, active.min(count) as u16);
+            self.planes.push(Plane { start, active, end: start + count as u16, cursor: 0 });
             self.evs.extend(drawn[..count].iter().enumerate().map(|(at, path)| {
                 let state = if at < live_count { State::Good } else { State::Denied };
                 Ev { path: *path, state, successes: 0, probe: 0 }
             }));
         }
         // Flows that begin together do not begin with the same plane.
-        self.turn = rng.next_below(self.planes.len().max(1) as u64) as usize;
+        self.turn = rng.next_below(self.planes.len().max(1) as u64) as u16;
     }
 
     /// Returns the next path in turn; `None` if no path is usable.
     pub(super) fn pick(&mut self) -> Option<u16> {
         // In a first turn every path may be skipped; then none is in the second.
         for _ in 0..2 * self.planes.len() {
-            let plane = self.turn;
-            self.turn = (self.turn + 1) % self.planes.len();
+            let plane = usize::from(self.turn);
+            self.turn = if plane + 1 == self.planes.len() { 0 } else { self.turn + 1 };
             if let Some(path) = self.next_of(plane) {
                 return Some(path);
             }
@@ -121,15 +135,12 @@ impl EvSet {
     }
 
     fn next_of(&mut self, plane: usize) -> Option<u16> {
-        let Plane { start, active, cursor, .. } = self.planes[plane];
-        for step in 0..active {
-            let place = (cursor + step) % active;
-            let ev = &mut self.evs[start + place];
+        let plane = &mut self.planes[plane];
+        for _ in 0..plane.active {
+            let ev = &mut self.evs[usize::from(plane.start + plane.cursor)];
+            plane.cursor = if plane.cursor + 1 == plane.active { 0 } else { plane.cursor + 1 };
             match ev.state {
-                State::Good => {
-                    self.planes[plane].cursor = (place + 1) % active;
-                    return Some(ev.path);
-                }
+                State::Good => return Some(ev.path),
                 State::Skip => ev.state = State::Good,
                 State::AssumedBad | State::Denied => {}
             }
@@ -150,10 +161,9 @@ impl EvSet {
     /// turn.
     pub(super) fn assume_bad(&mut self, plane: usize, path: u16, sizes: &Sizes) {
         let Some(at) = self.find(plane, path).filter(|at| self.evs[*at].is_usable()) else { return };
-        let Plane { start, active, end, .. } = self.planes[plane];
-        let is_active = at < start + active;
-        let has_spare = self.evs[start + active..end].iter().any(Ev::is_usable);
-        if is_active && !has_spare && self.active_count() <= sizes.min_active {
+        let paths = self.planes[plane];
+        let has_spare = self.evs[paths.reserve()].iter().any(Ev::is_usable);
+        if paths.active().contains(&at) && !has_spare && self.active_count() <= sizes.min_active {
             self.evs[at].state = State::Skip;
             return;
         }
@@ -173,25 +183,25 @@ impl EvSet {
         }
         (0..self.planes.len()).for_each(|plane| self.promote(plane));
         while self.active_count() < sizes.min_active {
-            let mut active = self.planes.iter().flat_map(|plane| plane.start..plane.start + plane.active);
+            let mut active = self.planes.iter().flat_map(Plane::active);
             let Some(at) = active.find(|at| self.evs[*at].state == State::AssumedBad) else { break };
             self.evs[at].state = State::Good;
         }
-        self.bad = self.evs.iter().filter(|ev| ev.state == State::AssumedBad).count();
+        self.bad = self.evs.iter().filter(|ev| ev.state == State::AssumedBad).count() as u16;
     }
 
     /// Returns the number of paths that probes test.
     #[inline]
-    pub(super) fn bad_count(&self) -> usize {
+    pub(super) fn bad_count(&self) -> u16 {
         self.bad
     }
 
     /// Returns the path to probe next, and the number of the probe.
     pub(super) fn next_probe(&mut self) -> Option<(u16, u16)> {
         let count = self.evs.len();
-        let mut in_turn = (0..count).map(|step| (self.probe_turn + step) % count);
+        let mut in_turn = (0..count).map(|step| (usize::from(self.probe_turn) + step) % count);
         let at = in_turn.find(|at| self.evs[*at].state == State::AssumedBad)?;
-        self.probe_turn = at + 1;
+        self.probe_turn = at as u16 + 1;
         self.probes = self.probes % PROBES_MAX + 1;
         let ev = &mut self.evs[at];
         if ev.probe != 0 {
@@ -220,23 +230,23 @@ impl EvSet {
 
     /// Replaces unusable active paths of a plane by usable ones of its reserve.
     fn promote(&mut self, plane: usize) {
-        let Plane { start, active, end, .. } = self.planes[plane];
-        for at in start..start + active {
+        let paths = self.planes[plane];
+        for at in paths.active() {
             if self.evs[at].is_usable() {
                 continue;
             }
-            let Some(spare) = (start + active..end).find(|spare| self.evs[*spare].is_usable()) else { return };
+            let Some(spare) = paths.reserve().find(|spare| self.evs[*spare].is_usable()) else { return };
             self.evs.swap(at, spare);
         }
     }
 
     fn active_count(&self) -> usize {
-        let active = |plane: &Plane| self.evs[plane.start..plane.start + plane.active].iter();
-        self.planes.iter().flat_map(active).filter(|ev| ev.is_usable()).count()
+        let active = self.planes.iter().flat_map(Plane::active);
+        active.filter(|at| self.evs[*at].is_usable()).count()
     }
 
     fn find(&self, plane: usize, path: u16) -> Option<usize> {
         let Plane { start, end, .. } = *self.planes.get(plane)?;
-        (start..end).find(|at| self.evs[*at].path == path)
+        (usize::from(start)..usize::from(end)).find(|at| self.evs[*at].path == path)
     }
 }
