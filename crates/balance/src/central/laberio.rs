@@ -62,13 +62,14 @@ struct Laberio {
     moves_max: u64,
     source: FlowSource,
     search: Search,
-    /// By link: bits per second, with the moves of this period.
+    /// By link: bits per second, with the moves of this period. Less than 0 if flows that left it were
+    /// faster than it was when it was measured.
     used: Vec<f64>,
 }
 
 impl Laberio {
     fn utilisation(&self, view: &NetworkView<'_>, link: LinkIx) -> f64 {
-        self.used[link.ix()] / rate_of(view, link)
+        self.used[link.ix()].max(0.0) / rate_of(view, link)
     }
 
     fn place(&mut self, cx: &mut CentralCx<'_>, flow: FlowId, placements: &mut Placements) {
@@ -112,11 +113,11 @@ impl Laberio {
             let Some(ends) = view.flows.get(flow).and_then(|info| ends(view, info)) else { continue };
             let rate = rate.as_bps_f64();
             let old = placements.pin_of(flow).expect("it is a pinned flow").path.clone();
-            old.iter().for_each(|link| self.used[link.ix()] = (self.used[link.ix()] - rate).max(0.0));
-            let is_found = find(&mut self.search, cx, ends, |link| self.used[link.ix()]);
+            old.iter().for_each(|link| self.used[link.ix()] -= rate);
+            let is_found = find(&mut self.search, cx, ends, |link| self.used[link.ix()].max(0.0));
             let new = if is_found { self.search.found() } else { &old };
             new.iter().for_each(|link| self.used[link.ix()] += rate);
-            if new.iter().all(|link| self.used[link.ix()] / rate_of(view, *link) < busiest) {
+            if new.iter().all(|link| self.utilisation(view, *link) < busiest) {
                 placements.pin(flow, Pin { path: new.into(), rate: None });
                 return true;
             }
