@@ -69,9 +69,10 @@ def overview():
 
 
 def number_of(text):
-    """Returns the mean slowdown in a cell of the canon's matrix; `None` if it was not run."""
-    found = re.match(r"(?:≥ )?([\d.,]+)", text.replace("*", ""))
-    return float(found.group(1).replace(",", "")) if found else None
+    """Returns the mean slowdown or time in a cell of the canon's matrix; `None` if it was not run."""
+    found = re.match(r"(?:≥ )?([\d.,]+)(?: (µs|ms|s)\b)?", text.replace("*", ""))
+    seconds = {None: 1.0, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+    return float(found.group(1).replace(",", "")) * seconds[found.group(2)] if found else None
 
 
 @functools.cache
@@ -102,11 +103,12 @@ def measured(name):
     cells = sorted(cells, key=lambda one: one[2])
     shown = [[cell(scenario), value, f"{ratio:.2f}×"] for scenario, value, ratio in [*cells[:3], *cells[-3:]]]
     text = (
-        "The table shows six scenarios of the [canon](../canon-matrix.md) (scenarios of the literature, three seeds): the three "
-        "in which this balancer was nearest to the best balancer, and the three in which it was farthest from it.\n\n"
+        "The table shows six scenarios of the [canon and of AI training](../canon-matrix.md): the three in which this "
+        "balancer was nearest to the best balancer, and the three in which it was farthest from it.\n\n"
     )
-    return text + table(["scenario", "slowdown, mean / 99th percentile", "mean / best mean"], shown) + (
-        "\n± is half of the 95 % interval over seeds; ≥: flows were left unfinished and count with the time that they had reached. "
+    return text + table(["scenario", "slowdown (mean / 99th percentile) or time", "mean / best mean"], shown) + (
+        "\nTimes are those of collectives. ± is half of the 95 % interval over three seeds; without it, one seed. "
+        "≥: flows were left unfinished and count with the time that they had reached. "
         "Ratios within the intervals are not significant.\n"
     )
 
