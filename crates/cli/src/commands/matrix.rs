@@ -34,7 +34,7 @@ pub struct Args {
     /// Run the experiments in full and ignore their `[matrix]` sections
     #[arg(long)]
     full: bool,
-    /// Folder for the results [default: results/NAME of the folder]
+    /// Folder for the results [default: results/NAME, the name of the folder or `NAME-NAME` of several]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -107,13 +107,14 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     Ok(files)
 }
 
+/// Returns the names of the folders, or `matrix` if files are among the paths.
 fn name(paths: &[PathBuf]) -> String {
-    let folder = match paths {
-        [only] if only.is_dir() => only.canonicalize().ok(),
-        _ => None,
+    let folder = |path: &PathBuf| {
+        let folder = path.is_dir().then(|| path.canonicalize().ok()).flatten()?;
+        Some(folder.file_name()?.to_str()?.to_owned())
     };
-    let name = folder.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-    name.unwrap_or("matrix").to_owned()
+    let names: Option<Vec<String>> = paths.iter().map(folder).collect();
+    names.map_or_else(|| "matrix".to_owned(), |names| names.join("-"))
 }
 
 /// Each experiment has a results folder with its name.
@@ -126,4 +127,17 @@ fn refuse_same_names(files: &[PathBuf], experiments: &[Experiment]) -> Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_names_of_its_folders() {
+        let folder = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        assert_eq!(name(&[folder("src")]), "src");
+        assert_eq!(name(&[folder("src"), folder("tests")]), "src-tests");
+        assert_eq!(name(&[folder("src"), folder("Cargo.toml")]), "matrix");
+    }
 }
