@@ -110,7 +110,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 /// Returns the names of the folders, or `matrix` if files are among the paths.
 fn name(paths: &[PathBuf]) -> String {
     let folder = |path: &PathBuf| {
-        let folder = path.is_dir().then(|| path.canonicalize().ok()).flatten()?;
+        let folder = path.canonicalize().ok().filter(|folder| folder.is_dir())?;
         Some(folder.file_name()?.to_str()?.to_owned())
     };
     let names: Option<Vec<String>> = paths.iter().map(folder).collect();

@@ -217,11 +217,11 @@ impl Fabric {
         let packet = network.arena.get_mut(ix);
         let class = u32::from(packet.class);
         let (row, column) = (node - self.first_row, class as usize);
-        if self.edges.is_used() && packet.path != NO_PATH {
+        if self.has_chosen_path(packet) {
             let tables = self.intact.as_ref().unwrap_or(&self.tables);
             match tables.get(row, column) {
                 Target::Link(link) => return Hop::Link(link),
-                Target::Group(group) => return Hop::Link(self.follow(packet, tables, group, ClassIx(class))),
+                Target::Group(group) => return Hop::Link(self.follow(&mut packet.rank, tables, group, ClassIx(class))),
                 _ => {}
             }
         }
@@ -265,12 +265,12 @@ impl Fabric {
         match self.tables.find(row, usize::from(packet.class))? {
             Target::Link(link) => Some(link),
             Target::Group(group) => {
+                if self.has_chosen_path(packet) {
+                    let class = ClassIx(u32::from(packet.class));
+                    return Some(self.follow(&mut { packet.rank }, &self.tables, group, class));
+                }
                 let members = self.tables.next_hops(group);
-                let choice = if packet.path == NO_PATH {
-                    self.balancers[row as usize].as_ref()?.foresee(&view(packet), members)?
-                } else {
-                    packet.rank.checked_div(self.tables.paths_beyond_each(group))? as usize
-                };
+                let choice = self.balancers[row as usize].as_ref()?.foresee(&view(packet), members)?;
                 members.links.get(choice).map(|link| link.0)
             }
             Target::Local => self.last_link.get(packet.dst as usize).copied(),
@@ -351,20 +351,26 @@ impl Fabric {
         }
     }
 
+    /// Returns whether an edge chose the path of a packet. Other packets may have an entropy value there.
     #[inline(always)]
-    fn follow(&self, packet: &mut Packet, tables: &Tables, group: Group, class: ClassIx) -> u32 {
+    fn has_chosen_path(&self, packet: &Packet) -> bool {
+        self.edges.is_used() && packet.path != NO_PATH
+    }
+
+    #[inline(always)]
+    fn follow(&self, rank: &mut u32, tables: &Tables, group: Group, class: ClassIx) -> u32 {
         let links = tables.links(group);
         let each = tables.paths_beyond_each(group);
-        if let Some(member) = packet.rank.checked_div(each) {
-            packet.rank -= member * each;
+        if let Some(member) = rank.checked_div(each) {
+            *rank -= member * each;
             return links[(member as usize).min(links.len() - 1)].0;
         }
         for link in links {
             let beyond = self.intact_routes.path_count(self.link_ends[link.ix()], class);
-            if packet.rank < beyond {
+            if *rank < beyond {
                 return link.0;
             }
-            packet.rank -= beyond;
+            *rank -= beyond;
         }
         links[0].0
     }
