@@ -83,7 +83,8 @@ pub struct Egress {
     blocks: Option<Blocks>,
     /// Number of prefixes with a usable route.
     routed: usize,
-    /// Whether all prefixes must be looked at, because an uplink went up or down.
+    /// Whether all prefixes must be looked at, because an uplink went up or down, or a peer with many
+    /// routes was lost.
     must_rescan: bool,
     /// Prefixes whose rule may have changed.
     touched: BTreeSet<Prefix>,
@@ -124,6 +125,7 @@ impl Egress {
     /// Applies changes of routes and uplinks. Afterwards no rule leads to an uplink that may not
     /// carry its packets.
     pub fn update(&mut self) {
+        self.must_rescan |= self.rib.take_lost_peer();
         if !(self.must_rescan || self.rib.has_changed()) {
             return;
         }
@@ -141,7 +143,7 @@ impl Egress {
         self.choose_form();
     }
 
-    /// Updates the rules of all prefixes, after an uplink went up or down.
+    /// Updates the rules of all prefixes, after an uplink went up or down or a peer was lost.
     fn rescan(&mut self) {
         self.count_routed();
         self.choose_form();

@@ -21,6 +21,12 @@ pub const PEERS_MAX: usize = 32;
 /// A set of peers: bit n is the peer with number n.
 pub type Peers = u32;
 
+/// Number of entries that are looked at in one step of withdrawing the routes of a lost peer. A step
+/// takes about 10 ms, so that other work does not wait for a full table.
+const STEP_ENTRIES: usize = 10_000;
+/// Time between two such steps.
+const STEP_PERIOD: Time = Time::from_ms(10);
+
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// Addresses of the peers, at most [`PEERS_MAX`].
@@ -65,6 +71,9 @@ struct Peer {
     report: u32,
     /// When stale routes are dropped, if there may be any.
     sweep_at: Option<Time>,
+    /// The next step of withdrawing the routes, if the BGP session to the peer was lost: its time,
+    /// and the first entry. No route of the peer is usable meanwhile.
+    withdrawal: Option<(Time, RouteKey)>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,6 +105,10 @@ pub struct Rib {
     timers: BTreeSet<(Time, RouteKey)>,
     /// Prefixes whose usable routes may have changed.
     changed: BTreeSet<Prefix>,
+    /// Whether those of all prefixes may have changed.
+    has_lost_peer: bool,
+    /// Lost peers whose routes are not all withdrawn yet.
+    unusable: Peers,
     pub ignored: Ignored,
 }
 
@@ -110,6 +123,8 @@ impl Rib {
             entries: BTreeMap::new(),
             timers: BTreeSet::new(),
             changed: BTreeSet::new(),
+            has_lost_peer: false,
+            unusable: 0,
             ignored: Ignored::default(),
         }
     }
@@ -134,6 +149,7 @@ impl Rib {
             self.ignored.other_peers += 1;
             return;
         };
+        self.finish_withdrawal(now, number);
         match *event {
             RouteEvent::PeerUp(_) => self.peer_up(now, number, router),
             RouteEvent::PeerDown(_) => self.peer_down(now, number),
@@ -150,6 +166,7 @@ impl Rib {
     pub fn session_lost(&mut self, now: Time, router: RouterId) {
         for number in 0..self.peers.len() {
             if self.peers[number].router == Some(router) {
+                self.finish_withdrawal(now, number as u8);
                 self.peers[number].router = None;
                 self.peers[number].status.is_up = false;
                 self.begin_report(now, number as u8);
@@ -188,10 +205,34 @@ impl Rib {
     }
 
     fn peer_down(&mut self, now: Time, number: u8) {
-        let routes: Vec<RouteKey> = self.routes_of(number, |_| true);
-        routes.into_iter().for_each(|key| self.withdraw(now, key));
         let peer = &mut self.peers[usize::from(number)];
         (peer.status.is_up, peer.status.has_stale, peer.sweep_at) = (false, false, None);
+        if peer.status.routes > STEP_ENTRIES {
+            peer.withdrawal = Some((now, (Prefix::ALL, 0)));
+            self.unusable |= 1 << number;
+            self.has_lost_peer = true;
+        } else {
+            self.routes_of(number, |_| true).into_iter().for_each(|key| self.withdraw(now, key));
+        }
+    }
+
+    /// Withdraws the routes of a lost peer that are in the next [`STEP_ENTRIES`] entries.
+    fn step_withdrawal(&mut self, now: Time, number: u8) {
+        let Some((_, first)) = self.peers[usize::from(number)].withdrawal else { return };
+        let mut keys = self.entries.range(first..).map(|(key, _)| *key);
+        let of_peer: Vec<RouteKey> = keys.by_ref().take(STEP_ENTRIES).filter(|key| key.1 == number).collect();
+        let next = keys.next().map(|key| (now.saturating_add(STEP_PERIOD), key));
+        of_peer.into_iter().for_each(|key| self.withdraw(now, key));
+        self.peers[usize::from(number)].withdrawal = next;
+        if next.is_none() {
+            self.unusable &= !(1 << number);
+        }
+    }
+
+    fn finish_withdrawal(&mut self, now: Time, number: u8) {
+        while self.peers[usize::from(number)].withdrawal.is_some() {
+            self.step_withdrawal(now, number);
+        }
     }
 
     /// Drops the stale routes of a peer. They get no penalty: when they went is not known.
@@ -260,7 +301,7 @@ impl Rib {
             }
             self.timers.extend(after.due.map(|at| (at, key)));
         }
-        if before.usable() != after.usable() {
+        if before.usable() != after.usable() && self.unusable >> key.1 & 1 == 0 {
             self.changed.insert(key.0);
         }
         match after.route.is_none() && is_forgotten {
@@ -272,7 +313,8 @@ impl Rib {
     /// Returns when [`Rib::handle_timeout`] must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
         let sweeps = self.peers.iter().filter_map(|peer| peer.sweep_at);
-        sweeps.chain(self.timers.first().map(|(at, _)| *at)).min()
+        let withdrawals = self.peers.iter().filter_map(|peer| peer.withdrawal.map(|(at, _)| at));
+        sweeps.chain(withdrawals).chain(self.timers.first().map(|(at, _)| *at)).min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
@@ -281,6 +323,9 @@ impl Rib {
             self.edit(now, key, |entry| entry.is_suppressed = false);
         }
         for number in 0..self.peers.len() {
+            if self.peers[number].withdrawal.is_some_and(|(at, _)| at <= now) {
+                self.step_withdrawal(now, number as u8);
+            }
             if self.peers[number].sweep_at.is_some_and(|at| at <= now) {
                 self.sweep(now, number as u8);
             }
@@ -290,8 +335,7 @@ impl Rib {
     /// Returns the peers that may carry a prefix: of the announced routes that are not damped,
     /// those with the highest local preference.
     pub fn usable(&self, prefix: Prefix) -> Peers {
-        let of_prefix = self.entries.range((prefix, 0)..=(prefix, u8::MAX));
-        usable_of(of_prefix.map(|((_, peer), entry)| (*peer, entry)), self.config.shortest_only)
+        self.usable_of(self.entries.range((prefix, 0)..=(prefix, u8::MAX)))
     }
 
     /// Returns the prefixes within another one that any peer announces, damped or not, with the
@@ -302,10 +346,31 @@ impl Rib {
         core::iter::from_fn(move || {
             let prefix = entries.peek()?.0.0;
             let of_prefix = core::iter::from_fn(|| entries.next_if(|((other, _), _)| *other == prefix));
-            Some((prefix, usable_of(of_prefix.map(|((_, peer), entry)| (*peer, entry)), self.config.shortest_only)))
+            Some((prefix, self.usable_of(of_prefix)))
         })
     }
 
+    fn usable_of<'a>(&self, entries: impl Iterator<Item = (&'a RouteKey, &'a Entry)>) -> Peers {
+        let (mut best, mut peers) = (None, 0);
+        for ((_, peer), entry) in entries {
+            let Some(route) = entry.usable().filter(|_| self.unusable >> peer & 1 == 0) else { continue };
+            let length = if self.config.shortest_only { route.as_path_len } else { 0 };
+            let rank = (route.local_pref, core::cmp::Reverse(length));
+            if best.is_none_or(|best| rank > best) {
+                (best, peers) = (Some(rank), 0);
+            }
+            if best == Some(rank) {
+                peers |= 1 << peer;
+            }
+        }
+        peers
+    }
+
+    /// Returns whether a peer with many routes was lost since the last call: every prefix may have
+    /// changed, and [`Rib::take_changed`] does not name those of that peer.
+    pub fn take_lost_peer(&mut self) -> bool {
+        core::mem::take(&mut self.has_lost_peer)
+    }
     /// Removes and returns the prefixes whose usable routes may have changed.
     pub fn take_changed(&mut self) -> BTreeSet<Prefix> {
         core::mem::take(&mut self.changed)
@@ -320,22 +385,6 @@ impl Rib {
     pub fn config(&self) -> &Config {
         &self.config
     }
-}
-
-fn usable_of<'a>(entries: impl Iterator<Item = (u8, &'a Entry)>, shortest_only: bool) -> Peers {
-    let (mut best, mut peers) = (None, 0);
-    for (peer, entry) in entries {
-        let Some(route) = entry.usable() else { continue };
-        let length = if shortest_only { route.as_path_len } else { 0 };
-        let rank = (route.local_pref, core::cmp::Reverse(length));
-        if best.is_none_or(|best| rank > best) {
-            (best, peers) = (Some(rank), 0);
-        }
-        if best == Some(rank) {
-            peers |= 1 << peer;
-        }
-    }
-    peers
 }
 
 #[cfg(test)]

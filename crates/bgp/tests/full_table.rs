@@ -2,7 +2,7 @@
 //! --nocapture full_table`.
 
 use core::net::Ipv4Addr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anabranch_bgp::damping::Damping;
 use anabranch_bgp::egress::{Config, Egress};
@@ -47,6 +47,14 @@ fn full_table() {
     egress.update();
     let rules = egress.take_changes().count();
     println!("loss of a peer: {:?}, {rules} changed rules", began.elapsed());
+    let (mut steps, mut longest) = (0, Duration::ZERO);
+    while let Some(due) = egress.rib.poll_timeout().filter(|due| *due < Time::from_s(60)) {
+        let began = Instant::now();
+        egress.rib.handle_timeout(due);
+        egress.update();
+        (steps, longest) = (steps + 1, longest.max(began.elapsed()));
+    }
+    println!("withdrawal of its routes: {steps} steps, at most {longest:?} each");
     let began = Instant::now();
     egress.rebalance(Time::from_s(2));
     println!("a round of counters: {:?}", began.elapsed());

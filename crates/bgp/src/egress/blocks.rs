@@ -116,11 +116,14 @@ impl Egress {
     /// Updates all exceptions within a block or prefix, itself excluded.
     pub(super) fn update_within(&mut self, outer: Prefix) {
         if let Some(blocks) = &self.blocks {
-            let known = self.rib.within(outer).map(|(prefix, _)| prefix);
-            let exceptions = blocks.exceptions.range(outer.within()).copied();
-            let prefixes: BTreeSet<Prefix> = known.chain(exceptions).filter(|prefix| *prefix != outer).collect();
+            let known = self.rib.within(outer).map(|(prefix, peers)| (prefix, peers & self.up));
+            let exceptions = blocks.exceptions.range(outer.within()).map(|prefix| (*prefix, self.usable(*prefix)));
+            let mut prefixes: Vec<(Prefix, Peers)> =
+                known.chain(exceptions).filter(|(prefix, _)| *prefix != outer).collect();
             // In their order: a prefix precedes those within it.
-            prefixes.into_iter().for_each(|prefix| self.update_exception(prefix));
+            prefixes.sort();
+            prefixes.dedup();
+            prefixes.into_iter().for_each(|(prefix, usable)| self.update_exception(prefix, usable));
         }
     }
 
@@ -137,7 +140,7 @@ impl Egress {
             let Some(block) = blocks.of(*prefix) else { continue };
             blocks.stale.insert(block);
             if prefix.length() > block.length() {
-                self.update_exception(*prefix);
+                self.update_exception(*prefix, self.usable(*prefix));
                 continue;
             }
             // The prefix contains blocks, which may need another uplink.
@@ -149,8 +152,7 @@ impl Egress {
 
     /// Updates whether a prefix is an exception: whether the next shorter rule leads to an uplink
     /// that may not carry it.
-    fn update_exception(&mut self, prefix: Prefix) {
-        let usable = self.usable(prefix);
+    fn update_exception(&mut self, prefix: Prefix, usable: Peers) {
         let Some(blocks) = &mut self.blocks else { return };
         if blocks.of(prefix).is_none_or(|block| prefix.length() <= block.length()) {
             return;
@@ -210,7 +212,7 @@ impl Egress {
             }
         }
         // Capacity may have become free.
-        waiting.into_iter().for_each(|prefix| self.update_exception(prefix));
+        waiting.into_iter().for_each(|prefix| self.update_exception(prefix, self.usable(prefix)));
     }
 
     fn halve(&mut self, blocks: &mut Blocks, block: Prefix) {

@@ -74,6 +74,41 @@ fn lost_session_keeps_routes_until_they_are_reported_again_or_expire() {
 }
 
 #[test]
+fn routes_of_a_lost_peer_are_withdrawn_in_steps_and_unusable_at_once() {
+    let prefix = |of: usize| Prefix::around(Ipv4Addr::from_bits((1 << 24) + ((of as u32) << 8)), 24);
+    let count = STEP_ENTRIES + 1;
+    let filled = || {
+        let mut rib = with_peers(undamped());
+        rib.config.routes_max = usize::MAX;
+        for (number, of) in (0..2).flat_map(|number| (0..count).map(move |of| (number, of))) {
+            let event = RouteEvent::Announce { peer: peer(number), prefix: prefix(of), route: route(100, 1) };
+            rib.handle(S(1), ROUTER, &event);
+        }
+        (0..3).for_each(|number| rib.handle(S(1), ROUTER, &RouteEvent::EndOfRib(peer(number))));
+        rib.take_changed();
+        rib.handle(S(2), ROUTER, &RouteEvent::PeerDown(peer(0)));
+        rib
+    };
+    let mut rib = filled();
+    assert!(rib.take_lost_peer() && !rib.take_lost_peer());
+    assert!(rib.within(Prefix::ALL).all(|(_, peers)| peers == 0b010));
+    let mut steps = 0;
+    while let Some(due) = rib.poll_timeout() {
+        rib.handle_timeout(due);
+        steps += 1;
+    }
+    // Two entries for each prefix.
+    assert_eq!((steps, rib.peers().next().unwrap().routes, rib.has_changed()), (3, 0, false));
+
+    // The peer returns before its old routes are withdrawn: only new ones count.
+    let mut rib = filled();
+    rib.handle(S(2), ROUTER, &RouteEvent::PeerUp(peer(0)));
+    let event = RouteEvent::Announce { peer: peer(0), prefix: prefix(7), route: route(100, 1) };
+    rib.handle(S(2), ROUTER, &event);
+    assert_eq!((rib.usable(prefix(7)), rib.usable(prefix(8)), rib.peers().next().unwrap().routes), (0b011, 0b010, 1));
+}
+
+#[test]
 fn another_router_cannot_change_the_routes_of_a_peer() {
     let mut rib = with_peers(undamped());
     rib.handle(S(1), ROUTER, &announce(0, 0, route(100, 1)));
