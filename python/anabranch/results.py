@@ -62,8 +62,9 @@ class Results:
     def compare(self, metric: str = "slowdown_mean") -> Table:
         """Compare the balancers by a metric: a row per variant, load and balancer.
 
-        `standing` is best, tied (within noise of the best: the 95 % interval of the differences paired over seeds
-        contains 0), worse, incomplete (more flows did not complete), bound or absent. `difference` is to the best.
+        `ratio` is the cost divided by that of the best, paired over seeds, with its interval. `standing` is best, tied
+        (surely within the margin), undecided, worse, incomplete (more flows did not complete), bound or absent.
+        `difference` is to the best.
         """
         return self._results.compare(metric)
 

@@ -76,7 +76,7 @@ def test_comparison_names_best_and_tied(results: ab.Results) -> None:
     assert rows.height == 4
     for load in (0.3, 0.6):
         standings = rows.filter(polars.col("load") == load)["standing"].cast(str).to_list()
-        assert standings.count("best") == 1 and set(standings) <= {"best", "tied", "worse"}
+        assert standings.count("best") == 1 and set(standings) <= {"best", "tied", "undecided", "worse"}
     best = rows.filter(polars.col("standing").cast(str) == "best")
     assert best["difference"].to_list() == [0.0, 0.0]
     with pytest.raises(ab.AnabranchError, match="did you mean `slowdown_mean`"):

@@ -11,6 +11,7 @@ mod interrupt;
 mod program;
 mod progress;
 mod results;
+mod sequential;
 mod shard;
 pub mod shipped;
 

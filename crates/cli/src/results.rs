@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use experiment::matrix::{Cell as Scenario, Column, Matrix, Row};
 use experiment::runner::Runner;
 use experiment::shard::{self, Shard};
-use experiment::summary::{ClaimVerdict, Measure, Point, Stat, Summary, Verdict};
+use experiment::summary::{ClaimVerdict, Measure, Point, Standing, Stat, Summary, Verdict};
 use experiment::{Experiment, Options};
 
 use crate::error::CliError;
@@ -189,6 +189,9 @@ pub fn summary_text(summary: &Summary, quiet: bool) -> String {
             out += &format!("{}\n\n", verdict.sentence);
         }
     }
+    if let Some(overall) = summary.overall.as_ref().filter(|_| !quiet) {
+        out += &format!("{}\n\n", overall.sentence);
+    }
     if !quiet {
         summary.claims.iter().for_each(|verdict| out += &claim(verdict));
     }
@@ -238,7 +241,7 @@ fn table(points: &[&Point], verdict: &Verdict, measure: Measure) -> Table {
     }
     let groups = [shown.has_groups.then_some("group time"), shown.has_bus.then_some("bus bandwidth")];
     header.extend(in_order(["mean slowdown", "p99 slowdown", "FCT ≤ 100 KB", "FCT > 1 MB"], groups, measure));
-    header.extend(["flows done", "drops", "vs best"]);
+    header.extend(["flows done", "drops", "× best"]);
     if shown.has_optimum {
         header.push("of optimum");
     }
@@ -263,7 +266,8 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
     let best = point.balancer == verdict.best;
     let mark = match () {
         () if best => "★",
-        () if verdict.tied.contains(&point.balancer) => "≈",
+        () if point.standing == Standing::Tied => "≈",
+        () if point.standing == Standing::Undecided => "?",
         () => "",
     };
     let rank = match point.rank {
@@ -285,7 +289,11 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
         time(&point.large_fct_mean_us),
     ];
     numbers.extend(in_order(flows, groups, measure));
-    numbers.extend([flows_done(point), share(&point.drop_share), versus(point, best, measure)]);
+    numbers.extend([
+        flows_done(point),
+        share(&point.drop_share),
+        if best { "best".to_owned() } else { point.ratio.to_string() },
+    ]);
     if has_optimum {
         numbers.push(point.share_of_optimum.as_ref().map_or_else(|| "–".to_owned(), share_spread));
     }
@@ -308,7 +316,9 @@ fn in_order<T>(flows: [T; 4], groups: [Option<T>; 2], measure: Measure) -> Vec<T
 
 /// Such as `83.1 ± 0.4 %`.
 fn share_spread(stat: &Stat) -> String {
-    let percent = Stat { mean: stat.mean * 100.0, ci95: stat.ci95 * 100.0, max: stat.max * 100.0, ..Stat::default() };
+    let percent = |share: f64| share * 100.0;
+    let (mean, ci95, min, max) = (percent(stat.mean), percent(stat.ci95), percent(stat.min), percent(stat.max));
+    let percent = Stat { mean, ci95, min, max, ..Stat::default() };
     if is_absent(stat) { "–".to_owned() } else { format!("{} %", spread(&percent)) }
 }
 
@@ -359,7 +369,12 @@ fn number(stat: &Stat) -> String {
 }
 
 fn spread(stat: &Stat) -> String {
-    if stat.ci95 == 0.0 { number(stat) } else { format!("{} ± {}", digits(stat.mean), digits(stat.ci95)) }
+    match stat.ci95 {
+        0.0 => number(stat),
+        // An interval that reaches far down says less than the seeds themselves.
+        wide if wide > stat.mean / 2.0 => format!("{} ({}…{})", digits(stat.mean), digits(stat.min), digits(stat.max)),
+        half => format!("{} ± {}", digits(stat.mean), digits(half)),
+    }
 }
 
 /// Formats about three significant digits.
@@ -405,26 +420,6 @@ fn share(stat: &Stat) -> String {
         0.0 => "0".to_owned(),
         percent if percent < 0.01 => "< 0.01 %".to_owned(),
         percent => format!("{} %", digits(percent)),
-    }
-}
-
-/// Formats the difference to the best in the quantity that ranks balancers; of group times relative
-/// to it.
-fn versus(point: &Point, best: bool, measure: Measure) -> String {
-    let (difference, mean) = (&point.vs_best, measure.of_point(point).mean);
-    let (scale, unit) = match measure {
-        Measure::Slowdown => (1.0, ""),
-        Measure::Throughput => (100.0, " %"),
-        Measure::GroupTime => (100.0 / (mean - difference.mean), " %"),
-    };
-    let (value, interval) = (difference.mean * scale, difference.ci95 * scale);
-    match (best, interval == 0.0) {
-        _ if point.is_bound => String::new(),
-        // No group started, with any balancer.
-        _ if !value.is_finite() => "–".to_owned(),
-        (true, _) => "best".to_owned(),
-        (false, true) => format!("{value:+.2}{unit}"),
-        (false, false) => format!("{value:+.2} ± {}{unit}", digits(interval)),
     }
 }
 

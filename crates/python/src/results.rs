@@ -66,7 +66,7 @@ impl Results {
             let hint = net::did_you_mean::suggestion(metric, METRICS.iter().map(|info| info.name));
             failure(format!("there is no metric `{metric}`\nhint: {hint}"))
         })?;
-        let rows = statistics::compare(&self.summary.runs, info, self.summary.rank_by);
+        let rows = statistics::compare(&self.summary.runs, info, &self.summary.rule());
         Table::new(vec![statistics::comparison_table(&rows)])
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use experiment::runner::Simulator;
 use experiment::{Experiment, Override};
 
 use crate::error::CliError;
-use crate::results::{self, RunArgs};
+use crate::results::RunArgs;
+use crate::sequential::Sureness;
 
 /// Compare balancers on one network under one kind of traffic
 ///
@@ -53,14 +53,16 @@ pub struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
+    sureness: Sureness,
+    #[command(flatten)]
     run: RunArgs,
 }
 
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    results::run_in(&Simulator, &experiment(args)?, &args.run)
+    args.sureness.run(|more| experiment(args, more), &args.run).map(drop)
 }
 
-fn experiment(args: &Args) -> Result<Experiment, CliError> {
+fn experiment(args: &Args, more: Vec<Override>) -> Result<Experiment, CliError> {
     let text = |key: &str, option: &str, value: &str| Override::text(key, value, format!("--{option} {value}"));
     let topology = if super::topology::is_file(&args.topology) { "topology.file" } else { "topology.spec" };
     // A file is shown by its name: its folders mean nothing to readers of the report.
@@ -92,5 +94,6 @@ fn experiment(args: &Args) -> Result<Experiment, CliError> {
         overrides.push(text("failure", "failure", failure));
     }
     overrides.extend(super::run::overrides(&args.set)?);
+    overrides.extend(more);
     Ok(Experiment::parse("the command line", "", "compare", Path::new(""), &overrides)?)
 }

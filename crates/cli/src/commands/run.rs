@@ -8,6 +8,7 @@ use experiment::{Experiment, Override};
 use crate::error::CliError;
 use crate::fidelity;
 use crate::results::{self, RunArgs};
+use crate::sequential::Sureness;
 use crate::shard;
 
 /// Run experiment files
@@ -37,8 +38,10 @@ pub struct Args {
     /// alone the number is that of the task in a Slurm array or of the pod in a Kubernetes Job, without a
     /// value Slurm gives both
     #[arg(long, value_name = "NUMBER/COUNT", num_args = 0..=1, default_missing_value = shard::FROM_ENVIRONMENT)]
-    #[arg(conflicts_with = "check_fidelity")]
+    #[arg(conflicts_with_all = ["check_fidelity", "until_sure"])]
     shard: Option<String>,
+    #[command(flatten)]
+    sureness: Sureness,
     #[command(flatten)]
     run: RunArgs,
 }
@@ -59,17 +62,21 @@ pub fn execute(args: &Args) -> Result<(), CliError> {
         let failure = CliError::new("--out takes one experiment, but several files are given");
         return Err(failure.with_hint("leave it out: each experiment has its folder results/NAME"));
     }
+    let load = |file: &PathBuf, more: Vec<Override>| {
+        let all: Vec<Override> = overrides.iter().cloned().chain(more).collect();
+        Ok(Experiment::load(file, &all)?)
+    };
     // Every file is checked first: the first experiment may run for an hour.
     let experiments: Vec<Experiment> =
-        args.files.iter().map(|file| Experiment::load(file, &overrides)).collect::<Result<_, _>>()?;
+        args.files.iter().map(|file| load(file, args.sureness.overrides())).collect::<Result<_, CliError>>()?;
     if let Some(text) = &args.shard {
         let shard = shard::parse(text, &|name| std::env::var(name).ok())?;
         return experiments.iter().try_for_each(|one| results::run_shard(&Simulator, one, shard, &args.run));
     }
-    for (file, experiment) in args.files.iter().zip(&experiments) {
-        results::run_in(&Simulator, experiment, &args.run)?;
+    for file in &args.files {
+        let experiment = args.sureness.run(|more| load(file, more), &args.run)?;
         if args.check_fidelity {
-            fidelity::check(file, experiment, &overrides, &args.run)?;
+            fidelity::check(file, &experiment, &overrides, &args.run)?;
         }
     }
     Ok(())

@@ -28,6 +28,8 @@ const KEYS: &[Key] = &[
     key("", "balancers", Kind::List(&Kind::Text("specification")), "required", "balancers to compare, such as `hermes-rtt:good=1.25`; `all` is every dataplane balancer, and `all,-mptcp` all but one"),
 
     key("", "rank_by", Kind::Choice(&Measure::NAMES), "slowdown; throughput for udp; group-time for collectives", "quantity that ranks balancers: mean slowdown; throughput, for senders that do not react to congestion and flows that never end; or the mean time of groups of flows, which end with their last flow"),
+    key("", "margin", Kind::Positive(1.0), "0.01", "difference that does not matter, as a share: balancers that surely differ by less are tied"),
+    key("", "confidence", Kind::Positive(0.999_999), "0.95", "probability that all comparisons of a point contain the true ratios"),
 
     key("", "fidelity", Kind::Choice(&sim::Fidelity::NAMES), "packet", "packet: every packet is simulated; flow: rates of flows, for networks too large for that, with an error that `--check-fidelity` measures"),
 
@@ -374,7 +376,7 @@ duration = "1s"
             crate::input::Experiment::parse("t", &file, "t", std::path::Path::new("."), &overrides).ok()?;
         // The file and its canonical text differ, because they hold what the user wrote.
         let variants = experiment.variants.iter().map(|variant| (&variant.config, &variant.testbed, &variant.traffic));
-        Some(format!("{:?} {:?} {:?}", experiment.rank_by, variants.collect::<Vec<_>>(), experiment.validation))
+        Some(format!("{:?} {:?} {:?}", experiment.rule, variants.collect::<Vec<_>>(), experiment.validation))
     }
 
     /// A file that sets a declared default is the same experiment.

@@ -61,6 +61,7 @@ pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSo
 pub use traffic_plan::{TrafficPlan, bisection};
 
 use crate::claims::Claim;
+use crate::statistics::Rule;
 use crate::summary::Measure;
 use crate::validation::ValidationCriteria;
 
@@ -75,7 +76,8 @@ pub struct Experiment {
     pub question: Option<String>,
     pub source: Option<String>,
     pub column: Option<String>,
-    pub rank_by: Measure,
+    /// How balancers are compared.
+    pub rule: Rule,
     /// Seeds of the runs, the same for every balancer.
     pub seeds: Vec<u64>,
     pub balancers: Vec<balance::Spec>,
@@ -218,7 +220,7 @@ impl Experiment {
             question: top.text("question")?.map(str::to_owned),
             source: top.text("source")?.map(str::to_owned),
             column: matrix::title(&top)?,
-            rank_by: rank_by(&top)?,
+            rule: rule(&top)?,
             seeds: seeds(&top)?,
             balancers: balancers(&top, &context.balancers)?,
             variants: Vec::new(),
@@ -361,6 +363,16 @@ pub(crate) fn check_folder_name(section: &Section<'_>, name: &str) -> Result<(),
     Ok(())
 }
 
+/// Reads how balancers are compared.
+fn rule(top: &Section<'_>) -> Result<Rule, FileError> {
+    let Rule { margin, confidence, .. } = Rule::default();
+    Ok(Rule {
+        rank_by: rank_by(top)?,
+        margin: top.positive("margin")?.unwrap_or(margin),
+        confidence: top.positive("confidence")?.unwrap_or(confidence),
+    })
+}
+
 /// Reads `rank_by`. The default for senders that do not react to congestion is throughput, and for
 /// collectives group time, because what waits for a collective waits for its last flow.
 fn rank_by(top: &Section<'_>) -> Result<Measure, FileError> {
@@ -472,7 +484,10 @@ fn canonical(document: &Document, inputs: &Inputs) -> String {
         let extension = stored.rsplit('.').next().unwrap_or_default();
         format!("{digest:032x}.{extension}")
     });
-    for key in "name title question source seeds balancers rank_by sweep matrix expect validation testbed".split(' ') {
+    for key in
+        "name title question source seeds balancers rank_by margin confidence sweep matrix expect validation testbed"
+            .split(' ')
+    {
         document.root.remove(key);
     }
     if let Some(Data::Table(traffic)) = document.root.get_mut("traffic").map(|entry| &mut entry.value.data) {

@@ -5,7 +5,8 @@ use config::document::{Data, Document, Value};
 use config::section::Section;
 
 /// Keys that every experiment varies, or that change no run.
-const OWN_AXES: &str = "seeds balancers rank_by traffic.load sweep matrix name title question source expect";
+const OWN_AXES: &str =
+    "seeds balancers rank_by margin confidence traffic.load sweep matrix name title question source expect";
 
 const VARIANTS_MAX: usize = 100_000;
 

@@ -359,7 +359,7 @@ fn table_section_errors_are_found_with_and_without_a_matrix() {
 
 #[test]
 fn measure_defaults_by_transport() {
-    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).rank_by;
+    let measure = |overrides: &[(&str, &str)]| crate::testing::small(overrides).rule.rank_by;
     assert_eq!(measure(&[]), Measure::Slowdown);
     assert_eq!(measure(&[("transport.kind", "udp"), ("transport.rate", "1Gbps")]), Measure::Throughput);
     assert_eq!(measure(&[("rank_by", "throughput")]), Measure::Throughput);
@@ -371,7 +371,7 @@ fn measure_defaults_by_transport() {
             "{rank_by}balancers = [\"ecmp\"]\n[topology]\nspec = \"leaf-spine\"\n\
              [traffic]\ncollective = \"ring-all-reduce:size=1MB\"\n"
         );
-        Experiment::parse("c.toml", &text, "c", folder.path(), &[]).unwrap().rank_by
+        Experiment::parse("c.toml", &text, "c", folder.path(), &[]).unwrap().rule.rank_by
     };
     assert_eq!((read(""), read("rank_by = \"slowdown\"\n")), (Measure::GroupTime, Measure::Slowdown));
 }

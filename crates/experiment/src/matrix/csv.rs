@@ -4,7 +4,7 @@ use super::{Cell, Column, Matrix};
 use crate::results::csv;
 use crate::summary::Stat;
 
-const HEADER: &str = "experiment,variant,load,scenario,rank_by,balancer,is_bound,rank,seeds,flows_started,flows_completed,\
+const HEADER: &str = "experiment,variant,load,scenario,rank_by,balancer,is_bound,rank,standing,seeds,flows_started,flows_completed,\
 mean,mean_ci95,p99,p99_ci95,ratio,ratio_p99,share_of_optimum,share_of_optimum_ci95,reordered,reorder_extent_max,held_max,\
 hold_mean_us,path_changes_per_flow,control_packets,control_bytes,control_share,retransmitted,timeouts,failed,unfinished";
 
@@ -15,7 +15,7 @@ pub(super) fn csv(matrix: &Matrix) -> String {
     csv::text(HEADER, records)
 }
 
-fn record(column: &Column, cell: &Cell, is_bound: bool) -> [String; 31] {
+fn record(column: &Column, cell: &Cell, is_bound: bool) -> [String; 32] {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let mean_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.mean));
     let interval_of = |stat: &Option<Stat>| number(stat.as_ref().map(|stat| stat.ci95));
@@ -29,6 +29,7 @@ fn record(column: &Column, cell: &Cell, is_bound: bool) -> [String; 31] {
         cell.balancer.clone(),
         is_bound.to_string(),
         cell.rank.to_string(),
+        cell.standing.as_str().to_owned(),
         cell.seeds.to_string(),
         cell.flows_started.to_string(),
         cell.flows_completed.to_string(),

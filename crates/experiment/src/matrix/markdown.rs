@@ -43,7 +43,7 @@ fn cell(column: &Column, cell: &Cell) -> String {
     let mean = format!("{at_least}{}", spaced(&text::ranked(column.rank_by, &cell.mean)));
     let mut out = bold(mean, cell.balancer == column.best);
     if let Some(p99) = &cell.p99 {
-        let p99 = spaced(&text::with_interval(p99.mean, p99.ci95));
+        let p99 = spaced(&text::spread(p99, 1.0));
         out += &format!(" / {}", bold(p99, cell.balancer == column.best_p99));
     } else if column.rank_by == Measure::Slowdown {
         out += " / —";

@@ -16,11 +16,11 @@ use crate::results::balancer_info::BalancerInfo;
 use crate::results::cost::Cost;
 use crate::results::statistics::is_complete;
 use crate::store::{Store, pretty};
-use crate::summary::{Measure, Point, RunSummary, Stat, Summary, Verdict};
+use crate::summary::{Measure, Point, RunSummary, Standing, Stat, Summary, Verdict};
 use crate::{Error, report};
 
 /// Version of this schema, written into `matrix.json`.
-pub const MATRIX_SCHEMA_VERSION: u32 = 2;
+pub const MATRIX_SCHEMA_VERSION: u32 = 3;
 
 /// `matrix.json`: balancers × scenarios.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -44,6 +44,8 @@ pub struct Row {
     pub share_of_optimum: Option<f64>,
     pub scenarios: u32,
     pub best_or_tied: u32,
+    /// Number of scenarios in which it may be as good as the best.
+    pub undecided: u32,
     pub unranked: u32,
 }
 
@@ -65,6 +67,7 @@ pub struct Column {
     /// Best balancer; empty without a ranked one.
     pub best: String,
     pub tied: Vec<String>,
+    pub undecided: Vec<String>,
     pub best_p99: String,
     pub sentence: String,
     /// One per balancer of the experiment, in its order; other balancers have no cell.
@@ -76,6 +79,7 @@ pub struct Cell {
     pub balancer: String,
     /// As in `summary.json`: 1 for the best and balancers tied with it, 0 if not ranked.
     pub rank: u32,
+    pub standing: Standing,
     pub seeds: u32,
     pub flows_started: u64,
     pub flows_completed: u64,
@@ -89,8 +93,7 @@ pub struct Cell {
     /// 99th percentile of slowdown over completed flows; `null` if none completed, and if another
     /// quantity ranks balancers.
     pub p99: Option<Stat>,
-    /// Ratio to the best of the scenario: `mean` / its mean (of throughput the inverse). It may be
-    /// below 1 for a bound.
+    /// Ratio to the best of the scenario, paired over seeds. It may be below 1 for a bound.
     pub ratio: Option<f64>,
     /// Ratio of `p99` to the lowest p99 of ranked balancers.
     pub ratio_p99: Option<f64>,
@@ -186,12 +189,10 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
     let points: Vec<&Point> = summary.points.iter().filter(|point| is_here(&point.variant, point.load)).collect();
     let runs: Vec<&RunSummary> = summary.runs.iter().filter(|run| is_here(&run.variant, run.load)).collect();
     let setting = |key: &str| summary.setting.iter().find(|(name, _)| name == key).map(|(_, text)| text.clone());
-    let best_mean =
-        points.iter().find(|point| point.balancer == verdict.best).map(|best| summary.rank_by.of_point(best).mean);
     let lowest_p99 = lowest_p99(&points, summary.rank_by);
     let cell = |point: &&Point| {
         let own: Vec<&RunSummary> = runs.iter().copied().filter(|run| run.balancer == point.balancer).collect();
-        cell(point, &own, summary.rank_by, best_mean, lowest_p99.map(|least| least.slowdown_p99.mean))
+        cell(point, &own, summary.rank_by, lowest_p99.map(|least| least.slowdown_p99.mean))
     };
     Column {
         title: part.title.clone(),
@@ -207,6 +208,7 @@ fn column(part: &Part, verdict: &Verdict) -> Column {
         rank_by: summary.rank_by,
         best: verdict.best.clone(),
         tied: verdict.tied.clone(),
+        undecided: verdict.undecided.clone(),
         best_p99: lowest_p99.map_or_else(String::new, |least| least.balancer.clone()),
         sentence: verdict.sentence.clone(),
         cells: points.iter().map(cell).collect(),
@@ -232,7 +234,7 @@ fn lowest_p99<'a>(points: &[&'a Point], measure: Measure) -> Option<&'a Point> {
     complete.min_by(|a, b| a.slowdown_p99.mean.total_cmp(&b.slowdown_p99.mean))
 }
 
-fn cell(point: &Point, runs: &[&RunSummary], measure: Measure, best: Option<f64>, lowest_p99: Option<f64>) -> Cell {
+fn cell(point: &Point, runs: &[&RunSummary], measure: Measure, lowest_p99: Option<f64>) -> Cell {
     let mean = measure.of_point(point).clone();
     let has_p99 = measure == Measure::Slowdown && point.flows_completed > 0;
     let p99 = has_p99.then(|| point.slowdown_p99.clone());
@@ -240,11 +242,12 @@ fn cell(point: &Point, runs: &[&RunSummary], measure: Measure, best: Option<f64>
     Cell {
         balancer: point.balancer.clone(),
         rank: point.rank,
+        standing: point.standing,
         seeds: point.seeds,
         flows_started: point.flows_started,
         flows_completed: point.flows_completed,
         is_lower_bound: measure.is_lower_bound(point),
-        ratio: best.map(|best| measure.ratio(mean.mean, best)).filter(is_usable),
+        ratio: Some(point.ratio.value).filter(is_usable),
         ratio_p99: p99.as_ref().zip(lowest_p99).map(|(p99, least)| p99.mean / least).filter(is_usable),
         mean,
         p99,
@@ -269,7 +272,8 @@ fn row(about: BalancerInfo, columns: &[Column]) -> Row {
         ratio_p99: ratio(|cell| cell.ratio_p99),
         share_of_optimum: mean(|cell| cell.share_of_optimum.as_ref().map(|share| share.mean)),
         scenarios: cells.len() as u32,
-        best_or_tied: count(&|column, cell| column.best == cell.balancer || column.tied.contains(&cell.balancer)),
+        best_or_tied: count(&|_, cell| matches!(cell.standing, Standing::Best | Standing::Tied)),
+        undecided: count(&|_, cell| cell.standing == Standing::Undecided),
         unranked: count(&|_, cell| is_unranked(cell)),
         balancer: about,
     }

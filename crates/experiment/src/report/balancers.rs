@@ -2,7 +2,7 @@
 
 use super::figures::swatch;
 use super::tables::{TABLE_END, begin_table, number_cells};
-use super::text::{self, bytes, count_text, esc, micros, put, share, share_with_interval, with_interval};
+use super::text::{self, bytes, count_text, esc, micros, put, share, share_with_interval, spread};
 use super::view::View;
 use crate::results::balancer_info::BalancerInfo;
 use crate::results::cost::Cost;
@@ -100,7 +100,7 @@ fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
     let mut out = begin_table(&label, "costs", "", headings);
     for row in rows {
         put!(out, "<tr><th scope=\"row\">{}</th>", esc(&row.name));
-        let p99 = row.p99.map_or_else(|| "—".to_owned(), |stat| with_interval(stat.mean, stat.ci95));
+        let p99 = row.p99.map_or_else(|| "—".to_owned(), |stat| spread(stat, 1.0));
         let rank = if row.rank == 0 { "—".to_owned() } else { row.rank.to_string() };
         let mut cells = vec![rank, row.mean.clone(), p99, row.versus.clone()];
         if has_optimum {

@@ -4,12 +4,12 @@
 use super::balancers::{PointRow, block, times};
 use super::tables::{TABLE_END, begin_table, pairs};
 use super::text::{
-    caveat_list, count_text, esc, join_few, number, plural, put, ranked, share, share_with_interval, with_interval,
+    caveat_list, count_text, esc, join_few, number, plural, put, ranked, share, share_with_interval, spread,
 };
 use super::view::distinct;
 use super::{GLOSSARY, document_end, document_head, end_header};
 use crate::matrix::{Cell, Column, Matrix, Row};
-use crate::summary::{Measure, Stat};
+use crate::summary::{Measure, Standing, Stat};
 
 /// Upper ends of the steps of the colour scale, in multiples of the best; the last step is open.
 const STEPS: [f64; 7] = [1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
@@ -92,7 +92,8 @@ fn overall(row: &Row) -> String {
 
 fn standing(row: &Row) -> String {
     let unranked = if row.unranked > 0 { format!(", not ranked in {}", row.unranked) } else { String::new() };
-    format!("best or tied in {}{unranked}", row.best_or_tied)
+    let undecided = if row.undecided > 0 { format!(", undecided in {}", row.undecided) } else { String::new() };
+    format!("best or tied in {}{undecided}{unranked}", row.best_or_tied)
 }
 
 fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
@@ -131,7 +132,7 @@ fn caveats(out: &mut String, matrix: &Matrix, all: u32) {
 
 fn table_section(out: &mut String, matrix: &Matrix) {
     out.push_str("<section class=\"matrix\" id=\"matrix\">\n<h2>Every balancer in every scenario</h2>\n");
-    out.push_str("<p>Slowdown; in throughput scenarios the share of the host links, of collectives the mean time of a group; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: indistinguishable from it; hatched: not ranked because of unfinished flows or groups, which count with what they had reached (≥).</p>\n");
+    out.push_str("<p>Slowdown; in throughput scenarios the share of the host links, of collectives the mean time of a group; ± half the width of the 95 % interval over seeds. Colour: how many times worse than the best of the column. Outlined: the best; ≈: as good within the margin; ?: undecided, more seeds would tell; hatched: not ranked because of unfinished flows or groups, which count with what they had reached (≥).</p>\n");
     out.push_str("<input type=\"radio\" name=\"quantity\" id=\"by-mean\" value=\"mean\" checked=\"checked\"/><label for=\"by-mean\">Mean</label>\n<input type=\"radio\" name=\"quantity\" id=\"by-p99\" value=\"p99\"/><label for=\"by-p99\">99th percentile</label>\n");
     legend(out);
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Balancers and scenarios\"><table class=\"heat sortable\">\n<thead><tr><th scope=\"col\">Balancer</th>");
@@ -224,7 +225,6 @@ fn classes(is_bound: bool, mean: Option<f64>, p99: Option<f64>, more: &[&str]) -
 
 fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     let is_bound = row.balancer.is_bound;
-    let is_tied = column.tied.contains(&cell.balancer);
     let mut more = Vec::new();
     if column.best == cell.balancer {
         more.push("top-m");
@@ -239,7 +239,11 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     let has_tail = column.rank_by == Measure::Slowdown;
     let (p99, ratio_p99) = if has_tail { (cell.p99.as_ref(), cell.ratio_p99) } else { (None, cell.ratio) };
     let at_least = at_least(cell);
-    let tied = if is_tied { "≈\u{a0}" } else { "" };
+    let mark = match cell.standing {
+        Standing::Tied => "≈\u{a0}",
+        Standing::Undecided => "?\u{a0}",
+        _ => "",
+    };
     let mean = stacked(&cell.mean, column.rank_by);
     // Paper shows both quantities; this one appears only once.
     let same = if has_tail { "" } else { " same" };
@@ -250,7 +254,7 @@ fn cell(out: &mut String, row: &Row, column: &Column, cell: &Cell) {
     };
     put!(
         out,
-        "<td{} data-v=\"{}\" data-p=\"{}\" title=\"{}\"><span class=\"m\">{tied}{at_least}{mean}</span><span class=\"p{same}\">{tail}</span></td>",
+        "<td{} data-v=\"{}\" data-p=\"{}\" title=\"{}\"><span class=\"m\">{mark}{at_least}{mean}</span><span class=\"p{same}\">{tail}</span></td>",
         classes(is_bound, cell.ratio, ratio_p99, &more),
         sort_key(cell.ratio),
         sort_key(ratio_p99),
@@ -284,7 +288,7 @@ fn detail(column: &Column, cell: &Cell, is_bound: bool) -> String {
     parts.push(format!("{quantity} {at_least}{value}{of_links}{of_best}"));
     if let Some(p99) = &cell.p99 {
         let of_best = versus(cell.ratio_p99, &column.best_p99);
-        parts.push(format!("p99 {}{of_best}", with_interval(p99.mean, p99.ci95)));
+        parts.push(format!("p99 {}{of_best}", spread(p99, 1.0)));
     }
     if let Some(optimum) = &cell.share_of_optimum {
         parts.push(format!("{} of the optimum", share_with_interval(optimum)));

@@ -12,7 +12,7 @@ use super::testbed;
 use super::text::{self, TimeUnit, count_text, esc, put};
 use super::view::{Entry, Panel, View};
 use crate::results::statistics;
-use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Stat};
+use crate::summary::{FlowCounts, Measure, PacketCounts, Point, RunSummary, Standing, Stat};
 
 /// Text of a cell, and the value to sort by.
 type Cell = (String, f64);
@@ -94,18 +94,18 @@ fn standing(panel: &Panel<'_>, entry: &Entry<'_>) -> (&'static str, &'static str
     if entry.point.is_bound {
         return (" class=\"bound-row\"", "<span class=\"badge none\">bound</span>");
     }
-    if verdict.best == entry.balancer {
-        return match verdict.tied.is_empty() {
+    let is_long = panel.rivals().len() > RANKED_FROM;
+    match entry.point.standing {
+        Standing::Best => match verdict.tied.is_empty() && verdict.undecided.is_empty() {
             true => (" class=\"best\"", "<span class=\"badge win\">best</span>"),
-            false => (" class=\"best\"", "<span class=\"badge tie\">best, tied</span>"),
-        };
-    }
-    match verdict.tied.iter().any(|name| name == entry.balancer) {
+            false => (" class=\"best\"", "<span class=\"badge tie\">lowest</span>"),
+        },
         // The ranks show ties, and a badge on every row would carry no information.
-        true if panel.rivals().len() > RANKED_FROM => (" class=\"tied\"", ""),
-        true => (" class=\"tied\"", "<span class=\"badge tie\">tied</span>"),
-        false if starts_group(panel, entry) => (" class=\"group\"", ""),
-        false => ("", ""),
+        Standing::Tied | Standing::Undecided if is_long => (" class=\"tied\"", ""),
+        Standing::Tied => (" class=\"tied\"", "<span class=\"badge tie\">as good</span>"),
+        Standing::Undecided => (" class=\"tied\"", "<span class=\"badge none\">undecided</span>"),
+        _ if starts_group(panel, entry) => (" class=\"group\"", ""),
+        _ => ("", ""),
     }
 }
 
@@ -121,7 +121,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
         mean_slowdown,
     );
     let versus =
-        column("vs best", "Compared with the best, difference taken seed by seed", move |entry| versus(panel, entry));
+        column("× best", "Cost / that of the best, seed by seed, with the interval by which it is judged", versus);
     let explanation = "Mean completion time of groups of flows (jobs, coflows, collectives): first start to last byte; ≥ if some did not complete";
     let group_time = group_time(panel, explanation);
     let has = |of: fn(&Point) -> &Stat| panel.entries.iter().any(|entry| of(entry.point).mean > 0.0);
@@ -216,7 +216,7 @@ fn at_least(measure: Measure, entry: &Entry<'_>) -> &'static str {
 
 fn measured(stat: &Stat, unit: f64) -> Cell {
     match stat.mean > 0.0 {
-        true => (text::with_interval(stat.mean / unit, stat.ci95 / unit), stat.mean),
+        true => (text::spread(stat, unit), stat.mean),
         false => ("—".to_owned(), f64::MAX),
     }
 }
@@ -241,21 +241,15 @@ pub(super) fn headline_value(panel: &Panel<'_>, entry: &Entry<'_>) -> String {
     format!("{}{value}", at_least(panel.rank_by, entry))
 }
 
-fn versus(panel: &Panel<'_>, entry: &Entry<'_>) -> Cell {
+fn versus(entry: &Entry<'_>) -> Cell {
     if entry.point.is_bound {
         return ("bound".to_owned(), f64::MAX);
     }
-    let of = |entry: &Entry<'_>| panel.rank_by.of_point(entry.point).mean;
-    let (mean, best) = (of(entry), panel.best().map_or(0.0, of));
-    match mean / best - 1.0 {
-        more if !more.is_finite() || mean <= 0.0 => ("—".to_owned(), f64::MAX),
-        0.0 => ("best".to_owned(), 0.0),
-        more => {
-            let digits = if more.abs() < 0.1 { 1 } else { 0 };
-            let interval = entry.point.vs_best.ci95 / best * 100.0;
-            let interval = if interval > 0.0 { format!("\u{a0}±\u{a0}{interval:.1}") } else { String::new() };
-            (format!("{:+.digits$}{interval}\u{a0}%", more * 100.0), panel.rank_by.cost(more))
-        }
+    let ratio = &entry.point.ratio;
+    match entry.point.standing {
+        Standing::Best => ("best".to_owned(), 1.0),
+        _ if ratio.value > 0.0 => (ratio.to_string(), ratio.value),
+        _ => ("—".to_owned(), f64::MAX),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn caveat_list(caveats: &[(&str, String)]) -> String {
     if items.is_empty() { items } else { format!("<ul class=\"caveats\">{items}</ul>") }
 }
 
-pub(super) fn join_few(items: &[String]) -> String {
+pub(crate) fn join_few(items: &[String]) -> String {
     const SHOWN: usize = 4;
     if items.len() <= SHOWN + 1 {
         return join(items);
@@ -97,22 +97,32 @@ pub(crate) fn with_interval(mean: f64, half_width: f64) -> String {
     format!("{}\u{a0}±\u{a0}{}", fixed(mean, digits), fixed(half_width, digits))
 }
 
+/// Formats a positive quantity over seeds in a unit: the mean with its interval, or the range of the
+/// seeds if they differ so much that the interval would reach below half of the mean.
+pub(crate) fn spread(stat: &Stat, unit: f64) -> String {
+    match stat.ci95 > stat.mean / 2.0 {
+        true => format!("{} ({} … {})", number(stat.mean / unit), number(stat.min / unit), number(stat.max / unit))
+            .replace(' ', "\u{a0}"),
+        false => with_interval(stat.mean / unit, stat.ci95 / unit),
+    }
+}
+
 /// Formats the quantity that ranks balancers, with its interval and its unit: `1.83 ± 0.04`,
 /// `83 ± 1 %`, `1.93 ± 0.02 ms`.
 pub(crate) fn ranked(measure: Measure, stat: &Stat) -> String {
     match measure {
         _ if stat.mean <= 0.0 => "—".to_owned(),
-        Measure::Slowdown => with_interval(stat.mean, stat.ci95),
+        Measure::Slowdown => spread(stat, 1.0),
         Measure::Throughput => share_with_interval(stat),
         Measure::GroupTime => {
             let unit = TimeUnit::of(stat.mean);
-            format!("{}\u{a0}{}", with_interval(stat.mean / unit.us(), stat.ci95 / unit.us()), unit.name())
+            format!("{}\u{a0}{}", spread(stat, unit.us()), unit.name())
         }
     }
 }
 
 pub(crate) fn share_with_interval(stat: &Stat) -> String {
-    format!("{}\u{a0}%", with_interval(stat.mean * 100.0, stat.ci95 * 100.0))
+    format!("{}\u{a0}%", spread(stat, 0.01))
 }
 
 pub(crate) fn share(value: f64) -> String {
@@ -200,6 +210,8 @@ mod tests {
         assert_eq!(with_interval(1.8312, 0.0423), "1.83\u{a0}±\u{a0}0.04");
         assert_eq!(with_interval(107.2, 0.31), "107.2\u{a0}±\u{a0}0.3");
         assert_eq!(with_interval(12345.6, 0.0), "12,346");
+        let stat = Stat { mean: 27.8, ci95: 81.8, min: 2.0, max: 78.1, sd: 33.0 };
+        assert_eq!(spread(&stat, 1.0), "27.8\u{a0}(2.00\u{a0}…\u{a0}78.1)");
         assert_eq!(share(0.0), "0");
         assert_eq!(share(0.00001), "<0.01\u{a0}%");
         assert_eq!(share(0.1234), "12\u{a0}%");

@@ -3,7 +3,7 @@
 use super::figures::swatch;
 use super::text::{caveat_list, count_text, esc, join_few, plural, put, share};
 use super::view::{Entry, Panel, View};
-use crate::summary::{Measure, Verdict};
+use crate::summary::{Measure, SteadyState};
 
 const ONE_SEED: &str =
     "One seed only: there is no interval, and a difference may be chance. More seeds (--seeds 10) would show.";
@@ -11,8 +11,12 @@ const ONE_SEED: &str =
 pub(super) fn section(view: &View<'_>) -> String {
     let mut out =
         String::from("<section class=\"verdicts\" aria-labelledby=\"who\">\n<h2 id=\"who\">The answer</h2>\n");
-    if let Some(headline) = headline(view) {
-        put!(out, "<p class=\"headline\">{}</p>\n", esc(&headline));
+    if let Some(overall) = &view.summary.overall {
+        let (answer, rest) = split(&overall.sentence);
+        put!(out, "<p class=\"headline\">{}.</p>\n", with_small_remark(answer.trim_end_matches('.')));
+        if !rest.is_empty() {
+            put!(out, "<p class=\"rest\">{}</p>\n", esc(rest));
+        }
     }
     let several = view.panels.len() > 1;
     if view.panels.iter().all(|panel| panel.seeds() < 2) && several {
@@ -34,7 +38,7 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     let winner = panel.best().map(|entry| swatch(entry.colour)).unwrap_or_default();
     // The first sentence is the answer in large type; the rest explains it.
     let text = sentence(panel);
-    let (answer, rest) = text.split_once(". ").map_or((text.as_str(), ""), |(answer, rest)| (answer, rest));
+    let (answer, rest) = split(&text);
     put!(out, "<p class=\"sentence\">{winner}{}.</p>", with_small_remark(answer.trim_end_matches('.')));
     if !rest.is_empty() {
         put!(out, "<p class=\"rest\">{}</p>", esc(rest));
@@ -43,6 +47,11 @@ fn one(panel: &Panel<'_>, several: bool) -> String {
     out.push_str(&caveat_list(&caveats(panel, several)));
     out.push_str("</article>\n");
     out
+}
+
+/// Splits a text after its first sentence.
+fn split(text: &str) -> (&str, &str) {
+    text.split_once(". ").unwrap_or((text, ""))
 }
 
 /// Sets a long remark in parentheses at the end of the sentence in small type.
@@ -77,15 +86,7 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     let mut caveats = Vec::new();
     let sentence_text = sentence(panel);
     let one_seed = panel.seeds() < 2;
-    let mentions_tie = sentence_text.contains("noise") || sentence_text.contains("within 2 %");
-    if let Some(verdict) = panel.verdict.filter(|verdict| !verdict.tied.is_empty() && !mentions_tie) {
-        let (names, best) = (join_few(&verdict.tied), &verdict.best);
-        let text = match one_seed {
-            true => format!("Within 2 % of {best}: {names}. With one seed that counts as a tie."),
-            false => format!("Within noise: {names} are indistinguishable from {best} on these seeds."),
-        };
-        caveats.push(("noise", text));
-    }
+    caveats.extend(unsteady(panel).map(|text| ("noise", text)));
     // With several verdicts, one caveat above them suffices.
     if one_seed && !several {
         caveats.push(("noise", ONE_SEED.to_owned()));
@@ -104,54 +105,29 @@ fn caveats(panel: &Panel<'_>, several: bool) -> Vec<(&'static str, String)> {
     caveats
 }
 
+/// Returns a caveat if the first or the last flows of runs change the mean beyond its interval.
+fn unsteady(panel: &Panel<'_>) -> Option<String> {
+    let steady = panel.rivals().into_iter().flat_map(|entry| entry.runs.iter().filter_map(|run| run.steady));
+    let all: Vec<SteadyState> = steady.collect();
+    let is_biased = |run: &&SteadyState| run.ci95.is_some_and(|half| (run.mean - run.mean_of_all).abs() > half);
+    let biased: Vec<&SteadyState> = all.iter().filter(is_biased).collect();
+    // By chance one of twenty.
+    if panel.rank_by != Measure::Slowdown || biased.len() * 10 <= all.len() {
+        return None;
+    }
+    let mean = |of: fn(&SteadyState) -> u64| {
+        biased.iter().map(|run| of(run) as f64 / run.flows as f64).sum::<f64>() / biased.len() as f64
+    };
+    let (first, last) = (share(mean(|run| run.warm_up)), share(mean(|run| run.end)));
+    Some(format!(
+        "{} of {} runs are not steady: about the first {first} and the last {last} of their flows have other slowdowns than the rest, which changes the mean. The key probes.warm_up leaves the first out of averages; more flows make both matter less.",
+        biased.len(),
+        all.len()
+    ))
+}
+
 fn unfinished_text(entry: &Entry<'_>) -> String {
     let part = entry.unfinished() as f64 / entry.point.flows_started.max(1) as f64;
     let (count, all) = (count_text(entry.unfinished()), plural(entry.point.flows_started, "flow"));
     format!("{} left {count} of {all} ({})", entry.balancer, share(part))
-}
-
-fn headline(view: &View<'_>) -> Option<String> {
-    let verdicts: Vec<_> = view.panels.iter().filter_map(|panel| panel.verdict).collect();
-    if verdicts.len() < 2 {
-        return None;
-    }
-    let what = if view.variants().len() > 1 { "setting" } else { "load" };
-    let outright =
-        |name: &str| verdicts.iter().filter(|verdict| verdict.best == name && verdict.tied.is_empty()).count();
-    let mut wins: Vec<(usize, &str)> =
-        view.balancers.iter().map(|(name, _)| (outright(name), *name)).filter(|(count, _)| *count > 0).collect();
-    wins.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let best = &verdicts[0].best;
-    let same = verdicts.iter().all(|verdict| verdict.best == *best);
-    let ties = verdicts.len() - wins.iter().map(|(count, _)| count).sum::<usize>();
-    let mut parts: Vec<String> = Vec::new();
-    if same && ties > 0 && !wins.is_empty() {
-        let all = verdicts.len();
-        return Some(format!("{best} is best at all {all} {what}s, at {ties} of them within noise of another."));
-    }
-    for (count, name) in &wins {
-        match *count == verdicts.len() {
-            true => parts.push(format!("{name} wins at every {what}")),
-            false => parts.push(format!("{name} wins at {count} of {} {what}s", verdicts.len())),
-        }
-    }
-    match (wins.is_empty(), ties) {
-        (true, _) => parts.push(no_winner(&verdicts, what)),
-        (false, 0) => {}
-        (false, _) => parts.push(format!("at {} the best are within noise of each other", plural(ties as u64, what))),
-    }
-    Some(format!("{}.", parts.join("; ")))
-}
-
-fn no_winner(verdicts: &[&Verdict], what: &str) -> String {
-    let group = |verdict: &Verdict| {
-        let mut names: Vec<String> = verdict.tied.iter().chain([&verdict.best]).cloned().collect();
-        names.sort_unstable();
-        names
-    };
-    let first = group(verdicts[0]);
-    match verdicts.iter().all(|verdict| group(verdict) == first) {
-        true => format!("{} are best at every {what}, within noise of each other", join_few(&first)),
-        false => format!("No clear winner: at every {what} the best are within noise of each other"),
-    }
 }

@@ -172,7 +172,7 @@ impl<'a> Panel<'a> {
     pub(super) fn seeds_text(&self) -> String {
         match self.seeds() {
             0 | 1 => "one seed".to_owned(),
-            seeds => format!("means over {seeds} seeds ± half width of the 95 % interval"),
+            seeds => format!("means over {seeds} seeds ± half width of the 95 % interval, or the range (least … most)"),
         }
     }
 

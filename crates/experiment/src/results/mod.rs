@@ -13,7 +13,6 @@ pub mod points_csv;
 pub mod quantiles;
 pub mod responses;
 pub mod statistics;
-pub mod student_t;
 pub mod summary;
 pub mod table;
 pub mod tiers;

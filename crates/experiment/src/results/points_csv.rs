@@ -2,11 +2,11 @@
 
 use crate::results::csv;
 use crate::results::table::{Column, Table, Values};
-use crate::summary::{Point, Stat};
+use crate::summary::{Point, Ratio, Stat};
 
 type Quantity = (&'static str, fn(&Point) -> &Stat);
 
-const QUANTITIES: [Quantity; 16] = [
+const QUANTITIES: [Quantity; 15] = [
     ("fct_mean_us", |point| &point.fct_mean_us),
     ("fct_p50_us", |point| &point.fct_p50_us),
     ("fct_p99_us", |point| &point.fct_p99_us),
@@ -22,7 +22,6 @@ const QUANTITIES: [Quantity; 16] = [
     ("drop_share", |point| &point.drop_share),
     ("throughput_share", |point| &point.throughput_share),
     ("slowdown_lower_bound", |point| &point.slowdown_lower_bound),
-    ("vs_best", |point| &point.vs_best),
 ];
 
 type Part = (&'static str, fn(&Stat) -> f64);
@@ -52,6 +51,13 @@ pub fn table(points: &[Point]) -> Table {
         }
     }
     add("rank", Values::U32(points.iter().map(|point| point.rank).collect()));
+    add("standing", Values::of_texts(points.iter().map(|point| point.standing.as_str())));
+    let ratio = |part: fn(&Ratio) -> f64| {
+        Values::of_optional(points.iter().map(|point| Some(part(&point.ratio)).filter(|value| *value > 0.0)))
+    };
+    add("ratio", ratio(|ratio| ratio.value));
+    add("ratio_low", ratio(|ratio| ratio.low));
+    add("ratio_high", ratio(|ratio| ratio.high));
     add("is_bound", Values::Flag(points.iter().map(|point| point.is_bound).collect()));
     let share = |part: fn(&Stat) -> f64| {
         Values::of_optional(points.iter().map(|point| point.share_of_optimum.as_ref().map(part)))
@@ -84,6 +90,6 @@ mod tests {
         let text = csv(&[point]);
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         let record = reader.records().next().unwrap().unwrap();
-        assert_eq!((record.len(), &record[0], &record[1], &record[87]), (90, "a=1, b=2", "0.5", "false"));
+        assert_eq!((record.len(), &record[0], &record[1], &record[86]), (89, "a=1, b=2", "0.5", "false"));
     }
 }

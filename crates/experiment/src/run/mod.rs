@@ -331,19 +331,22 @@ fn summarise(experiment: &Experiment, records: &[RunRecord]) -> Summary {
             run
         })
         .collect();
-    let (points, verdicts) = statistics::evaluate(&runs, experiment.rank_by);
+    let evaluation = statistics::evaluate(&runs, &experiment.rule);
     let claims = claims::judge(&experiment.claims, &runs);
     Summary {
         schema: SCHEMA_VERSION,
         anabranch: env!("CARGO_PKG_VERSION").to_owned(),
         experiment: experiment.name.clone(),
         file: experiment.file.clone(),
-        rank_by: experiment.rank_by,
+        rank_by: experiment.rule.rank_by,
+        margin: experiment.rule.margin,
+        confidence: experiment.rule.confidence,
         setting: experiment.setting(),
         warnings: experiment.warnings.clone(),
         runs,
-        points,
-        verdicts,
+        points: evaluation.points,
+        verdicts: evaluation.verdicts,
+        overall: evaluation.overall,
         claims,
         fidelity_check: None,
     }

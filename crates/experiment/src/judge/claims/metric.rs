@@ -16,6 +16,7 @@ pub enum Metric {
     FctMeanTo1Mb,
     FctMeanTo10Mb,
     SlowdownMean,
+    SlowdownP99,
     SlowdownMin,
     GroupMean,
     GroupMax,
@@ -87,7 +88,7 @@ const fn row(metric: Metric, name: &'static str, unit: Unit, doc: &'static str, 
 }
 
 /// Every metric in the order of the enum.
-pub const METRICS: [MetricInfo; 46] = [
+pub const METRICS: [MetricInfo; 47] = [
     row(Metric::FctMean, "fct_mean_us", Unit::Time, "mean completion time of completed flows", |run| {
         completed(run, run.fct_us.mean)
     }),
@@ -120,6 +121,9 @@ pub const METRICS: [MetricInfo; 46] = [
     }),
     row(Metric::SlowdownMean, "slowdown_mean", Unit::Plain, "mean slowdown of completed flows", |run| {
         completed(run, run.slowdown.mean)
+    }),
+    row(Metric::SlowdownP99, "slowdown_p99", Unit::Plain, "99th percentile of the slowdown", |run| {
+        completed(run, run.slowdown.p99)
     }),
     row(Metric::SlowdownMin, "slowdown_min", Unit::Plain, "smallest slowdown of any flow of all runs", |run| {
         completed(run, run.slowdown_min)

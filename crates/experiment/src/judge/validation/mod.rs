@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::{self, Claim, Metric, Window};
+use crate::results::statistics::student_t::t975;
 use crate::results::statistics::{pairs, stat};
-use crate::results::student_t::t975;
 use crate::summary::{Judgement, RunSummary, Stat, Summary};
 
 #[derive(Clone, Debug, PartialEq)]

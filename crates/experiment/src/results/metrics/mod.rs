@@ -11,10 +11,11 @@ use sim::{FlowEnd, FlowRecord, MessageCount, MessageCounts, Outcome, PlaneRecord
 use traffic::FlowList;
 
 use crate::results::quantiles::{curve, sorted, summary};
+use crate::results::statistics::steady_state;
 use crate::results::tiers::LinkKind;
 use crate::summary::{
     AddressingCost, ControlPlane, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages, Overhead, PacketCounts,
-    Queue, Reordering, RunDetail, RunSummary, SizeBucket, TierEntries,
+    Queue, Reordering, RunDetail, RunSummary, SizeBucket, SteadyState, TierEntries,
 };
 
 pub use load::core_balance;
@@ -78,6 +79,7 @@ pub fn measure(run: &RunContext<'_>, outcome: &Outcome) -> (RunSummary, RunDetai
         slowdown: summary(&slowdowns),
         slowdown_min: slowdowns.first().copied().unwrap_or(0.0),
         slowdown_lower_bound_mean: slowdown_lower_bound(&selection.flows, outcome),
+        steady: steady(&selection.flows, outcome),
         throughput_share: throughput_share(run.topology, outcome),
         groups: run
             .services
@@ -110,16 +112,27 @@ fn has_started(flow: &FlowRecord) -> bool {
 
 /// Returns the mean slowdown, in which an unfinished flow counts with the slowdown it had reached.
 fn slowdown_lower_bound(flows: &[Measured<'_>], outcome: &Outcome) -> f64 {
-    let bounds: Vec<f64> = flows
-        .iter()
-        .map(|(_, flow)| *flow)
-        .filter(|flow| has_started(flow))
-        .map(|flow| match flow.end {
-            FlowEnd::Completed => slowdown(flow),
-            _ => (age_ps(flow, outcome) / flow.ideal.as_ps().max(1) as f64).max(1.0),
-        })
-        .collect();
+    let bounds: Vec<f64> = started(flows).map(|flow| slowdown_so_far(flow, outcome)).collect();
     mean(&bounds)
+}
+
+fn started<'a>(flows: &'a [Measured<'_>]) -> impl Iterator<Item = &'a FlowRecord> {
+    flows.iter().map(|(_, flow)| *flow).filter(|flow| has_started(flow))
+}
+
+fn slowdown_so_far(flow: &FlowRecord, outcome: &Outcome) -> f64 {
+    match flow.end {
+        FlowEnd::Completed => slowdown(flow),
+        _ => (age_ps(flow, outcome) / flow.ideal.as_ps().max(1) as f64).max(1.0),
+    }
+}
+
+fn steady(flows: &[Measured<'_>], outcome: &Outcome) -> Option<SteadyState> {
+    let mut by_start: Vec<(Time, f64)> =
+        started(flows).map(|flow| (flow.started, slowdown_so_far(flow, outcome))).collect();
+    // Flows that start together stay in the order of the list.
+    by_start.sort_by_key(|(start, _)| *start);
+    steady_state(&by_start.into_iter().map(|(_, slowdown)| slowdown).collect::<Vec<_>>())
 }
 
 /// Returns the time from the start of a flow to its end, or to the end of the run.

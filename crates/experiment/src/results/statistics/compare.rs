@@ -1,9 +1,12 @@
 //! Comparison of balancers by one metric, paired over seeds.
 
-use super::{is_complete, is_not_clearly_above, pairs, started, stat, unfinished};
+use super::paired::{Judge, LogRatio, Quantity, Rule};
+use super::setting::Setting;
+use super::variance::Prior;
+use super::{is_not_clearly_above, pairs, stat, unfinished};
 use crate::claims::{METRICS, Metric, MetricInfo};
 use crate::results::table::{Column, Table, Values};
-use crate::summary::{Measure, RunSummary, Stat};
+use crate::summary::{Measure, Ratio, RunSummary, Standing, Stat};
 
 /// One balancer at one point.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,72 +18,55 @@ pub struct Compared {
     /// Number of seeds whose run has a value.
     pub seeds: u32,
     pub value: Stat,
+    /// Cost / that of the best balancer; all 0 where a value is 0.
+    pub ratio: Ratio,
     /// Paired differences to the best balancer.
     pub difference: Stat,
     /// Flows that did not complete, of all seeds.
     pub unfinished: u64,
 }
 
-/// Standing of a balancer in a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Best,
-    /// Within noise of the best.
-    Tied,
-    Worse,
-    /// More flows did not complete than with others: the value leaves out the slowest.
-    Incomplete,
-    /// A bound, not a balancer.
-    Bound,
-    /// No run has a value.
-    Absent,
-}
-
-impl Standing {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Standing::Best => "best",
-            Standing::Tied => "tied",
-            Standing::Worse => "worse",
-            Standing::Incomplete => "incomplete",
-            Standing::Bound => "bound",
-            Standing::Absent => "absent",
-        }
-    }
-}
-
 /// Compares the balancers of each variant and load. Runs must be ordered as in plans.
-pub fn compare(runs: &[RunSummary], metric: &MetricInfo, rank_by: Measure) -> Vec<Compared> {
-    let groups = runs.chunk_by(|a, b| (&a.variant, a.load) == (&b.variant, b.load));
-    groups.flat_map(|group| compare_group(group, metric, rank_by)).collect()
+pub fn compare(runs: &[RunSummary], metric: &MetricInfo, rule: &Rule) -> Vec<Compared> {
+    let of = |run: &RunSummary| metric.metric.of(run);
+    let quantity = Quantity { of: &of, is_higher_better: metric.metric.is_better_high() };
+    // The share of completed flows also ranks balancers that leave many unfinished.
+    let measure = if metric.metric == Metric::CompletedShare { Measure::Throughput } else { rule.rank_by };
+    let settings = super::settings(runs, measure, &quantity);
+    let prior = Prior::fit(settings.iter().flat_map(Setting::variances));
+    settings.iter().flat_map(|setting| compare_setting(setting, &quantity, prior, rule)).collect()
 }
 
-fn compare_group(group: &[RunSummary], metric: &MetricInfo, rank_by: Measure) -> Vec<Compared> {
-    let all: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
-    let rivals = || all.iter().filter(|runs| !runs[0].is_bound);
-    let least_unfinished = rivals().map(|runs| unfinished(runs, rank_by)).min().unwrap_or(0);
-    let is_able = |runs: &[RunSummary]| {
-        metric.metric == Metric::CompletedShare
-            || is_complete(unfinished(runs, rank_by), least_unfinished, started(runs, rank_by))
+fn compare_setting(setting: &Setting<'_>, quantity: &Quantity<'_>, prior: Prior, rule: &Rule) -> Vec<Compared> {
+    let value = |runs: &[RunSummary]| stat(&runs.iter().filter_map(quantity.of).collect::<Vec<_>>());
+    // Ratios need positive values. Of others the differences are compared.
+    let has_ratios = setting.rivals.iter().copied().flatten().filter_map(quantity.of).all(|value| value > 0.0);
+    let mean_cost = |runs: &[RunSummary]| if quantity.is_higher_better { -value(runs).mean } else { value(runs).mean };
+    let ranked = || setting.rivals.iter().copied().filter(|runs| setting.able(&runs[0].balancer).is_some());
+    let best = match has_ratios {
+        true => setting.best(),
+        false => ranked().min_by(|a, b| mean_cost(a).total_cmp(&mean_cost(b))),
     };
-    let sign = if metric.metric.is_better_high() { -1.0 } else { 1.0 };
-    let value = |runs: &[RunSummary]| stat(&runs.iter().filter_map(|run| metric.metric.of(run)).collect::<Vec<_>>());
-    let seeds = |runs: &[RunSummary]| runs.iter().filter(|run| metric.metric.of(run).is_some()).count();
-    let best = rivals()
-        .filter(|runs| is_able(runs) && seeds(runs) > 0)
-        .min_by(|a, b| (sign * value(a).mean).total_cmp(&(sign * value(b).mean)));
-    let row = |runs: &&[RunSummary]| {
-        let differences: Vec<f64> = best.map_or_else(Vec::new, |best| {
-            let difference = |(run, best)| Some(metric.metric.of(run)? - metric.metric.of(best)?);
-            pairs(runs, best).filter_map(difference).collect()
-        });
-        let costs: Vec<f64> = differences.iter().map(|difference| sign * difference).collect();
-        let standing = match best {
-            _ if seeds(runs) == 0 => Standing::Absent,
+    let judge = Judge::new(rule, setting.comparisons(), prior);
+    let row = |runs: &[RunSummary]| {
+        let of_seed = |(run, best)| Some((quantity.of)(run)? - (quantity.of)(best)?);
+        let differences: Vec<f64> = best.map_or_else(Vec::new, |best| pairs(runs, best).filter_map(of_seed).collect());
+        let costs = differences.iter().map(|value| if quantity.is_higher_better { -value } else { *value });
+        let ratio = best.filter(|_| has_ratios).and_then(|best| LogRatio::between(runs, best, quantity));
+        let seeds = runs.iter().filter_map(quantity.of).count() as u32;
+        let standing = match (best, ratio) {
+            _ if seeds == 0 => Standing::Absent,
             _ if runs[0].is_bound => Standing::Bound,
-            Some(best) if best[0].balancer == runs[0].balancer => Standing::Best,
-            _ if !is_able(runs) => Standing::Incomplete,
-            Some(best) if is_not_clearly_above(&costs, value(best).mean.abs()) => Standing::Tied,
+            _ if setting.able(&runs[0].balancer).is_none() => Standing::Incomplete,
+            (Some(best), _) if best[0].balancer == runs[0].balancer => Standing::Best,
+            (_, Some(ratio)) => judge.decide(&ratio).standing(),
+            (Some(best), None) if is_not_clearly_above(&costs.collect::<Vec<_>>(), value(best).mean.abs()) => {
+                if differences.iter().all(|difference| *difference == 0.0) {
+                    Standing::Tied
+                } else {
+                    Standing::Undecided
+                }
+            }
             _ => Standing::Worse,
         };
         Compared {
@@ -88,13 +74,14 @@ fn compare_group(group: &[RunSummary], metric: &MetricInfo, rank_by: Measure) ->
             load: runs[0].load,
             balancer: runs[0].balancer.clone(),
             standing,
-            seeds: seeds(runs) as u32,
+            seeds,
             value: value(runs),
+            ratio: ratio.map(|ratio| judge.shown(&ratio)).unwrap_or_default(),
             difference: stat(&differences),
             unfinished: unfinished(runs, Measure::Slowdown),
         }
     };
-    all.iter().map(row).collect()
+    setting.all.iter().map(|runs| row(runs)).collect()
 }
 
 /// Returns a comparison by column.
@@ -102,6 +89,9 @@ pub fn comparison_table(rows: &[Compared]) -> Table {
     let column = |name: &str, values| Column { name: name.to_owned(), values };
     let number = |value: fn(&Compared) -> f64| {
         Values::of_optional(rows.iter().map(|row| (row.standing != Standing::Absent).then(|| value(row))))
+    };
+    let ratio = |value: fn(&Ratio) -> f64| {
+        Values::of_optional(rows.iter().map(|row| (row.ratio.value > 0.0).then(|| value(&row.ratio))))
     };
     vec![
         column("variant", Values::of_texts(rows.iter().map(|row| &row.variant))),
@@ -111,6 +101,9 @@ pub fn comparison_table(rows: &[Compared]) -> Table {
         column("seeds", Values::U32(rows.iter().map(|row| row.seeds).collect())),
         column("value", number(|row| row.value.mean)),
         column("value_ci95", number(|row| row.value.ci95)),
+        column("ratio", ratio(|ratio| ratio.value)),
+        column("ratio_low", ratio(|ratio| ratio.low)),
+        column("ratio_high", ratio(|ratio| ratio.high)),
         column("difference", number(|row| row.difference.mean)),
         column("difference_ci95", number(|row| row.difference.ci95)),
         column("unfinished", Values::U64(rows.iter().map(|row| row.unfinished).collect())),
@@ -142,20 +135,34 @@ mod tests {
     }
 
     fn standings(runs: &[RunSummary]) -> Vec<(String, &'static str)> {
-        let rows = compare(runs, slowdown(), Measure::Slowdown);
+        let rows = compare(runs, slowdown(), &Rule::default());
         rows.into_iter().map(|row| (row.balancer, row.standing.as_str())).collect()
     }
 
     #[test]
     fn differences_are_paired_and_ties_are_named() {
         let mut runs = Vec::new();
-        for (balancer, values) in [("a", [2.0, 4.0, 6.0]), ("b", [2.1, 3.9, 6.1]), ("c", [3.0, 5.0, 7.0])] {
+        for (balancer, values) in [("a", [2.0, 4.0, 6.0]), ("b", [2.1, 3.9, 6.1]), ("c", [4.0, 8.0, 12.0])] {
             runs.extend((1..).zip(values).map(|(seed, value)| run(balancer, seed, value, 0)));
         }
-        let expected = [("a", "best"), ("b", "tied"), ("c", "worse")].map(|(name, text)| (name.to_owned(), text));
+        let expected = [("a", "best"), ("b", "undecided"), ("c", "worse")].map(|(name, text)| (name.to_owned(), text));
         assert_eq!(standings(&runs), expected);
-        let row = compare(&runs, slowdown(), Measure::Slowdown).pop().unwrap();
-        assert_eq!((row.difference.mean, row.difference.ci95), (1.0, 0.0));
+        let row = compare(&runs, slowdown(), &Rule::default()).pop().unwrap();
+        assert!((row.ratio.value - 2.0).abs() < 1e-12 && row.ratio.low < 2.0 && row.difference.mean == 4.0, "{row:?}");
+    }
+
+    #[test]
+    fn zeros_have_no_ratio() {
+        let drops = METRICS.iter().find(|info| info.name == "dropped_packets").unwrap();
+        let mut runs: Vec<RunSummary> = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("c", 1), ("c", 2)]
+            .map(|(name, seed)| run(name, seed, 2.0, 0))
+            .into();
+        for run in runs.iter_mut().filter(|run| run.balancer == "c") {
+            run.packets.dropped.insert("queue".to_owned(), 100 + run.seed);
+        }
+        let rows = compare(&runs, drops, &Rule::default());
+        let found: Vec<(&str, f64)> = rows.iter().map(|row| (row.standing.as_str(), row.ratio.value)).collect();
+        assert_eq!(found, [("best", 0.0), ("tied", 0.0), ("worse", 0.0)]);
     }
 
     #[test]

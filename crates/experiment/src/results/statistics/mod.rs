@@ -1,15 +1,28 @@
-//! Statistics over seeds, and the ranking: paired differences on common random numbers.
+//! Statistics over seeds, and the ranking: paired ratios on common random numbers.
 
 mod compare;
+#[cfg(test)]
+mod coverage;
+mod overall;
+mod paired;
+mod setting;
+mod steady;
+pub mod student_t;
+mod variance;
 mod verdict;
 
 use std::borrow::Borrow;
 
 use crate::results::bounds::is_optimum;
-use crate::results::student_t::t975;
-use crate::summary::{Measure, Point, RunSummary, SizeBucket, Stat, Verdict};
+use crate::summary::{Measure, Overall, Point, RunSummary, SizeBucket, Standing, Stat, Verdict};
+use paired::{Judge, LogRatio, Quantity};
+use setting::Setting;
+use student_t::t975;
+use variance::Prior;
 
-pub use compare::{Compared, Standing, compare, comparison_table, run_table};
+pub use compare::{Compared, compare, comparison_table, run_table};
+pub use paired::Rule;
+pub(crate) use steady::steady_state;
 
 /// A single seed allows no statistical distinction; results within this share count as equal.
 const TIE_SHARE: f64 = 0.02;
@@ -39,30 +52,64 @@ pub fn stat(values: &[f64]) -> Stat {
     }
 }
 
+/// What runs say: see the fields of [`Summary`](crate::summary::Summary).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evaluation {
+    pub points: Vec<Point>,
+    pub verdicts: Vec<Verdict>,
+    pub overall: Option<Overall>,
+}
+
 /// Computes one point per (variant, load, balancer) and one verdict per (variant, load). Runs must
 /// be ordered by variant, load, balancer and seed, as in plans. Bounds get points and no rank.
-pub fn evaluate(runs: &[RunSummary], measure: Measure) -> (Vec<Point>, Vec<Verdict>) {
-    let mut points = Vec::new();
-    let mut verdicts = Vec::new();
-    for group in runs.chunk_by(|a, b| (&a.variant, a.load) == (&b.variant, b.load)) {
-        let all: Vec<&[RunSummary]> = group.chunk_by(|a, b| a.balancer == b.balancer).collect();
-        let rivals: Vec<&[RunSummary]> = all.iter().copied().filter(|runs| !runs[0].is_bound).collect();
-        let optimum = all.iter().copied().find(|runs| is_optimum(runs));
-        let ranking = Ranking::of(&rivals, measure);
-        for runs in &all {
-            let position = rivals.iter().position(|rival| rival[0].balancer == runs[0].balancer);
-            points.push(Point {
-                rank: position.map_or(0, |position| ranking.rank(position)),
-                vs_best: ranking
-                    .best()
-                    .map_or_else(Stat::default, |best| stat(&differences(runs, rivals[best], |r| measure.of_run(r)))),
-                share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
-                ..point(runs)
-            });
-        }
-        verdicts.push(verdict::verdict(group, &rivals, &ranking, measure));
+pub fn evaluate(runs: &[RunSummary], rule: &Rule) -> Evaluation {
+    let measure = rule.rank_by;
+    let of = |run: &RunSummary| Some(measure.of_run(run));
+    let quantity = Quantity { of: &of, is_higher_better: measure.is_higher_better() };
+    let settings = settings(runs, measure, &quantity);
+    let prior = Prior::fit(settings.iter().flat_map(Setting::variances));
+    let others = verdict::OtherMetric::all(runs, rule);
+    let mut evaluation = Evaluation { overall: overall::overall(&settings, &quantity, rule), ..Evaluation::default() };
+    for (ix, setting) in settings.iter().enumerate() {
+        let judge = Judge::new(rule, setting.comparisons(), prior);
+        evaluation.points.extend(points(setting, &judge, &quantity, measure));
+        evaluation.verdicts.push(verdict::verdict(setting, &judge, (ix, &others), rule));
     }
-    (points, verdicts)
+    evaluation
+}
+
+fn settings<'a>(runs: &'a [RunSummary], measure: Measure, quantity: &Quantity<'_>) -> Vec<Setting<'a>> {
+    let groups = runs.chunk_by(|a, b| (&a.variant, a.load) == (&b.variant, b.load));
+    groups.map(|group| Setting::of(group, measure, quantity)).collect()
+}
+
+fn points<'a>(
+    setting: &'a Setting<'a>,
+    judge: &'a Judge,
+    quantity: &'a Quantity<'a>,
+    measure: Measure,
+) -> impl Iterator<Item = Point> + 'a {
+    let ranks = setting.ranks(judge, quantity);
+    let optimum = setting.all.iter().copied().find(|runs| is_optimum(runs));
+    setting.all.iter().map(move |runs| {
+        let position = setting.rivals.iter().position(|rival| rival[0].balancer == runs[0].balancer);
+        let rank = position.map_or(0, |position| ranks[position]);
+        let ratio = setting.best().and_then(|best| LogRatio::between(runs, best, quantity));
+        let is_best = setting.best().is_some_and(|best| best[0].balancer == runs[0].balancer);
+        let standing = match ratio {
+            _ if runs[0].is_bound => Standing::Bound,
+            _ if is_best => Standing::Best,
+            Some(ratio) if rank > 0 => judge.decide(&ratio).standing(),
+            _ => Standing::Incomplete,
+        };
+        Point {
+            rank,
+            standing,
+            ratio: ratio.map(|ratio| judge.shown(&ratio)).unwrap_or_default(),
+            share_of_optimum: optimum.and_then(|optimum| share_of_optimum(runs, optimum, measure)),
+            ..point(runs)
+        }
+    })
 }
 
 fn share_of_optimum(runs: &[RunSummary], optimum: &[RunSummary], measure: Measure) -> Option<Stat> {
@@ -153,58 +200,6 @@ fn ranked_mean(runs: &[RunSummary], measure: Measure) -> f64 {
     stat(&runs.iter().map(|run| measure.of_run(run)).collect::<Vec<_>>()).mean
 }
 
-/// Balancers in groups that are indistinguishable from the best of the group. Best group first; in
-/// a group, lowest cost first.
-struct Ranking {
-    groups: Vec<Vec<usize>>,
-}
-
-impl Ranking {
-    fn of(rivals: &[&[RunSummary]], measure: Measure) -> Ranking {
-        let least_unfinished = rivals.iter().map(|runs| unfinished(runs, measure)).min().unwrap_or(0);
-        let is_able = |runs: &[RunSummary]| {
-            let started = started(runs, measure);
-            started > 0 && is_complete(unfinished(runs, measure), least_unfinished, started)
-        };
-        let costs: Vec<f64> = rivals.iter().map(|runs| measure.cost(ranked_mean(runs, measure))).collect();
-        let mut left: Vec<usize> = (0..rivals.len()).filter(|ix| is_able(rivals[*ix])).collect();
-        left.sort_by(|a, b| costs[*a].total_cmp(&costs[*b]));
-        let mut groups = Vec::new();
-        while let Some(&head) = left.first() {
-            let of_group = |ix: &usize| *ix == head || is_tied(rivals[*ix], rivals[head], measure);
-            let (group, rest): (Vec<usize>, Vec<usize>) = left.into_iter().partition(of_group);
-            groups.push(group);
-            left = rest;
-        }
-        Ranking { groups }
-    }
-
-    fn best(&self) -> Option<usize> {
-        self.groups.first().map(|group| group[0])
-    }
-
-    fn tied(&self) -> Vec<usize> {
-        let mut tied: Vec<usize> = self.groups.first().map_or_else(Vec::new, |group| group[1..].to_vec());
-        tied.sort_unstable();
-        tied
-    }
-
-    fn all(&self) -> impl Iterator<Item = usize> {
-        self.groups.iter().flatten().copied()
-    }
-
-    fn rank(&self, rival: usize) -> u32 {
-        let mut before = 0;
-        for group in &self.groups {
-            if group.contains(&rival) {
-                return before + 1;
-            }
-            before += group.len() as u32;
-        }
-        0
-    }
-}
-
 /// Pairs the runs of two balancers or platforms that have the same seed, and so the same flows.
 pub(crate) fn pairs<'a, R: Borrow<RunSummary>>(
     runs: &'a [R],
@@ -212,15 +207,6 @@ pub(crate) fn pairs<'a, R: Borrow<RunSummary>>(
 ) -> impl Iterator<Item = (&'a RunSummary, &'a RunSummary)> {
     let same_seed = |run: &RunSummary| others.iter().map(R::borrow).find(|other| other.seed == run.seed);
     runs.iter().map(R::borrow).filter_map(move |run| Some((run, same_seed(run)?)))
-}
-
-fn differences(runs: &[RunSummary], others: &[RunSummary], quantity: impl Fn(&RunSummary) -> f64) -> Vec<f64> {
-    pairs(runs, others).map(|(run, other)| quantity(run) - quantity(other)).collect()
-}
-
-fn is_tied(runs: &[RunSummary], better: &[RunSummary], measure: Measure) -> bool {
-    let differences = differences(runs, better, |run| measure.cost(measure.of_run(run)));
-    is_not_clearly_above(&differences, ranked_mean(better, measure))
 }
 
 /// Returns whether paired differences are compatible with 0 or less. Their 95 % interval decides;

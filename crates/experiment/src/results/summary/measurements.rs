@@ -4,6 +4,25 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The flows of a run without its warm-up and its end, in the order of their starts. The network is
+/// empty at first, and drains at the end.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct SteadyState {
+    /// Flows that started and are counted in averages.
+    pub flows: u64,
+    /// The first of them, whose slowdowns differ from those of the others.
+    pub warm_up: u64,
+    /// The last of them, whose slowdowns differ.
+    pub end: u64,
+    /// Mean slowdown of the flows between; an unfinished flow counts with what it had reached.
+    pub mean: f64,
+    /// Half width of its 95 % interval, from the means of batches of flows; null if even long batches
+    /// depend on each other.
+    pub ci95: Option<f64>,
+    /// Mean slowdown of all flows.
+    pub mean_of_all: f64,
+}
+
 /// Flow accounting: started = completed + failed + running.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct FlowCounts {

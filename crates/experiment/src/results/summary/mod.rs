@@ -20,14 +20,14 @@ pub use fidelity::{FidelityCheck, FidelityError};
 pub use measure::Measure;
 pub use measurements::{
     AddressingCost, ControlPlane, CoreBalance, CoreBin, Engine, Fairness, FlowCounts, GroupTimes, Loss, Messages,
-    Overhead, PacketCounts, Quantiles, Queue, Reordering, SizeBucket, TierEntries,
+    Overhead, PacketCounts, Quantiles, Queue, Reordering, SizeBucket, SteadyState, TierEntries,
 };
-pub use points::{Point, Stat, Verdict};
+pub use points::{Disagreement, Overall, Point, Ratio, Rival, Standing, Stat, Verdict};
 pub use requests::{ClassSummary, ConnectionSummary, Requests, ServerSummary, Spread};
 pub use testbed::{ControllerCounts, Fault, Testbed};
 
 /// Version of this schema, written into every file.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// `summary.json`: the experiment, every run, and the statistics over seeds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
@@ -43,6 +43,10 @@ pub struct Summary {
     /// Quantity that ranks balancers.
     #[serde(default)]
     pub rank_by: Measure,
+    /// Difference that does not matter in practice, as a share.
+    pub margin: f64,
+    /// Confidence of all comparisons of a point together.
+    pub confidence: f64,
     /// Human-readable settings shared by all runs: topology, traffic, transport and queues.
     pub setting: Vec<(String, String)>,
     /// Warnings about the experiment, such as a load of 1 or more.
@@ -53,12 +57,23 @@ pub struct Summary {
     pub points: Vec<Point>,
     /// The best balancer of each (variant, load).
     pub verdicts: Vec<Verdict>,
+    /// The best balancer over all points; left out with fewer than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overall: Option<Overall>,
     /// Verdicts on the claims of the experiment file (`[[expect]]`), in its order.
     #[serde(default)]
     pub claims: Vec<ClaimVerdict>,
     /// Errors of flow fidelity, measured by `anabranch run --check-fidelity`; left out without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fidelity_check: Option<FidelityCheck>,
+}
+
+impl Summary {
+    /// Returns how balancers are compared.
+    pub fn rule(&self) -> crate::statistics::Rule {
+        let Summary { rank_by, margin, confidence, .. } = *self;
+        crate::statistics::Rule { rank_by, margin, confidence }
+    }
 }
 
 /// One run.
@@ -104,6 +119,9 @@ pub struct RunSummary {
     /// unfinished flows are no advantage.
     #[serde(default)]
     pub slowdown_lower_bound_mean: f64,
+    /// Warm-up, end and steady part of the run; left out with fewer than 1,000 flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<SteadyState>,
     /// Delivered payload of all flows / (simulated time × sum of host link rates).
     pub throughput_share: f64,
     /// Completion times of groups of flows: jobs, coflows, collectives; all 0 without groups.

@@ -17,6 +17,85 @@ pub struct Stat {
     pub max: f64,
 }
 
+/// A ratio of costs, paired over seeds: the geometric mean over seeds, and the interval by which it
+/// is judged. It holds together with those of all other balancers of the setting, with 95 %
+/// confidence; it is empty with one seed. All 0 if a cost is not known or infinite.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Ratio {
+    /// Geometric mean; above 1 for a worse balancer.
+    pub value: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+impl Ratio {
+    /// Returns the ratio with three digits, and with four near 1.
+    pub(crate) fn factor(&self) -> String {
+        self.digits(self.value)
+    }
+
+    /// Returns the interval, such as ` (1.10 to 1.31)`; nothing with one seed.
+    pub(crate) fn interval(&self) -> String {
+        let Ratio { low, high, .. } = *self;
+        if low < high { format!(" ({} to {})", self.digits(low), self.digits(high)) } else { String::new() }
+    }
+
+    fn digits(&self, number: f64) -> String {
+        let decimals = match self.value {
+            value if value >= 99.95 => 0,
+            value if value >= 9.995 => 1,
+            value if !(0.9..1.1).contains(&value) => 2,
+            _ => 3,
+        };
+        format!("{number:.decimals$}")
+    }
+}
+
+/// Such as `1.20 (1.10 to 1.31)`.
+impl core::fmt::Display for Ratio {
+    fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.value > 0.0 { write!(out, "{}{}", self.factor(), self.interval()) } else { out.write_str("–") }
+    }
+}
+
+/// Standing of a balancer in a comparison.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// It has the lowest cost.
+    Best,
+    /// It differs from the best by less than the margin, surely.
+    Tied,
+    /// It may be worse or not: more seeds would tell.
+    Undecided,
+    /// It is worse, surely.
+    Worse,
+    /// It left more flows unfinished than others: its value leaves out the slowest.
+    Incomplete,
+    /// A bound, not a balancer.
+    Bound,
+    /// No run has a value.
+    #[default]
+    Absent,
+}
+
+impl Standing {
+    /// Returns the name in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Standing::Best => "best",
+            Standing::Tied => "tied",
+            Standing::Undecided => "undecided",
+            Standing::Worse => "worse",
+            Standing::Incomplete => "incomplete",
+            Standing::Bound => "bound",
+            Standing::Absent => "absent",
+        }
+    }
+}
+
 /// Statistics over the seeds of one (variant, load, balancer).
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Point {
@@ -29,12 +108,14 @@ pub struct Point {
     /// As in the runs.
     #[serde(default)]
     pub is_bound: bool,
-    /// Rank at this (variant, load): 1 for the best and all balancers that are indistinguishable
-    /// from it. The best of the others follows, with all that are indistinguishable from it, and so
-    /// on; shared ranks leave gaps (1, 1, 3). 0 for bounds and for balancers with too many
-    /// unfinished flows, which are not ranked.
+    /// Rank at this (variant, load): 1 for the best and all balancers that are not surely worse. The
+    /// best of the others follows, with all that are not surely worse than it, and so on; shared
+    /// ranks leave gaps (1, 1, 3). 0 for bounds and for balancers with too many unfinished flows,
+    /// which are not ranked.
     #[serde(default)]
     pub rank: u32,
+    /// Standing in the comparison with the best.
+    pub standing: Standing,
     /// Number of seeds.
     pub seeds: u32,
     /// Flows that started, over all seeds.
@@ -82,10 +163,9 @@ pub struct Point {
     /// Mean slowdown in which an unfinished flow counts with the slowdown it had reached.
     #[serde(default)]
     pub slowdown_lower_bound: Stat,
-    /// The quantity that ranks balancers ([`Summary::rank_by`](super::Summary::rank_by)) minus that of the
-    /// best balancer, paired over seeds; all 0 for the best itself.
-    #[serde(default)]
-    pub vs_best: Stat,
+    /// The cost by which balancers are ranked ([`Summary::rank_by`](super::Summary::rank_by)) / that of the
+    /// best balancer; of throughput, the best balancer's / this one's.
+    pub ratio: Ratio,
     /// The quantity that ranks balancers of the balancer `optimum` / that of this balancer, seed by seed (of
     /// throughput, this balancer's / the optimum's). Left out if the experiment has no `optimum`.
     /// Max-min fairness does not minimise the mean slowdown, so more than 1 is possible.
@@ -102,12 +182,67 @@ pub struct Verdict {
     pub load: Option<f64>,
     /// Balancer with the lowest mean slowdown (`slowdown_lower_bound_mean`) or group time, among those whose
     /// unfinished flows or groups exceed those of the most complete one by at most 0.1 %; of throughput, the
-    /// one with the highest. Never a bound.
+    /// one with the highest: by the geometric mean over seeds. Never a bound.
     pub best: String,
-    /// Balancers indistinguishable from the best: the 95 % interval of the paired difference over
-    /// seeds contains 0. One seed allows no statistical distinction; this then lists the balancers
-    /// within 2 %.
+    /// Balancers that differ from the best by less than the margin. With one seed nothing is sure;
+    /// this then lists the balancers within the margin.
     pub tied: Vec<String>,
-    /// One human-readable sentence.
+    /// Balancers that may be as good as the best or worse.
+    pub undecided: Vec<String>,
+    /// About how many seeds would decide these comparisons; left out without any, and if more than
+    /// 1,000 are needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds_needed: Option<u32>,
+    /// Comparisons by other metrics that contradict this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<Disagreement>,
+    /// The verdict for readers.
     pub sentence: String,
+}
+
+/// Another metric by which the best balancer is worse than another one, surely.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Disagreement {
+    /// Name of the metric, such as `slowdown_p99`.
+    pub metric: String,
+    /// Best balancer by this metric.
+    pub best: String,
+    /// The metric of the best balancer by the ranking quantity / that of this one.
+    pub ratio: Ratio,
+}
+
+/// The comparison over all points of an experiment, with equal weights. For each seed the logarithms
+/// of the ratios are averaged over the points; intervals are those of these averages over seeds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Overall {
+    /// Balancer with the lowest geometric mean of costs.
+    pub best: String,
+    /// Number of points.
+    pub settings: u32,
+    /// Number of seeds.
+    pub seeds: u32,
+    /// The other balancers that are ranked at every point, best first.
+    pub rivals: Vec<Rival>,
+    /// Number of balancers that are not ranked at every point.
+    pub left_out: u32,
+    /// As in [`Verdict`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds_needed: Option<u32>,
+    /// The comparison for readers.
+    pub sentence: String,
+}
+
+/// A balancer compared with the best over all points.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct Rival {
+    /// As in the runs.
+    pub balancer: String,
+    /// Standing in the comparison with the best.
+    pub standing: Standing,
+    /// Its costs / those of the best, over all points.
+    pub ratio: Ratio,
+    /// Number of runs in which it had a higher cost than the best with the same seed.
+    pub behind: u32,
+    /// Number of pairs of runs that were compared.
+    pub pairs: u32,
 }

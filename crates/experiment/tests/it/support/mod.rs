@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anabranch_experiment::input::FileError;
 use anabranch_experiment::results::quantiles::{curve, summary};
-use anabranch_experiment::statistics::evaluate;
+use anabranch_experiment::statistics::{Evaluation, Rule, evaluate};
 use anabranch_experiment::summary::*;
 use anabranch_experiment::{Experiment, Options, Override};
 
@@ -97,7 +97,7 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         }
     }
     let runs: Vec<RunSummary> = records.iter().map(|record| record.summary.clone()).collect();
-    let (points, verdicts) = evaluate(&runs, Measure::Slowdown);
+    let Evaluation { points, verdicts, overall } = evaluate(&runs, &Rule::default());
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let summary = Summary {
         schema: SCHEMA_VERSION,
@@ -116,6 +116,7 @@ pub fn results(recipe: &Recipe) -> (Summary, Vec<RunRecord>) {
         runs,
         points,
         verdicts,
+        overall,
         ..Summary::default()
     };
     (summary, records)
