@@ -283,7 +283,7 @@ fn row(point: &Point, verdict: &Verdict, shown: Shown) -> Vec<Cell> {
     }
     let groups = [has_groups.then(|| group_time(point)), has_bus.then(|| bandwidth(&point.bus_gbps))];
     let flows = [
-        spread(&point.slowdown_mean),
+        mean_slowdown(point),
         number(&point.slowdown_p99),
         time(&point.small_fct_mean_us),
         time(&point.large_fct_mean_us),
@@ -394,6 +394,12 @@ fn time(stat: &Stat) -> String {
 fn group_time(point: &Point) -> String {
     let at_least = if Measure::GroupTime.is_lower_bound(point) { "≥ " } else { "" };
     format!("{at_least}{}", time(&point.group_lower_bound_us))
+}
+
+/// Unfinished flows count with the slowdown they had reached, as in the verdict.
+fn mean_slowdown(point: &Point) -> String {
+    let at_least = if Measure::Slowdown.is_lower_bound(point) { "≥ " } else { "" };
+    format!("{at_least}{}", spread(&point.slowdown_lower_bound))
 }
 
 fn bandwidth(stat: &Stat) -> String {

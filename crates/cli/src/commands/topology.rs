@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::ValueEnum;
+use experiment::input::Bisection;
 use experiment::results::tiers::{LinkKind, tier_name};
 use net::{Bandwidth, HostIx, LinkIx, Node, NodeIx, NodeKind, Routes, Topology};
 use serde_json::json;
@@ -82,7 +83,7 @@ struct Facts {
     /// Length in links, hosts at that distance from the first host, lowest and highest number of
     /// equal-cost paths.
     paths: Vec<(u64, usize, u32, u32)>,
-    bisection: Bandwidth,
+    bisection: Bisection,
     /// Name of tier, capacity below / capacity above.
     oversubscription: Vec<(String, f64)>,
 }
@@ -112,7 +113,13 @@ impl Facts {
             let rates = if least == greatest { least.to_string() } else { format!("{least} to {greatest}") };
             out += &format!("    {name}: {count} at {rates}\n");
         }
-        out += &format!("  bisection   {}\n", self.bisection);
+        out += &match self.bisection {
+            Bisection { at_most, at_least: Some(at_least) } if at_least == at_most => {
+                format!("  bisection   {at_most}\n")
+            }
+            Bisection { at_most, at_least: Some(at_least) } => format!("  bisection   {at_least} to {at_most}\n"),
+            Bisection { at_most, at_least: None } => format!("  bisection   at most {at_most}\n"),
+        };
         for (name, ratio) in &self.oversubscription {
             out += &format!("  {name} oversubscription {ratio:.2} : 1\n");
         }
@@ -138,7 +145,8 @@ impl Facts {
             "cables": self.cables,
             "links": links.collect::<Vec<_>>(),
             "paths_from_first_host": paths.collect::<Vec<_>>(),
-            "bisection_bps": self.bisection.as_bps(),
+            "bisection_bps": self.bisection.at_most.as_bps(),
+            "bisection_min_bps": self.bisection.at_least.map(Bandwidth::as_bps),
             "oversubscription": self.oversubscription.iter()
                 .map(|(name, ratio)| json!({ "tier": name, "ratio": ratio })).collect::<Vec<_>>(),
         })

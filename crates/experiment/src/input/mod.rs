@@ -58,7 +58,7 @@ pub use headline::Headline;
 pub use inputs::{Context, Input, TraceFiles};
 pub use keys::LAYOUT;
 pub use testbed::{Datapath, HostLearning, QueueScheduling, RequestClient, RuleSource, TestbedConfig, TrafficSource};
-pub use traffic_plan::{TrafficPlan, bisection};
+pub use traffic_plan::{Bisection, TrafficPlan, bisection};
 
 use crate::claims::Claim;
 use crate::statistics::Rule;

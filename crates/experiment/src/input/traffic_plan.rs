@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use net::{Bandwidth, Bytes, HostIx, Topology};
+use sim::bounds::mcf::{Demand, max_concurrent};
 use traffic::{
     Arrivals, CoflowOptions, CollectiveError, CollectiveSpec, DemandOptions, FlowList, Load, LoadReference, Pattern,
     RankOptions, StartUnit, Stragglers, TaskOptions, TaskTrace, TrafficError, TrafficMatrix, TrafficSpec,
@@ -202,18 +203,42 @@ fn loads(section: &Section<'_>) -> Result<Vec<f64>, FileError> {
 fn load_reference(section: &Section<'_>, topology: &Topology) -> Result<(LoadReference, Bandwidth), FileError> {
     let load = match section.choice("load_reference")? {
         Some("uplinks") => Load::of_fabric_uplinks(1.0, topology),
-        Some("bisection") => Load::of_bisection(1.0, bisection(topology)),
+        Some("bisection") => Load::of_bisection(1.0, net::bisection::at_most(topology)),
         _ => Load::of_host_links(1.0, topology),
     };
     Ok((load.reference, load.capacity))
 }
 
-/// Returns the smallest capacity over all halves of the hosts if these can be enumerated. Otherwise
-/// it returns the capacity between the first and the last half, which is the smallest in every
-/// tiered topology numbered rack by rack.
-pub fn bisection(topology: &Topology) -> Bandwidth {
-    let half = topology.hosts().len() as u32 / 2;
-    net::bisection::exact(topology).unwrap_or_else(|_| net::bisection::between(topology, |host: HostIx| host.0 < half))
+/// The bisection of a network, or bounds of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bisection {
+    /// Smallest capacity between two halves of the hosts that was found.
+    pub at_most: Bandwidth,
+    /// No two halves have less between them; `None` if it was not computed.
+    pub at_least: Option<Bandwidth>,
+}
+
+/// Maximum number of hosts for which the lower bound is computed, from the flow between all pairs.
+const PAIRED_HOSTS_MAX: usize = 200;
+
+/// Returns the bisection. The lower bound is a flow from every host to every other one: a cut into
+/// halves of n / 2 hosts carries (n / 2)² of its pairs in each direction.
+pub fn bisection(topology: &Topology) -> Bisection {
+    let (at_most, hosts) = (net::bisection::at_most(topology), topology.hosts().len() as u32);
+    if hosts as usize <= net::bisection::MAX_EXACT_HOSTS {
+        return Bisection { at_most, at_least: Some(at_most) };
+    }
+    if hosts as usize > PAIRED_HOSTS_MAX {
+        return Bisection { at_most, at_least: None };
+    }
+    const RATE_BPS: f64 = 1e6;
+    let pairs = (0..hosts).flat_map(|src| (0..hosts).map(move |dst| (HostIx(src), HostIx(dst))));
+    let demands: Vec<Demand> =
+        pairs.filter(|(src, dst)| src != dst).map(|(src, dst)| Demand { src, dst, bps: RATE_BPS }).collect();
+    let share = max_concurrent(topology, &demands, 0.1).share;
+    let crossing = f64::from(hosts / 2) * f64::from(hosts - hosts / 2);
+    let at_least = Bandwidth::from_bps((share * RATE_BPS * crossing) as u64);
+    Bisection { at_most, at_least: Some(at_least.min(at_most)) }
 }
 
 fn replay(section: &Section<'_>, topology: &Topology, inputs: &mut Inputs) -> Result<ReadTraffic, FileError> {

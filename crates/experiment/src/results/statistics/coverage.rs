@@ -37,7 +37,7 @@ fn coverage(spread: Spread, (settings, rivals, seeds): (usize, usize, usize), ra
                 let deviation = match spread {
                     Spread::Equal => 0.02,
                     Spread::Wide => 0.005 * 16f64.powf(random.next_f64()),
-                    Spread::TwoKinds if rival % 2 == 0 => 0.005,
+                    Spread::TwoKinds if rival.is_multiple_of(2) => 0.005,
                     Spread::TwoKinds => 0.1,
                 };
                 let truth = 0.05 * rival as f64;

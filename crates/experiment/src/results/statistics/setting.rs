@@ -22,8 +22,9 @@ impl<'a> Setting<'a> {
         let rivals: Vec<&[RunSummary]> = all.iter().copied().filter(|runs| !runs[0].is_bound).collect();
         let least_unfinished = rivals.iter().map(|runs| unfinished(runs, measure)).min().unwrap_or(0);
         let is_able = |runs: &[RunSummary]| {
-            let started = started(runs, measure);
-            started > 0 && is_complete(unfinished(runs, measure), least_unfinished, started)
+            let (open, started) = (unfinished(runs, measure), started(runs, measure));
+            // A balancer that completes nothing is not the best of those that do not either.
+            open < started && is_complete(open, least_unfinished, started)
         };
         let cost = |ix: &usize| quantity.mean_log_cost(rivals[*ix]).filter(|_| is_able(rivals[*ix]));
         let mut costs: Vec<(f64, usize)> = (0..rivals.len()).filter_map(|ix| Some((cost(&ix)?, ix))).collect();

@@ -10,8 +10,10 @@ use crate::summary::{Disagreement, Measure, Overall, Ratio, RunSummary, Standing
 /// Maximum number of names in a list: longer ones are not readable.
 const NAMES_MAX: usize = 5;
 
+type OfRun = fn(&RunSummary) -> Option<f64>;
+
 /// Metrics by which a comparison by mean slowdown is checked: names, texts and values.
-const OTHER_METRICS: [(&str, &str, fn(&RunSummary) -> Option<f64>); 2] = [
+const OTHER_METRICS: [(&str, &str, OfRun); 2] = [
     ("slowdown_p99", "the 99th percentile of slowdown", |run| (run.slowdown.p99 > 0.0).then_some(run.slowdown.p99)),
     ("small_fct_mean_us", "the mean time of flows up to 100 KB", small_fct_mean_us),
 ];
@@ -28,7 +30,7 @@ impl<'a> OtherMetric<'a> {
     /// Returns the comparisons of all settings by other metrics, if mean slowdown ranks balancers.
     pub(super) fn all(runs: &'a [RunSummary], rule: &Rule) -> Vec<OtherMetric<'a>> {
         let has_others = rule.rank_by == Measure::Slowdown;
-        let of = |(name, text, of): (&'static str, &'static str, fn(&RunSummary) -> Option<f64>)| {
+        let of = |(name, text, of): (&'static str, &'static str, OfRun)| {
             let settings = settings(runs, rule.rank_by, &Quantity { of: &of, is_higher_better: false });
             let prior = Prior::fit(settings.iter().flat_map(Setting::variances));
             OtherMetric { name, text, settings, prior }
@@ -70,7 +72,10 @@ pub(super) fn verdict(
         let sentence = match setting.rivals.is_empty() {
             true => "There are bounds only and no balancer to compare.",
             false if rule.rank_by == Measure::GroupTime => "No group of flows started, so nothing can be compared.",
-            false => "No flow started, so nothing can be compared.",
+            false if setting.rivals.iter().all(|runs| started(runs, rule.rank_by) == 0) => {
+                "No flow started, so nothing can be compared."
+            }
+            false => "No flow completed, so nothing can be compared.",
         };
         return Verdict { sentence: sentence.to_owned(), ..empty };
     };

@@ -1,5 +1,7 @@
 //! Maximum flow, and the capacity between halves of the hosts.
 
+mod halves;
+
 use std::collections::VecDeque;
 
 use crate::topology::{HostIx, NodeIx, NodeKind, Topology};
@@ -41,6 +43,26 @@ pub fn exact(topology: &Topology) -> Result<Bandwidth, BisectionError> {
     });
     let capacity = |half: u32| between(topology, |host| half >> host.0 & 1 == 1);
     Ok(halves.map(capacity).min().expect("two hosts have halves"))
+}
+
+/// Number of halves whose capacity is computed: those with the fewest links between them.
+const TRIED: usize = 4;
+
+/// Returns the smallest capacity, in one direction, between two halves of the hosts that a search
+/// finds, the first and the last half among them: the bisection, or more than it. With up to
+/// [`MAX_EXACT_HOSTS`] hosts it is exact.
+pub fn at_most(topology: &Topology) -> Bandwidth {
+    exact(topology).unwrap_or_else(|_| searched(topology))
+}
+
+fn searched(topology: &Topology) -> Bandwidth {
+    let half = topology.hosts().len() as u32 / 2;
+    let found = halves::halves(topology).into_iter().take(TRIED).flat_map(|sides| {
+        let is_first = move |host: HostIx, first: bool| sides[topology.host(host).0 as usize] == first;
+        [true, false].map(|first| between(topology, |host| is_first(host, first)))
+    });
+    let by_number = between(topology, |host| host.0 < half);
+    found.fold(by_number, Bandwidth::min)
 }
 
 /// Returns the maximum rate from the hosts accepted by `is_sender` to all other hosts.
@@ -226,7 +248,73 @@ mod tests {
         ] {
             let topology = topology.unwrap();
             assert_eq!(exact(&topology), Ok(closed), "{}", topology.name());
+            assert_eq!(searched(&topology), closed, "{}", topology.name());
         }
+    }
+
+    /// Two networks whose hosts have alternating numbers, with one cable between them.
+    #[test]
+    fn halves_are_found_whatever_the_numbers_of_hosts() {
+        let mut b = crate::TopologyBuilder::new("two islands");
+        let switches: Vec<_> = (0..8).map(|n| b.switch(format!("s{n}"), 1, None)).collect();
+        for n in 0..40u32 {
+            let host = b.host(format!("h{n}"), n % 8, None);
+            b.connect(host, switches[n as usize % 8], gbps(10), Time::ZERO);
+        }
+        let pairs = (0..8).flat_map(|a| (0..a).map(move |b| (a, b)));
+        for (x, y) in pairs.filter(|(x, y)| x % 2 == y % 2) {
+            b.connect(switches[x], switches[y], gbps(40), Time::ZERO);
+        }
+        b.connect(switches[0], switches[1], gbps(7), Time::ZERO);
+        let topology = b.build().unwrap();
+        assert_eq!(at_most(&topology), gbps(7));
+        assert!(between(&topology, |host| host.0 < 20) > gbps(100));
+    }
+
+    #[test]
+    fn halves_have_half_of_the_hosts() {
+        for topology in [FatTree { k: 6, ..FatTree::default() }.build().unwrap(), CamCube::default().build().unwrap()] {
+            let hosts = topology.hosts().len();
+            for sides in halves::halves(&topology) {
+                let first = topology.hosts().iter().filter(|node| sides[node.0 as usize]).count();
+                assert!(first.abs_diff(hosts - first) <= 1, "{}: {first} of {hosts}", topology.name());
+            }
+        }
+    }
+
+    /// Random networks: the search never finds less than the bisection, and nearly always that.
+    #[test]
+    fn search_finds_the_bisection_of_small_random_networks() {
+        let mut random = crate::random::RandomStream::new(1, "bisection");
+        let mut missed = 0;
+        for _ in 0..200 {
+            let mut b = crate::TopologyBuilder::new("random");
+            let switches: Vec<_> = (0..9).map(|n| b.switch(format!("s{n}"), 1, None)).collect();
+            for n in 0..12u32 {
+                let host = b.host(format!("h{n}"), n, None);
+                b.connect(host, switches[random.next_below(9) as usize], gbps(10), Time::ZERO);
+            }
+            for x in 1..9 {
+                // Connected, with some cables more.
+                b.connect(
+                    switches[x],
+                    switches[random.next_below(x as u64) as usize],
+                    gbps(1 + random.next_below(9)),
+                    Time::ZERO,
+                );
+            }
+            for _ in 0..6 {
+                let (x, y) = (random.next_below(9) as usize, random.next_below(9) as usize);
+                if x != y {
+                    b.connect(switches[x], switches[y], gbps(1 + random.next_below(9)), Time::ZERO);
+                }
+            }
+            let topology = b.build().unwrap();
+            let (found, exact) = (searched(&topology), exact(&topology).unwrap());
+            assert!(found >= exact);
+            missed += usize::from(found > exact);
+        }
+        assert!(missed <= 10, "{missed} of 200 missed");
     }
 
     #[test]
