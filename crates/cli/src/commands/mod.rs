@@ -10,6 +10,7 @@ pub mod check;
 pub mod cluster;
 pub mod compare;
 pub mod completions;
+pub mod import;
 pub mod list;
 pub mod manual;
 pub mod matrix;

@@ -1,6 +1,7 @@
 //! Halves of the hosts with little capacity between them, where there are too many to try all.
 //!
-//! Each first half is what a search in breadth finds around one node. Nodes then change sides as
+//! Each first half is what a search in breadth finds around one node, or drawn at random with a fixed
+//! seed. Nodes then change sides as
 //! long as that lowers the capacity between the sides (Fiduccia and Mattheyses: A linear-time
 //! heuristic for improving network partitions, DAC 1982). A partitioner such as METIS finds the same
 //! cuts in larger graphs; it draws from the C library's `rand`, so its results differ by machine.
@@ -8,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::random::RandomStream;
 use crate::topology::{NodeIx, NodeKind, Topology};
 
 /// Work that the search may do, in links that are looked at once for each first half.
@@ -19,10 +21,13 @@ const PASSES_MAX: usize = 20;
 /// capacity between the sides first. Each has half of the hosts, or one more or less.
 pub(super) fn halves(topology: &Topology) -> Vec<Vec<bool>> {
     let graph = Graph::of(topology);
-    let starts = (LINKS_MAX / topology.links().len().max(1)).clamp(2, 16);
+    let starts = (LINKS_MAX / topology.links().len().max(1)).clamp(2, 64);
     let mut found: Vec<(u64, Vec<bool>)> = Vec::new();
-    let firsts = graph.spread(starts).into_iter().map(|start| graph.around(start));
-    for mut sides in firsts.chain([graph.by_number(topology)]) {
+    let centres = graph.spread(starts);
+    let mut random = RandomStream::new(1, "halves");
+    let at_random = (centres.len()..starts).map(|_| graph.at_random(topology, &mut random)).collect::<Vec<_>>();
+    let firsts = centres.into_iter().map(|start| graph.around(start));
+    for mut sides in firsts.chain(at_random).chain([graph.by_number(topology)]) {
         let mut passes = 0;
         while passes < PASSES_MAX && graph.pass(&mut sides) {
             passes += 1;
@@ -102,10 +107,20 @@ impl Graph {
         sides
     }
 
-    /// Returns the first half of the hosts by number; a switch is on the side of most of its links.
+    fn at_random(&self, topology: &Topology, random: &mut RandomStream) -> Vec<bool> {
+        let mut hosts = topology.hosts().to_vec();
+        random.shuffle(&mut hosts);
+        self.first_half(&hosts)
+    }
+
     fn by_number(&self, topology: &Topology) -> Vec<bool> {
+        self.first_half(topology.hosts())
+    }
+
+    /// Returns the first half of the hosts in an order; a switch is on the side of most of its hosts.
+    fn first_half(&self, hosts: &[NodeIx]) -> Vec<bool> {
         let mut sides = vec![false; self.links.len()];
-        topology.hosts().iter().take(self.hosts / 2).for_each(|NodeIx(host)| sides[*host as usize] = true);
+        hosts.iter().take(self.hosts / 2).for_each(|NodeIx(host)| sides[*host as usize] = true);
         for node in (0..sides.len()).filter(|node| !self.is_host[*node]) {
             let of_hosts = self.links[node].iter().filter(|(to, _)| self.is_host[*to as usize]);
             let balance: i64 = of_hosts.map(|(to, _)| if sides[*to as usize] { 1 } else { -1 }).sum();

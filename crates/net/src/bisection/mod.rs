@@ -46,7 +46,7 @@ pub fn exact(topology: &Topology) -> Result<Bandwidth, BisectionError> {
 }
 
 /// Number of halves whose capacity is computed: those with the fewest links between them.
-const TRIED: usize = 4;
+const TRIED: usize = 8;
 
 /// Returns the smallest capacity, in one direction, between two halves of the hosts that a search
 /// finds, the first and the last half among them: the bisection, or more than it. With up to

@@ -2,6 +2,7 @@
 //!
 //! The importers open no files: callers pass the text, and the path for messages and format.
 
+pub mod cabling;
 mod draft;
 pub mod graphml;
 pub mod json;
