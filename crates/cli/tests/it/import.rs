@@ -10,7 +10,10 @@ fn configurations_and_neighbours_become_a_network_that_can_be_simulated() {
     let path = folder.path();
     let command = format!("import topology {OPERATORS}/sonic {OPERATORS}/lldp/leaf0.lldpctl.json --out net.json");
     let (code, printed, warnings) = outcome(path, &command.split(' ').collect::<Vec<_>>());
-    assert_eq!((code, printed.as_str()), (0, "net.json: 32 hosts, 6 switches, 41 cables; anabranch topology shows it\n"));
+    assert_eq!(
+        (code, printed.as_str()),
+        (0, "net.json: 32 hosts, 6 switches, 41 cables; anabranch topology shows it\n")
+    );
     assert!(warnings.contains("leaf0.config_db.json: not used for the network: BGP_NEIGHBOR"), "{warnings}");
     let network = printed_json(path, "topology net.json --json");
     assert_eq!((&network["hosts"], &network["cables"]), (&32.into(), &41.into()));

@@ -23,7 +23,8 @@ fn tie_ends_as_a_tie_and_repeats() {
 #[test]
 fn clear_differences_need_few_seeds() {
     let folder = tempfile::tempdir().unwrap();
-    let printed = succeed(folder.path(), &format!("{TIE} --balancers ecmp,spt --until-sure 1% --seeds-max 8 --out out"));
+    let printed =
+        succeed(folder.path(), &format!("{TIE} --balancers ecmp,spt --until-sure 1% --seeds-max 8 --out out"));
     assert!(printed.contains("ecmp wins") || printed.contains("spt takes"), "{printed}");
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod expect;
 mod failure_text;
 mod failures;
 mod headline;
+mod imported;
 mod inputs;
 mod keys;
 mod links;
@@ -325,6 +326,10 @@ impl Experiment {
             let servers = config.services.as_ref().map(|services| &services.servers[..]);
             config.control.schedule = timetable::read(&top, &topology, &self.balancers, servers)?;
             self.warnings.extend(traffic.warnings);
+            if top.section("topology")?.has("file") {
+                let warnings = imported::warnings(&topology, &traffic.plan, &traffic.loads, &config.transport.kind);
+                self.warnings.extend(warnings);
+            }
             settings::check_fidelity(&top, &self.balancers, &topology, &traffic.plan, &config)?;
             let testbed = testbed::testbed(&top.section("testbed")?)?;
             let canonical = canonical(&document, inputs);

@@ -318,6 +318,14 @@ fn refused(section: &Section<'_>, cause: &TrafficError) -> FileError {
 }
 
 impl TrafficPlan {
+    /// Returns the links that a load of 1 fills, with their capacity, of flows that are drawn.
+    pub(super) fn load_reference(&self) -> Option<(LoadReference, Bandwidth)> {
+        match self {
+            TrafficPlan::Generate(generated) => generated.reference,
+            _ => None,
+        }
+    }
+
     /// Returns the flows of one seed and load, which do not depend on the balancer.
     ///
     /// # Errors

@@ -188,6 +188,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<DraftLink>, ImportError> {
         let mut links = Vec::new();
         self.warn_of_similar_attributes(graph);
+        self.warn_of_defaults(graph, places);
         for edge in elements(graph, "edge") {
             let end = |name| {
                 let id = self.attribute(edge, name)?;
@@ -216,6 +217,35 @@ impl<'a> Reader<'a> {
             });
         }
         Ok(links)
+    }
+
+    /// Warns of rates and delays that are assumed.
+    fn warn_of_defaults(&mut self, graph: Element<'a, 'a>, places: &BTreeMap<&'a str, Place>) {
+        let is_loop = |edge: &Element<'a, 'a>| edge.attribute("source") == edge.attribute("target");
+        let edges: Vec<Element<'a, 'a>> = elements(graph, "edge").filter(|edge| !is_loop(edge)).collect();
+        let unrated = edges.iter().filter(|edge| self.text(**edge, "LinkSpeedRaw").is_none()).count();
+        if unrated > 0 {
+            let (rate, of) = (self.options.default_rate, edges.len());
+            self.warn(
+                graph,
+                &format!("{unrated} of {of} edges have no LinkSpeedRaw, so they have {rate} (topology.rate)"),
+            );
+        }
+        let is_placed = |name: &str, edge: &Element<'a, 'a>| {
+            let place = edge.attribute(name).and_then(|id| places.get(id));
+            place.is_some_and(|place| place.position.is_some())
+        };
+        let unplaced = |edge: &&Element<'a, 'a>| {
+            self.text(**edge, "LinkDelay").is_none() && !(is_placed("source", edge) && is_placed("target", edge))
+        };
+        let unplaced = edges.iter().filter(unplaced).count();
+        if unplaced > 0 && self.options.coordinates == Coordinates::GiveDelays {
+            let (delay, of) = (self.options.default_delay, edges.len());
+            let what = format!(
+                "{unplaced} of {of} edges have no LinkDelay and end at a node without a position, so they have {delay} (topology.delay)"
+            );
+            self.warn(graph, &what);
+        }
     }
 
     /// Warns of attributes of edges that look like rates or delays, and are not read.
@@ -294,7 +324,12 @@ mod tests {
     fn attributes_give_rates_delays_and_names() {
         let imported = import(FILE).unwrap();
         let topology = imported.topology;
-        assert_eq!(imported.warnings, ["line 10: the edge from node `1` to itself is dropped"]);
+        let expected = [
+            "line 4: 2 of 3 edges have no LinkSpeedRaw, so they have 10Gbps (topology.rate)",
+            "line 4: 1 of 3 edges have no LinkDelay and end at a node without a position, so they have 1us (topology.delay)",
+            "line 10: the edge from node `1` to itself is dropped",
+        ];
+        assert_eq!(imported.warnings, expected);
         let names: Vec<&str> = topology.nodes().iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names[..4], ["Paris", "Paris/host", "London (1)", "London (1)/host"]);
         let cables: Vec<_> = topology.links().iter().step_by(2).skip(3).collect();
