@@ -91,7 +91,7 @@ pub(super) fn block(
 fn table(about: &BalancerInfo, points: &str, rows: &[PointRow<'_>]) -> String {
     let has_optimum = rows.iter().any(|row| row.share_of_optimum.is_some());
     let label = format!("{} at each point", esc(&about.label));
-    let mut headings = vec![points, "Rank", "Mean", "p99 slowdown", "vs best"];
+    let mut headings = vec![points, "Rank", "Mean", "p99 slowdown", "× best"];
     if has_optimum {
         headings.push("Share of optimum");
     }

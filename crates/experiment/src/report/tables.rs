@@ -172,7 +172,7 @@ fn result_columns<'a>(panel: &'a Panel<'_>) -> Vec<Column<'a>> {
             0 => ("—".to_owned(), f64::MAX),
             rank => (rank.to_string(), f64::from(rank)),
         };
-        let explanation = "Equal for a balancer and all that are indistinguishable from it; — is not ranked";
+        let explanation = "Equal for a balancer and all that are not surely worse; — is not ranked";
         columns.insert(0, column("Rank", explanation, cell));
     }
     columns

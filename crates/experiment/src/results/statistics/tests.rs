@@ -72,7 +72,7 @@ fn undecided_comparisons_say_how_many_seeds_would_decide() {
                     Within 1 % of it: d. Undecided: b; about 33 seeds would decide (--seeds 33).";
     assert_eq!(verdict.sentence, expected);
     let (_, verdicts) = judged(&runs(&[("a", &[2.0], 0), ("b", &[2.01], 0)]));
-    let expected = "a has the lowest mean slowdown, 2.00 over 1 seed. Within 1 % of it: b.";
+    let expected = "a has the lowest mean slowdown, 2.00 over 1 seed, which may be chance. Within 1 % of it: b.";
     assert_eq!(verdicts[0].sentence, expected);
     let (_, verdicts) = judged(&runs(&[("a", &[2.0], 0), ("b", &[3.0], 0)]));
     let expected = "a has the lowest mean slowdown, 2.00 over 1 seed; b takes 1.50 times as long, which may be chance with one seed.";

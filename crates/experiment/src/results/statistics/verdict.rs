@@ -117,7 +117,9 @@ fn comparison(
                 "{name} has the {extreme} {quantity}, {mean} over {seeds}; {lead}, which may be chance with one seed."
             )
         }
-        None if best.len() == 1 && !is_alone => format!("{name} has the {extreme} {quantity}, {mean} over {seeds}."),
+        None if best.len() == 1 && !is_alone => {
+            format!("{name} has the {extreme} {quantity}, {mean} over {seeds}, which may be chance.")
+        }
         Some(lead) if is_alone => format!("{name} wins: {quantity} {mean} over {seeds}; {lead}."),
         Some(lead) => format!("{name} has the {extreme} {quantity}, {mean} over {seeds}; {lead}."),
         None if is_alone => format!("{name} has {quantity} {mean} over {seeds}."),
