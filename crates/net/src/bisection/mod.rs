@@ -55,6 +55,14 @@ pub fn at_most(topology: &Topology) -> Bandwidth {
     exact(topology).unwrap_or_else(|_| searched(topology))
 }
 
+/// Returns sets of nodes that have half of the hosts and little capacity to all other nodes, as far as a
+/// search finds them.
+pub fn narrow_halves(topology: &Topology) -> Vec<Vec<NodeIx>> {
+    let nodes =
+        |sides: Vec<bool>| (0..).map(NodeIx).zip(sides).filter(|(_, side)| *side).map(|(node, _)| node).collect();
+    halves::halves(topology).into_iter().take(TRIED).map(nodes).collect()
+}
+
 fn searched(topology: &Topology) -> Bandwidth {
     let half = topology.hosts().len() as u32 / 2;
     let found = halves::halves(topology).into_iter().take(TRIED).flat_map(|sides| {

@@ -1,7 +1,8 @@
 //! Cuts of a network: upper bounds on the traffic into and out of a set of hosts, for any routing.
 //!
 //! The sets are every host, every rack (a switch with the hosts whose only link leads to it), and
-//! every connected part of the network below each tier: the pods of a fat-tree. Traffic from inside
+//! every connected part of the network below each tier: the pods of a fat-tree. In networks without
+//! tiers they are also halves of the hosts with little capacity between them, which a search finds. Traffic from inside
 //! a set to outside must cross the links that leave it. So the rates of any routing, however finely
 //! split, stay within all cuts together. In a leaf-spine whose leaves have equal links to every
 //! spine the cuts are also sufficient: an even split meets them exactly. With failures, or in other
@@ -35,6 +36,10 @@ impl Cuts {
             let mut wider = racks(topology);
             for tier in 0..topology.top_tier().0 {
                 wider.extend(parts_below(topology, Tier(tier)));
+            }
+            let switches = topology.nodes().iter().filter(|node| node.kind == NodeKind::Switch).count();
+            if topology.top_tier() <= Tier(1) && switches > 1 {
+                wider.extend(net::bisection::narrow_halves(topology));
             }
             wider.iter_mut().for_each(|set| set.sort_unstable());
             wider.sort_unstable();
@@ -198,6 +203,25 @@ mod tests {
         });
         let across = rates(&thin, &stride(&thin, 8), Capacity::Cut);
         assert!(across.iter().all(|rate| *rate == 2.5e9), "{across:?}");
+    }
+
+    /// Without tiers, halves of the network are cuts: a ring of eight switches is cut at two cables.
+    #[test]
+    fn networks_without_tiers_are_cut_into_halves() {
+        let mut ring = net::TopologyBuilder::new("ring");
+        let gbps = net::Bandwidth::from_gbps;
+        let switches: Vec<NodeIx> = (0..8).map(|n| ring.switch(format!("s{n}"), 1, None)).collect();
+        for (n, switch) in switches.iter().enumerate() {
+            let host = ring.host(format!("h{n}"), n as u32, None);
+            ring.connect(host, *switch, gbps(10), net::Time::ZERO);
+        }
+        for n in 0..8 {
+            ring.connect(switches[n], switches[(n + 1) % 8], gbps(10), net::Time::ZERO);
+        }
+        let ring = ring.build().unwrap();
+        // Each sends to the opposite host: four flows in each direction over two cables.
+        assert!(rates(&ring, &stride(&ring, 4), Capacity::Cut).iter().all(|rate| *rate == 5e9));
+        assert!(rates(&ring, &stride(&ring, 4), Capacity::Hose).iter().all(|rate| *rate == 10e9));
     }
 
     #[test]
