@@ -35,6 +35,7 @@ mod groups;
 pub mod import;
 pub mod patterns;
 mod queue_pairs;
+pub mod records;
 pub mod requests;
 pub mod samplers;
 pub mod sizes;

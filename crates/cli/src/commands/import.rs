@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use net::import::{ImportOptions, Imported, cabling};
 use net::{Bandwidth, Time};
 
+use super::import_traffic::TrafficArgs;
 use crate::error::CliError;
 
-/// Read a network from files of switches and other programs
+/// Read networks and traffic from files of switches and other programs
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {
@@ -19,6 +20,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     Topology(TopologyArgs),
+    Traffic(TrafficArgs),
 }
 
 /// Read a network: SONiC, LLDP, NetBox, containerlab, ibnetdiscover and others
@@ -56,8 +58,10 @@ struct TopologyArgs {
 /// # Errors
 /// A file cannot be read, or is of no known form.
 pub fn execute(args: &Args) -> Result<(), CliError> {
-    let What::Topology(args) = &args.what;
-    topology(args)
+    match &args.what {
+        What::Topology(args) => topology(args),
+        What::Traffic(args) => super::import_traffic::execute(args),
+    }
 }
 
 fn topology(args: &TopologyArgs) -> Result<(), CliError> {
@@ -94,7 +98,7 @@ fn topology(args: &TopologyArgs) -> Result<(), CliError> {
 }
 
 /// Returns the text of a file, or of all files of a folder in the order of their names.
-fn texts(path: &Path) -> Result<Vec<(String, String)>, CliError> {
+pub(super) fn texts(path: &Path) -> Result<Vec<(String, String)>, CliError> {
     let failure =
         |path: &Path, cause: std::io::Error| CliError::new(format!("cannot read {}", path.display())).caused_by(cause);
     let mut paths = vec![path.to_owned()];

@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod compare;
 pub mod completions;
 pub mod import;
+mod import_traffic;
 pub mod list;
 pub mod manual;
 pub mod matrix;
