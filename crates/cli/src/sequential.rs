@@ -12,7 +12,7 @@ use experiment::{Experiment, Override};
 use crate::error::CliError;
 use crate::results::{self, RunArgs};
 
-/// Fewer seeds say nothing about how much seeds differ.
+/// Fewer seeds do not show how much seeds differ.
 const SEEDS_MIN: u64 = 3;
 
 /// Options of how surely balancers are compared.

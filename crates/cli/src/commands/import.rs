@@ -48,7 +48,7 @@ struct TopologyArgs {
     /// Delay of cables without one in the files
     #[arg(long, value_name = "TIME", default_value = "1us")]
     delay: Time,
-    /// Print no warnings
+    /// Print no warnings about what was assumed
     #[arg(long, short)]
     quiet: bool,
 }

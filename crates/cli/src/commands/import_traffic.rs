@@ -46,7 +46,7 @@ pub struct TrafficArgs {
     /// Folder for estimates.json, and matrix.csv for traffic.matrix
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print JSON
+    /// Print all figures as JSON
     #[arg(long)]
     json: bool,
 }
@@ -80,8 +80,10 @@ pub(super) fn execute(args: &TrafficArgs) -> Result<(), CliError> {
         found.payload_bytes.times(8.0 / (seconds * capacity))
     });
     if load.is_none() && args.topology.is_some() {
-        warnings
-            .push("the records have no times, so the load is not known: --duration tells what they cover".to_owned());
+        warnings.push(
+            "the records have no times, so the load is not known: give the time that they cover with --duration"
+                .to_owned(),
+        );
     }
     warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
     let figures = figures(&found, seconds, load);
@@ -133,7 +135,7 @@ fn hosts(path: &Path) -> Result<BTreeMap<IpAddr, String>, CliError> {
     let host = |(line, values): (usize, Vec<String>)| {
         let address = values[1]
             .parse()
-            .map_err(|_| CliError::new(format!("{}:{line}: `{}` is no address", path.display(), values[1])))?;
+            .map_err(|_| CliError::new(format!("{}:{line}: `{}` is not an address", path.display(), values[1])))?;
         Ok((address, values[0].clone()))
     };
     columns(path, &["name", "ip"])?.into_iter().map(host).collect()
@@ -148,7 +150,7 @@ fn edges(path: &Path, hosts: Option<&BTreeMap<IpAddr, String>>) -> Result<Edges,
             continue;
         }
         let (Ok(agent), Ok(port)) = (values[0].parse(), values[1].parse()) else {
-            let problem = format!("`{}` is no address, or `{}` no number", values[0], values[1]);
+            let problem = format!("`{}` is not an address, or `{}` not a number", values[0], values[1]);
             return Err(CliError::new(format!("{}:{line}: {problem}", path.display())));
         };
         edges.insert((agent, port));

@@ -19,7 +19,7 @@ pub(super) fn warnings(
     overload(topology, plan, loads).into_iter().chain(wide_area(topology, transport)).collect()
 }
 
-/// Loads are shares of the host links, which say nothing of what the network between them carries.
+/// Loads are shares of the host links, not of what the network between them carries.
 fn overload(topology: &Topology, plan: &TrafficPlan, loads: &[Option<f64>]) -> Option<String> {
     let (reference, capacity) = plan.load_reference()?;
     let load = loads.iter().flatten().copied().fold(0.0, f64::max);

@@ -262,7 +262,7 @@ mod tests {
 
     /// Two networks whose hosts have alternating numbers, with one cable between them.
     #[test]
-    fn halves_are_found_whatever_the_numbers_of_hosts() {
+    fn halves_are_found_with_any_numbers_of_hosts() {
         let mut b = crate::TopologyBuilder::new("two islands");
         let switches: Vec<_> = (0..8).map(|n| b.switch(format!("s{n}"), 1, None)).collect();
         for n in 0..40u32 {

@@ -1,6 +1,6 @@
 //! What records tell: volume, matrix, number and sizes of flows, each with a 95 % interval.
 //!
-//! Every packet is kept with probability 1/N. So m samples of sizes b stand for N·Σb bytes, with the
+//! Every packet is kept with probability 1/N. So m samples of sizes b represent N·Σb bytes, with the
 //! variance N(N - 1)·Σb².
 
 use core::net::IpAddr;

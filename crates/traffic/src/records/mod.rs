@@ -1,4 +1,4 @@
-//! Records of flows and packets, as collectors and taps write them, and what they tell of the traffic.
+//! Records of flows and packets, as collectors and taps write them, and the traffic that they indicate.
 //!
 //! Exporters see one packet in N, and every exporter on the path of a packet may see it. So
 //! [`estimate`] counts packets where they enter the network, and gives every figure an interval.

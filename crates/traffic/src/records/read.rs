@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{Record, Records};
 use crate::import::ImportError;
 
-/// Flags of TCP.
+/// Bit of the TCP flags in the first packet of each side.
 const SYN: u32 = 0x02;
 const ACK: u32 = 0x10;
 const TCP: u32 = 6;
 /// Length of an Ethernet header.
 const ETHERNET: f64 = 14.0;
 
-/// Reads the records of a file. `sampling` is the rate of exporters that do not tell theirs.
+/// Reads the records of a file. `sampling` is the rate of exporters that do not announce it.
 ///
 /// # Errors
 /// The file has none of the known forms, or a line is broken.
@@ -47,7 +47,7 @@ fn amount(what: &str, text: &str) -> Result<f64, String> {
     if (0.0..1e18).contains(&number) { Ok(number) } else { Err(format!("{what} `{}` is out of range", text.trim())) }
 }
 
-/// `sflowtool -l`.
+/// Reads the lines of `sflowtool -l`; those of counters are skipped.
 fn sflow_lines(file: &str, text: &str) -> Result<Records, ImportError> {
     let (mut found, mut others) = (Records::default(), 0);
     for (number, line) in (1..).zip(text.lines()) {
@@ -96,7 +96,7 @@ fn json_lines(file: &str, text: &str, sampling: Option<u32>) -> Result<Records, 
     let (mut found, mut unknown_rate, mut others) = (Records::default(), 0, 0);
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |problem: String| ImportError::new(file, number, problem);
-        let value: Value = serde_json::from_str(line).map_err(|cause| wrong(format!("is no JSON: {cause}")))?;
+        let value: Value = serde_json::from_str(line).map_err(|cause| wrong(format!("is not valid JSON: {cause}")))?;
         if let Some(samples) = value["samples"].as_array() {
             for sample in samples {
                 let elements = sample["elements"].as_array().into_iter().flatten();
@@ -153,7 +153,7 @@ fn sflow_sample(datagram: &Value, sample: &Value, header: &Value) -> Result<Reco
     })
 }
 
-/// GoFlow2 does not multiply.
+/// Reads a record of GoFlow2, which does not multiply samples.
 fn goflow(value: &Value, sampling: u32) -> Result<Record, String> {
     let number =
         |key: &str| value[key].as_f64().filter(|number| *number >= 0.0).ok_or_else(|| format!("`{key}` is missing"));

@@ -189,7 +189,7 @@ fn wrong_files_are_errors_with_a_line() {
         ("srcAddr,dstAddr,packets,bytes\n10.0.0.1,x,1,1", "a.csv:2: the destination `x` is not understood"),
         ("srcAddr,dstAddr,packets,bytes\n10.0.0.1,10.0.0.2,-1,1", "a.csv:2: packets `-1` is out of range"),
         ("{\"a\": 1}", "a.csv:1: is neither a datagram"),
-        ("{", "a.csv:1: is no JSON"),
+        ("{", "a.csv:1: is not valid JSON"),
         ("#fields\tts\n1", "a.csv:2: `id.orig_h` is missing"),
         ("version account-id\n2 3", "a.csv:2: `start` is missing"),
     ] {

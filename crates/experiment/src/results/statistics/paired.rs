@@ -8,7 +8,7 @@ use super::student_t::half_width;
 use super::variance::Prior;
 use crate::summary::{Measure, Ratio, RunSummary, Standing};
 
-/// How balancers are compared.
+/// The quantity, margin and confidence by which balancers are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
     pub rank_by: Measure,

@@ -41,8 +41,8 @@ pub(crate) fn steady_state(costs: &[f64]) -> Option<SteadyState> {
     })
 }
 
-/// Returns how many of the first values are dropped, at most `most`: so many that the squared
-/// standard error of the mean of the others is lowest.
+/// Returns how many of the first values are dropped, at most `most`: the number at which the
+/// squared standard error of the mean of the others is lowest.
 fn truncation(values: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator, most: usize) -> usize {
     let count = values.len();
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));

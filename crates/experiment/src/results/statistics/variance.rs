@@ -4,8 +4,8 @@
 //! many comparisons. Model (Smyth, "Linear models and empirical Bayes methods for assessing
 //! differential expression in microarray experiments", 2004): the variance of each comparison is
 //! drawn from one scaled inverse chi-squared distribution. Its scale and its degrees of freedom are
-//! fitted to all sample variances. Each comparison then has the mean of its own variance and the
-//! scale, weighed by degrees of freedom, and the sum of both degrees.
+//! fitted to all sample variances. Each comparison then has the mean of its sample variance and
+//! the scale, weighed by degrees of freedom, and the sum of both degrees.
 
 use statrs::function::gamma::digamma;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cable, End, Facts, mbps};
+use super::{Cable, End, Reports, mbps};
 use crate::import::ImportError;
 use crate::topology::NodeKind;
 
@@ -34,7 +34,7 @@ fn node_line(line: &str) -> Option<(NodeKind, &str)> {
     id.split_once('-').filter(|(kind, _)| ["S", "H", "R"].contains(kind)).map(|_| (kind, id))
 }
 
-pub(super) fn read(file: &str, text: &str, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn read(file: &str, text: &str, reports: &mut Reports) -> Result<(), ImportError> {
     // A host may have several adapters: those of one name are one host.
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     for line in text.lines() {
@@ -45,7 +45,7 @@ pub(super) fn read(file: &str, text: &str, facts: &mut Facts) -> Result<(), Impo
                 .and_then(|comment| comment.split('"').nth(1))
                 .map_or(id, |name| short(name, kind));
             names.insert(id, name.to_owned());
-            facts.device(name, Some(kind), None);
+            reports.device(name, Some(kind), None);
         }
     }
     let mut node = None;
@@ -65,14 +65,14 @@ pub(super) fn read(file: &str, text: &str, facts: &mut Facts) -> Result<(), Impo
         let speed = line.split_whitespace().next_back().unwrap_or_default();
         let rate = rate(speed);
         if rate.is_none() {
-            facts.warn(&format!("{file}:{number}"), format!("`{speed}` is no known width and speed, such as 4xHDR"));
+            reports.warn(&format!("{file}:{number}"), format!("`{speed}` is no known width and speed, such as 4xHDR"));
         }
         let end = |id: &str, port: &str| {
             let device = names.get(id).map_or(id, String::as_str).to_owned();
             End { device, ports: vec![format!("{id}[{port}]")] }
         };
         let ends = [end(own, port), end(peer, peer_port)];
-        facts.cables.push(Cable {
+        reports.cables.push(Cable {
             ends,
             rate: rate.and_then(|gbps| mbps(gbps * 1e3)),
             delay: None,

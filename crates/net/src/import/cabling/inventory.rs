@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cable, End, Facts, Port, items, mbps, number, text, wrong};
+use super::{Cable, End, Port, Reports, items, mbps, number, text, wrong};
 use crate::import::ImportError;
 use crate::topology::NodeKind;
 use crate::units::Time;
@@ -11,27 +11,27 @@ use crate::units::Time;
 const FIBRE: f64 = 2e8;
 
 /// `/api/dcim/cables/` or `/api/dcim/interfaces/` of NetBox.
-pub(super) fn netbox(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn netbox(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     if value["next"].is_string() {
-        facts.warn(file, "is one page of several (`next`): export with ?limit=0");
+        reports.warn(file, "is one page of several (`next`): export with ?limit=0");
     }
     let mut skipped = 0;
     for (number_of, result) in items(&value["results"]).iter().enumerate() {
         let place = format!("results[{number_of}]");
         match (result.get("a_terminations").or_else(|| result.get("termination_a")), result.get("device")) {
-            (Some(_), _) => skipped += usize::from(!cable(file, &place, result, facts)?),
-            (None, Some(device)) => interface(device, result, facts),
+            (Some(_), _) => skipped += usize::from(!cable(file, &place, result, reports)?),
+            (None, Some(device)) => interface(device, result, reports),
             (None, None) => return Err(wrong(file, place, "is neither a cable nor an interface")),
         }
     }
     if skipped > 0 {
-        facts.warn(file, format!("{skipped} cables are not connected, or do not end at one interface a side"));
+        reports.warn(file, format!("{skipped} cables are not connected, or do not end at one interface a side"));
     }
     Ok(())
 }
 
 /// Returns whether the entry is a cable between two interfaces.
-fn cable(file: &str, place: &str, result: &Value, facts: &mut Facts) -> Result<bool, ImportError> {
+fn cable(file: &str, place: &str, result: &Value, reports: &mut Reports) -> Result<bool, ImportError> {
     let status = result["status"].as_str().or_else(|| text(&result["status"], "value"));
     let end = |new: &str, old: &str| -> Option<End> {
         let list = result.get(new).or_else(|| result.get(old))?;
@@ -57,11 +57,11 @@ fn cable(file: &str, place: &str, result: &Value, facts: &mut Facts) -> Result<b
     };
     let length = number(&result["length"]).filter(|length| *length > 0.0 && *length < 1e8);
     let delay = length.map(|length| Time::from_ps((length * metres / FIBRE * 1e12) as u64));
-    facts.cables.push(Cable { ends: [a, b], rate: None, delay, is_seen: false, place: format!("{file}: {place}") });
+    reports.cables.push(Cable { ends: [a, b], rate: None, delay, is_seen: false, place: format!("{file}: {place}") });
     Ok(true)
 }
 
-fn interface(device: &Value, result: &Value, facts: &mut Facts) {
+fn interface(device: &Value, result: &Value, reports: &mut Reports) {
     let (Some(device), Some(name)) = (text(device, "name"), text(result, "name")) else { return };
     // Speed in kbit/s, often missing; then the type has it, such as `25gbase-x-sfp28`.
     let by_speed = number(&result["speed"]).and_then(|kbps| mbps(kbps / 1e3));
@@ -71,11 +71,11 @@ fn interface(device: &Value, result: &Value, facts: &mut Facts) {
     let by_type = by_type.or_else(|| kind.split_once("base").and_then(|(mb, _)| mb.parse().ok()).and_then(mbps));
     let is_down = result["enabled"] == false;
     let (device, name) = (device.to_owned(), name.to_owned());
-    facts.ports.push(Port { device, name, aliases: Vec::new(), rate: by_speed.or(by_type), is_down });
+    reports.ports.push(Port { device, name, aliases: Vec::new(), rate: by_speed.or(by_type), is_down });
 }
 
 /// `layer1_topology.json` of Batfish: directed edges, often in both directions.
-pub(super) fn batfish(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn batfish(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     for (number, edge) in items(&value["edges"]).iter().enumerate() {
         let end = |key: &str| -> Option<End> {
             let ports = text(&edge[key], "interfaceName").map(str::to_owned).into_iter().collect();
@@ -85,7 +85,7 @@ pub(super) fn batfish(file: &str, value: &Value, facts: &mut Facts) -> Result<()
         let (Some(a), Some(b)) = (end("node1"), end("node2")) else {
             return Err(wrong(file, place, "lacks node1.hostname or node2.hostname"));
         };
-        facts.cables.push(Cable {
+        reports.cables.push(Cable {
             ends: [a, b],
             rate: None,
             delay: None,
@@ -98,7 +98,7 @@ pub(super) fn batfish(file: &str, value: &Value, facts: &mut Facts) -> Result<()
 
 /// NetJSON NetworkGraph. Costs are those of routing, not rates; `properties` are free, and those with
 /// the names `rate_mbps`, `source_port` and `target_port` are used.
-pub(super) fn netjson(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn netjson(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let name = |id: &str| {
         let node = items(&value["nodes"]).iter().find(|node| text(node, "id") == Some(id));
         node.and_then(|node| text(node, "label")).unwrap_or(id).to_owned()
@@ -110,7 +110,7 @@ pub(super) fn netjson(file: &str, value: &Value, facts: &mut Facts) -> Result<()
             Some("host" | "server" | "client") => Some(NodeKind::Host),
             _ => None,
         };
-        facts.device(&name(id), kind, None);
+        reports.device(&name(id), kind, None);
     }
     for (number_of, link) in items(&value["links"]).iter().enumerate() {
         let place = format!("links[{number_of}]");
@@ -123,7 +123,13 @@ pub(super) fn netjson(file: &str, value: &Value, facts: &mut Facts) -> Result<()
             return Err(wrong(file, place, "lacks `source` or `target`"));
         };
         let rate = about.get("rate_mbps").and_then(number).and_then(mbps);
-        facts.cables.push(Cable { ends: [a, b], rate, delay: None, is_seen: false, place: format!("{file}: {place}") });
+        reports.cables.push(Cable {
+            ends: [a, b],
+            rate,
+            delay: None,
+            is_seen: false,
+            place: format!("{file}: {place}"),
+        });
     }
     Ok(())
 }

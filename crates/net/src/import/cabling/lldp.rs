@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{Cable, End, Facts, device_of, items, text};
+use super::{Cable, End, Reports, device_of, items, text};
 use crate::import::ImportError;
 use crate::topology::NodeKind;
 
@@ -19,11 +19,11 @@ struct Neighbour<'a> {
     ports: Vec<&'a str>,
 }
 
-fn add(file: &str, local: &str, neighbour: &Neighbour<'_>, facts: &mut Facts) {
+fn add(file: &str, local: &str, neighbour: &Neighbour<'_>, reports: &mut Reports) {
     let Neighbour { port, device, ports } = neighbour;
     let lower = port.to_ascii_lowercase();
     if MANAGEMENT.iter().any(|name| lower.starts_with(name)) {
-        facts.warn(file, format!("the neighbour {device} at the port {port} of management is not used"));
+        reports.warn(file, format!("the neighbour {device} at the port {port} of management is not used"));
         return;
     }
     let ports = ports.iter().map(|port| (*port).to_owned()).collect();
@@ -32,11 +32,11 @@ fn add(file: &str, local: &str, neighbour: &Neighbour<'_>, facts: &mut Facts) {
         End { device: (*device).to_owned(), ports },
     ];
     let place = format!("{file}: the neighbour at {port}");
-    facts.cables.push(Cable { ends, rate: None, delay: None, is_seen: true, place });
+    reports.cables.push(Cable { ends, rate: None, delay: None, is_seen: true, place });
 }
 
 /// `lldpctl -f json`, and `-f json0`, in which everything is a list.
-pub(super) fn lldpctl(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn lldpctl(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let local = device_of(file);
     let mut found = 0;
     let interfaces = items(&value["lldp"]).iter().flat_map(|lldp| items(&lldp["interface"]));
@@ -57,7 +57,7 @@ pub(super) fn lldpctl(file: &str, value: &Value, facts: &mut Facts) -> Result<()
                     _ => (None, chassis),
                 };
                 let Some(device) = device else {
-                    facts.warn(file, format!("the neighbour at {port} has no name"));
+                    reports.warn(file, format!("the neighbour at {port} has no name"));
                     continue;
                 };
                 let port_of: Vec<&str> = items(&about["port"])
@@ -71,15 +71,15 @@ pub(super) fn lldpctl(file: &str, value: &Value, facts: &mut Facts) -> Result<()
                     able.any(|one| one["enabled"] == true || one["enabled"] == "on")
                 };
                 if is_able("Router") || is_able("Bridge") {
-                    facts.device(device, Some(NodeKind::Switch), None);
+                    reports.device(device, Some(NodeKind::Switch), None);
                 } else if is_able("Station") {
-                    facts.device(device, Some(NodeKind::Host), None);
+                    reports.device(device, Some(NodeKind::Host), None);
                 }
-                add(file, local, &Neighbour { port, device, ports: port_of }, facts);
+                add(file, local, &Neighbour { port, device, ports: port_of }, reports);
             }
         }
     }
-    finish(file, local, found, facts)
+    finish(file, local, found, reports)
 }
 
 /// Returns a text that may be inside `value`.
@@ -88,7 +88,7 @@ fn leaf(value: &Value) -> Option<&str> {
 }
 
 /// `show lldp neighbors | json`, with or without `detail`.
-pub(super) fn eos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn eos(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let (local, mut found) = (device_of(file), 0);
     let neighbours = &value["lldpNeighbors"];
     for one in neighbours.as_array().into_iter().flatten() {
@@ -98,14 +98,14 @@ pub(super) fn eos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), Im
                 file,
                 local,
                 &Neighbour { port, device, ports: text(one, "neighborPort").into_iter().collect() },
-                facts,
+                reports,
             );
         }
     }
     for (port, about) in neighbours.as_object().into_iter().flatten() {
         for one in items(&about["lldpNeighborInfo"]) {
             let Some(device) = text(one, "systemName") else {
-                facts.warn(file, format!("the neighbour at {port} has no name"));
+                reports.warn(file, format!("the neighbour at {port} has no name"));
                 continue;
             };
             found += 1;
@@ -115,16 +115,16 @@ pub(super) fn eos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), Im
             let ports = text(interface, "interfaceId_v2").or(quoted).into_iter().collect();
             let able = &one["systemCapabilities"];
             if able["bridge"] == true || able["router"] == true {
-                facts.device(device, Some(NodeKind::Switch), None);
+                reports.device(device, Some(NodeKind::Switch), None);
             }
-            add(file, local, &Neighbour { port, device, ports }, facts);
+            add(file, local, &Neighbour { port, device, ports }, reports);
         }
     }
-    finish(file, local, found, facts)
+    finish(file, local, found, reports)
 }
 
 /// `show lldp neighbors | display json`.
-pub(super) fn junos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn junos(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let (local, mut found) = (device_of(file), 0);
     let tables = items(&value["lldp-neighbors-information"]).iter();
     for one in tables.flat_map(|table| items(&table["lldp-neighbor-information"])) {
@@ -133,28 +133,28 @@ pub(super) fn junos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), 
         let (Some(port), Some(device)) = (port, data("lldp-remote-system-name")) else { continue };
         found += 1;
         let ports = [data("lldp-remote-port-id"), data("lldp-remote-port-description")].into_iter().flatten().collect();
-        add(file, local, &Neighbour { port, device, ports }, facts);
+        add(file, local, &Neighbour { port, device, ports }, reports);
     }
-    finish(file, local, found, facts)
+    finish(file, local, found, reports)
 }
 
 /// `show lldp neighbors detail | json`.
-pub(super) fn nxos(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn nxos(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let (local, mut found) = (device_of(file), 0);
     for one in items(&value["TABLE_nbor_detail"]["ROW_nbor_detail"]) {
         let (Some(port), Some(device)) = (text(one, "l_port_id"), text(one, "sys_name")) else { continue };
         found += 1;
-        add(file, local, &Neighbour { port, device, ports: text(one, "port_id").into_iter().collect() }, facts);
+        add(file, local, &Neighbour { port, device, ports: text(one, "port_id").into_iter().collect() }, reports);
     }
-    finish(file, local, found, facts)
+    finish(file, local, found, reports)
 }
 
 /// Adds the device that made the file; without neighbours the file is useless.
-fn finish(file: &str, local: &str, found: usize, facts: &mut Facts) -> Result<(), ImportError> {
+fn finish(file: &str, local: &str, found: usize, reports: &mut Reports) -> Result<(), ImportError> {
     if found == 0 {
-        facts.warn(file, "no neighbour with a port and a name is in this file");
+        reports.warn(file, "no neighbour with a port and a name is in this file");
     }
     // A host has a file too: several neighbours are no proof of a switch, so the kind stays open.
-    facts.device(local, None, None);
+    reports.device(local, None, None);
     Ok(())
 }

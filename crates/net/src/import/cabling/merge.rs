@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::{Cable, End, Facts, Port};
+use super::{Cable, End, Port, Reports};
 use crate::import::draft::{DraftLink, DraftNode, Transit, assemble};
 use crate::import::{ImportError, ImportOptions, Imported};
 use crate::topology::NodeKind;
@@ -28,7 +28,7 @@ struct Merge {
     names: Vec<String>,
     kinds: Vec<Option<NodeKind>>,
     tiers: Vec<Option<u8>>,
-    /// Name and facts of ports, by device and by every name of the port.
+    /// Ports, by device and by every name of the port.
     ports: BTreeMap<(usize, String), Port>,
     cables: Vec<Option<Joined>>,
     /// The cable at each port.
@@ -36,9 +36,9 @@ struct Merge {
     warnings: Vec<String>,
 }
 
-pub(super) fn merge(name: &str, facts: Facts, options: &ImportOptions) -> Result<Imported, ImportError> {
-    let mut merge = Merge { warnings: facts.warnings, ..Merge::default() };
-    for device in &facts.devices {
+pub(super) fn merge(name: &str, reports: Reports, options: &ImportOptions) -> Result<Imported, ImportError> {
+    let mut merge = Merge { warnings: reports.warnings, ..Merge::default() };
+    for device in &reports.devices {
         let number = merge.number(&device.name);
         let old = merge.kinds[number];
         if let (Some(old), Some(new)) = (old, device.kind)
@@ -52,14 +52,14 @@ pub(super) fn merge(name: &str, facts: Facts, options: &ImportOptions) -> Result
         merge.kinds[number] = if is_switch { Some(NodeKind::Switch) } else { old.or(device.kind) };
         merge.tiers[number] = merge.tiers[number].or(device.tier);
     }
-    for port in facts.ports {
+    for port in reports.ports {
         let device = merge.number(&port.device);
         for name in port.aliases.iter().chain([&port.name]) {
             merge.ports.insert((device, comparable(name)), port.clone());
         }
     }
     // What devices see comes first: plans that differ are then found.
-    let (seen, planned): (Vec<Cable>, Vec<Cable>) = facts.cables.into_iter().partition(|cable| cable.is_seen);
+    let (seen, planned): (Vec<Cable>, Vec<Cable>) = reports.cables.into_iter().partition(|cable| cable.is_seen);
     seen.into_iter().chain(planned).for_each(|cable| merge.add(cable));
     merge.build(name, options)
 }

@@ -8,7 +8,7 @@
 //! | `yaml` | containerlab and InfraGraph |
 //! | `infiniband` | `ibnetdiscover` |
 //!
-//! Each reader turns a file into [`Facts`]; `merge` joins the facts of all files. A cable that two
+//! Each reader turns a file into [`Reports`]; `merge` joins those of all files. A cable that two
 //! files report is one cable, and what they contradict each other about is a warning. The content
 //! selects the reader.
 
@@ -61,16 +61,16 @@ struct Device {
     tier: Option<u8>,
 }
 
-/// What the files say.
+/// Devices, ports and cables as the files report them.
 #[derive(Debug, Default)]
-struct Facts {
+struct Reports {
     devices: Vec<Device>,
     ports: Vec<Port>,
     cables: Vec<Cable>,
     warnings: Vec<String>,
 }
 
-impl Facts {
+impl Reports {
     fn warn(&mut self, file: &str, text: impl core::fmt::Display) {
         self.warnings.push(format!("{file}: {text}"));
     }
@@ -89,23 +89,23 @@ pub type File<'a> = (&'a str, &'a str);
 /// # Errors
 /// A file has none of the known forms, or the network is not usable.
 pub fn read(name: &str, files: &[File<'_>], options: &ImportOptions) -> Result<Imported, ImportError> {
-    let mut facts = Facts::default();
+    let mut reports = Reports::default();
     for (file, text) in files {
-        read_file(file, text, &mut facts)?;
+        read_file(file, text, &mut reports)?;
     }
-    merge::merge(name, facts, options)
+    merge::merge(name, reports, options)
 }
 
-fn read_file(file: &str, text: &str, facts: &mut Facts) -> Result<(), ImportError> {
+fn read_file(file: &str, text: &str, reports: &mut Reports) -> Result<(), ImportError> {
     let start = text.trim_start();
     if start.starts_with('<') {
-        return sonic::minigraph(file, text, facts);
+        return sonic::minigraph(file, text, reports);
     }
     if infiniband::is_infiniband(text) {
-        return infiniband::read(file, text, facts);
+        return infiniband::read(file, text, reports);
     }
     if !start.starts_with('{') {
-        return yaml::read(file, text, facts);
+        return yaml::read(file, text, reports);
     }
     let value: Value = serde_json::from_str(text).map_err(|cause| {
         let (line, column) = (cause.line() as u32, cause.column() as u32);
@@ -113,14 +113,16 @@ fn read_file(file: &str, text: &str, facts: &mut Facts) -> Result<(), ImportErro
     })?;
     let has = |key: &str| value.get(key).is_some();
     match () {
-        () if has("DEVICE_METADATA") || has("DEVICE_NEIGHBOR") || has("PORT") => sonic::config_db(file, &value, facts),
-        () if has("lldp") => lldp::lldpctl(file, &value, facts),
-        () if has("lldpNeighbors") => lldp::eos(file, &value, facts),
-        () if has("lldp-neighbors-information") => lldp::junos(file, &value, facts),
-        () if has("TABLE_nbor_detail") => lldp::nxos(file, &value, facts),
-        () if has("results") => inventory::netbox(file, &value, facts),
-        () if has("edges") => inventory::batfish(file, &value, facts),
-        () if value["type"] == "NetworkGraph" => inventory::netjson(file, &value, facts),
+        () if has("DEVICE_METADATA") || has("DEVICE_NEIGHBOR") || has("PORT") => {
+            sonic::config_db(file, &value, reports)
+        }
+        () if has("lldp") => lldp::lldpctl(file, &value, reports),
+        () if has("lldpNeighbors") => lldp::eos(file, &value, reports),
+        () if has("lldp-neighbors-information") => lldp::junos(file, &value, reports),
+        () if has("TABLE_nbor_detail") => lldp::nxos(file, &value, reports),
+        () if has("results") => inventory::netbox(file, &value, reports),
+        () if has("edges") => inventory::batfish(file, &value, reports),
+        () if value["type"] == "NetworkGraph" => inventory::netjson(file, &value, reports),
         () if has("format") => Err(unknown(file, "this is a network of this program already: use it as it is")),
         () => Err(unknown(file, "the JSON has none of the known keys")),
     }
@@ -144,7 +146,7 @@ fn device_of(file: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// Returns the elements of a list, or the one that stands for a list of one.
+/// Returns the elements of a list, or the one element that is written without a list.
 fn items(value: &Value) -> &[Value] {
     match value {
         Value::Array(items) => items,

@@ -5,30 +5,30 @@
 
 use serde_json::Value;
 
-use super::{Cable, End, Facts, Port, mbps, number, text, wrong};
+use super::{Cable, End, Port, Reports, mbps, number, text, wrong};
 use crate::import::ImportError;
 use crate::topology::NodeKind;
 
 /// Tables that describe the topology; others are named in a warning.
 const READ: [&str; 4] = ["DEVICE_METADATA", "PORT", "DEVICE_NEIGHBOR", "DEVICE_NEIGHBOR_METADATA"];
 
-pub(super) fn config_db(file: &str, value: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn config_db(file: &str, value: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     let tables = value.as_object().ok_or_else(|| wrong(file, "file", "is no object of tables"))?;
     let local = &value["DEVICE_METADATA"]["localhost"];
     let device = text(local, "hostname").unwrap_or_else(|| super::device_of(file)).to_owned();
     let (kind, tier) = of_type(text(local, "type"));
-    facts.device(&device, kind.or(Some(NodeKind::Switch)), tier);
+    reports.device(&device, kind.or(Some(NodeKind::Switch)), tier);
     for (name, port) in entries(&value["PORT"]) {
         let rate = port.get("speed").and_then(number).and_then(mbps);
         if rate.is_none() {
-            facts.warn(
+            reports.warn(
                 file,
                 format!("PORT.{name} has no usable `speed`: the default of the platform is not in this file"),
             );
         }
         let aliases = text(port, "alias").map(str::to_owned).into_iter().collect();
         let is_down = text(port, "admin_status") == Some("down");
-        facts.ports.push(Port { device: device.clone(), name: name.clone(), aliases, rate, is_down });
+        reports.ports.push(Port { device: device.clone(), name: name.clone(), aliases, rate, is_down });
     }
     for (key, neighbour) in entries(&value["DEVICE_NEIGHBOR"]) {
         let place = format!("{file}: DEVICE_NEIGHBOR.{key}");
@@ -38,21 +38,21 @@ pub(super) fn config_db(file: &str, value: &Value, facts: &mut Facts) -> Result<
             None => (key.as_str(), text(neighbour, "name").unwrap_or_default()),
         };
         if other.is_empty() {
-            facts.warn(file, format!("DEVICE_NEIGHBOR.{key} has no `name`"));
+            reports.warn(file, format!("DEVICE_NEIGHBOR.{key} has no `name`"));
             continue;
         }
         let ports = text(neighbour, "port").map(str::to_owned).into_iter().collect();
         let ends =
             [End { device: device.clone(), ports: vec![port.to_owned()] }, End { device: other.to_owned(), ports }];
-        facts.cables.push(Cable { ends, rate: None, delay: None, is_seen: false, place });
+        reports.cables.push(Cable { ends, rate: None, delay: None, is_seen: false, place });
     }
     for (name, about) in entries(&value["DEVICE_NEIGHBOR_METADATA"]) {
         let (kind, tier) = of_type(text(about, "type"));
-        facts.device(name, kind, tier);
+        reports.device(name, kind, tier);
     }
     let unread: Vec<&str> = tables.keys().map(String::as_str).filter(|table| !READ.contains(table)).collect();
     if !unread.is_empty() {
-        facts.warn(file, format!("not used for the network: {}", unread.join(", ")));
+        reports.warn(file, format!("not used for the network: {}", unread.join(", ")));
     }
     Ok(())
 }
@@ -73,7 +73,7 @@ fn of_type(kind: Option<&str>) -> (Option<NodeKind>, Option<u8>) {
     }
 }
 
-pub(super) fn minigraph(file: &str, text: &str, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn minigraph(file: &str, text: &str, reports: &mut Reports) -> Result<(), ImportError> {
     let document = roxmltree::Document::parse(text).map_err(|cause| {
         let at = cause.pos();
         ImportError::Text { file: file.to_owned(), line: at.row, column: at.col, reason: cause.to_string() }
@@ -94,14 +94,14 @@ pub(super) fn minigraph(file: &str, text: &str, facts: &mut Facts) -> Result<(),
         let Some(name) = child(device, "Hostname") else { continue };
         let kind = device.attributes().find(|attribute| attribute.name() == "type").map(|attribute| attribute.value());
         let (kind, tier) = of_type(kind);
-        facts.device(&name, kind, tier);
+        reports.device(&name, kind, tier);
     }
     let device = child(root, "Hostname").unwrap_or_else(|| super::device_of(file).to_owned());
     // The bandwidth of a link is often left at 1000, while the speed of its port is right.
     for interface in named("EthernetInterface") {
         let rate = child(interface, "Speed").and_then(|speed| speed.parse().ok()).and_then(mbps);
         if let Some(name) = child(interface, "InterfaceName").filter(|_| rate.is_some()) {
-            facts.ports.push(Port { device: device.clone(), name, rate, ..Port::default() });
+            reports.ports.push(Port { device: device.clone(), name, rate, ..Port::default() });
         }
     }
     let mut skipped = 0;
@@ -119,7 +119,7 @@ pub(super) fn minigraph(file: &str, text: &str, facts: &mut Facts) -> Result<(),
         let (Some(a), Some(b)) = (end("StartDevice", "StartPort"), end("EndDevice", "EndPort")) else {
             return Err(wrong(file, format!("line {line}"), "the link lacks StartDevice or EndDevice"));
         };
-        facts.cables.push(Cable {
+        reports.cables.push(Cable {
             ends: [a, b],
             rate: None,
             delay: None,
@@ -128,7 +128,7 @@ pub(super) fn minigraph(file: &str, text: &str, facts: &mut Facts) -> Result<(),
         });
     }
     if skipped > 0 {
-        facts.warn(
+        reports.warn(
             file,
             format!("{skipped} links that are no DeviceInterfaceLink, such as those of management, are not used"),
         );

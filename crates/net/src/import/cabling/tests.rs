@@ -223,7 +223,7 @@ fn wrong_files_are_errors_with_a_place() {
     }
 }
 
-/// Whatever is cut off or changed, reading ends with a network or an error.
+/// Regardless of the damage, reading ends with a network or an error.
 #[test]
 fn damaged_files_never_panic() {
     let mut random = crate::random::RandomStream::new(1, "damage");

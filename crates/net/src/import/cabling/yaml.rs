@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Cable, End, Facts, items, mbps, number, text, wrong};
+use super::{Cable, End, Reports, items, mbps, number, text, wrong};
 use crate::import::ImportError;
 use crate::topology::NodeKind;
 use crate::units::{Bandwidth, Time};
@@ -10,21 +10,21 @@ use crate::units::{Bandwidth, Time};
 /// Most ends that the pattern of an edge of InfraGraph may have.
 const ENDS_MAX: usize = 100_000;
 
-pub(super) fn read(file: &str, text: &str, facts: &mut Facts) -> Result<(), ImportError> {
+pub(super) fn read(file: &str, text: &str, reports: &mut Reports) -> Result<(), ImportError> {
     let value: Value = serde_saphyr::from_str(text).map_err(|cause| {
         let (line, column) = cause.location().map_or((0, 0), |at| (at.line() as u32, at.column() as u32));
         let reason = cause.to_string().lines().next().unwrap_or_default().to_owned();
         ImportError::Text { file: file.to_owned(), line, column, reason }
     })?;
     match () {
-        () if value["topology"]["nodes"].is_object() => containerlab(file, &value["topology"], facts),
-        () if value.get("instances").is_some() => infragraph(file, &value, facts),
+        () if value["topology"]["nodes"].is_object() => containerlab(file, &value["topology"], reports),
+        () if value.get("instances").is_some() => infragraph(file, &value, reports),
         () => Err(super::unknown(file, "the YAML has neither `topology.nodes` nor `instances`")),
     }
 }
 
 /// containerlab's links have no rates. Those in a label `rate` are used, in Mb/s or with a unit.
-fn containerlab(file: &str, topology: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+fn containerlab(file: &str, topology: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     for (name, node) in topology["nodes"].as_object().into_iter().flatten() {
         let label =
             text(&node["labels"], "tier").or_else(|| text(&node["labels"], "role")).or_else(|| text(node, "group"));
@@ -35,12 +35,12 @@ fn containerlab(file: &str, topology: &Value, facts: &mut Facts) -> Result<(), I
             Some("host" | "server" | "client") => (Some(NodeKind::Host), None),
             _ => (None, None),
         };
-        facts.device(name, kind, tier);
+        reports.device(name, kind, tier);
     }
     for (number_of, link) in items(&topology["links"]).iter().enumerate() {
         let place = format!("topology.links[{number_of}]");
         if let Some(kind) = text(link, "type").filter(|kind| *kind != "veth") {
-            facts.warn(file, format!("{place} of type {kind} is no cable"));
+            reports.warn(file, format!("{place} of type {kind} is no cable"));
             continue;
         }
         let end = |value: &Value| -> Option<End> {
@@ -59,14 +59,20 @@ fn containerlab(file: &str, topology: &Value, facts: &mut Facts) -> Result<(), I
         }
         let label = &link["labels"]["rate"];
         let rate = number(label).and_then(mbps).or_else(|| label.as_str()?.parse::<Bandwidth>().ok());
-        facts.cables.push(Cable { ends: [a, b], rate, delay: None, is_seen: false, place: format!("{file}: {place}") });
+        reports.cables.push(Cable {
+            ends: [a, b],
+            rate,
+            delay: None,
+            is_seen: false,
+            place: format!("{file}: {place}"),
+        });
     }
     Ok(())
 }
 
 /// InfraGraph: devices, instances of them, and edges between ports by patterns. The edges within a
 /// device are not used.
-fn infragraph(file: &str, graph: &Value, facts: &mut Facts) -> Result<(), ImportError> {
+fn infragraph(file: &str, graph: &Value, reports: &mut Reports) -> Result<(), ImportError> {
     if graph.get("connections").is_some() {
         let reason = "is of an older schema than `edges`: convert the file with InfraGraph 3";
         return Err(wrong(file, "connections", reason));
@@ -83,7 +89,7 @@ fn infragraph(file: &str, graph: &Value, facts: &mut Facts) -> Result<(), Import
             items(&device["components"]).iter().any(|component| text(component, "choice") == Some("switch"));
         let kind = if has_switch { NodeKind::Switch } else { NodeKind::Host };
         for ix in 0..count(instance) {
-            facts.device(&format!("{name}{ix}"), Some(kind), None);
+            reports.device(&format!("{name}{ix}"), Some(kind), None);
         }
     }
     for (number_of, edge) in items(&graph["edges"]).iter().enumerate() {
@@ -111,7 +117,7 @@ fn infragraph(file: &str, graph: &Value, facts: &mut Facts) -> Result<(), Import
         let physical = named("links", link).map_or(&Value::Null, |link| &link["physical"]);
         let (rate, delay) = (rate(&physical["bandwidth"]), delay(&physical["latency"]));
         if rate.is_none() {
-            facts.warn(file, format!("{place}: the link `{link}` has no rate in gigabits or gigabytes per second"));
+            reports.warn(file, format!("{place}: the link `{link}` has no rate in gigabits or gigabytes per second"));
         }
         let cable = |(a, b): (&End, &End)| Cable {
             ends: [a.clone(), b.clone()],
@@ -120,7 +126,7 @@ fn infragraph(file: &str, graph: &Value, facts: &mut Facts) -> Result<(), Import
             is_seen: false,
             place: format!("{file}: {place}"),
         };
-        facts.cables.extend(pairs.into_iter().map(cable));
+        reports.cables.extend(pairs.into_iter().map(cable));
     }
     Ok(())
 }
