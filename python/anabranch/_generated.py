@@ -565,7 +565,7 @@ class Validation(Section):
     _: KW_ONLY
     until: str | None = None
     """Metrics of the core: only time bins that have ended by this; needs `fixed_bins` (default: all the time)."""
-    metrics: Sequence[Literal["fct_mean_us", "fct_p50_us", "fct_p95_us", "fct_p99_us", "fct_max_us", "small_fct_mean_us", "fct_mean_to_1mb_us", "fct_mean_to_10mb_us", "slowdown_mean", "slowdown_min", "group_mean_us", "group_max_us", "completed_share", "slowdown_lower_bound_mean", "throughput_share", "flow_share_min", "flow_share_mean", "flow_share_half", "flow_share_80", "dropped_packets", "dead_link_packets", "retransmitted_share", "reorder_extent", "queue_max_bytes", "moves", "core_cllbl_rx", "core_cllbl_tx", "core_bb_rx", "core_bb_tx", "response_mean", "response_p10", "response_median", "response_p90", "response_p99", "response_spread", "download_bytes_per_s", "server_share", "server_busy_us", "rules_edge_max", "rules_aggregation_max", "rules_core_max", "controller_cpu", "arp_answered", "arp_relayed", "arp_copies", "packet_ins"]] | None = None
+    metrics: Sequence[Literal["fct_mean_us", "fct_p50_us", "fct_p95_us", "fct_p99_us", "fct_max_us", "small_fct_mean_us", "fct_mean_to_1mb_us", "fct_mean_to_10mb_us", "slowdown_mean", "slowdown_p99", "slowdown_min", "group_mean_us", "group_max_us", "completed_share", "slowdown_lower_bound_mean", "throughput_share", "flow_share_min", "flow_share_mean", "flow_share_half", "flow_share_80", "dropped_packets", "dead_link_packets", "retransmitted_share", "reorder_extent", "queue_max_bytes", "moves", "core_cllbl_rx", "core_cllbl_tx", "core_bb_rx", "core_bb_tx", "response_mean", "response_p10", "response_median", "response_p90", "response_p99", "response_spread", "download_bytes_per_s", "server_share", "server_busy_us", "rules_edge_max", "rules_aggregation_max", "rules_core_max", "controller_cpu", "arp_answered", "arp_relayed", "arp_copies", "packet_ins"]] | None = None
     """Metrics to compare (`anabranch list metrics`) (default: the four of the core)."""
     tolerance: float | None = None
     """Maximum difference between the simulator and the testbed, as a share of the first one's value (default: 0.1)."""
@@ -581,7 +581,7 @@ class Expect(Section):
     _: KW_ONLY
     claim: str | None = None
     """The claim in a sentence (default: required)."""
-    metric: Literal["fct_mean_us", "fct_p50_us", "fct_p95_us", "fct_p99_us", "fct_max_us", "small_fct_mean_us", "fct_mean_to_1mb_us", "fct_mean_to_10mb_us", "slowdown_mean", "slowdown_min", "group_mean_us", "group_max_us", "completed_share", "slowdown_lower_bound_mean", "throughput_share", "flow_share_min", "flow_share_mean", "flow_share_half", "flow_share_80", "dropped_packets", "dead_link_packets", "retransmitted_share", "reorder_extent", "queue_max_bytes", "moves", "core_cllbl_rx", "core_cllbl_tx", "core_bb_rx", "core_bb_tx", "response_mean", "response_p10", "response_median", "response_p90", "response_p99", "response_spread", "download_bytes_per_s", "server_share", "server_busy_us", "rules_edge_max", "rules_aggregation_max", "rules_core_max", "controller_cpu", "arp_answered", "arp_relayed", "arp_copies", "packet_ins"] | None = None
+    metric: Literal["fct_mean_us", "fct_p50_us", "fct_p95_us", "fct_p99_us", "fct_max_us", "small_fct_mean_us", "fct_mean_to_1mb_us", "fct_mean_to_10mb_us", "slowdown_mean", "slowdown_p99", "slowdown_min", "group_mean_us", "group_max_us", "completed_share", "slowdown_lower_bound_mean", "throughput_share", "flow_share_min", "flow_share_mean", "flow_share_half", "flow_share_80", "dropped_packets", "dead_link_packets", "retransmitted_share", "reorder_extent", "queue_max_bytes", "moves", "core_cllbl_rx", "core_cllbl_tx", "core_bb_rx", "core_bb_tx", "response_mean", "response_p10", "response_median", "response_p90", "response_p99", "response_spread", "download_bytes_per_s", "server_share", "server_busy_us", "rules_edge_max", "rules_aggregation_max", "rules_core_max", "controller_cpu", "arp_answered", "arp_relayed", "arp_copies", "packet_ins"] | None = None
     """Metric of the claim (`anabranch list metrics`) (default: required)."""
     balancer: str | Sequence[str] | None = None
     """Balancer of the claim, as in `balancers`; a list makes one claim for each (default: the only one)."""
@@ -638,6 +638,10 @@ class Fields:
     """Origin, such as a paper and its section (default: none)."""
     rank_by: Literal["slowdown", "throughput", "group-time"] | None = None
     """Quantity that ranks balancers: mean slowdown; throughput, for senders that do not react to congestion and flows that never end; or the mean time of groups of flows, which end with their last flow (default: slowdown; throughput for udp; group-time for collectives)."""
+    margin: float | None = None
+    """Difference that does not matter, as a share: balancers that surely differ by less are tied (default: 0.01)."""
+    confidence: float | None = None
+    """Probability that all comparisons of a point contain the true ratios (default: 0.95)."""
     fidelity: Literal["packet", "flow"] | None = None
     """Packet: every packet is simulated; flow: rates of flows, for networks too large for that, with an error that `--check-fidelity` measures (default: packet)."""
     failure: Sequence[str] | Sequence[Failure | Mapping[str, Any]] | None = None

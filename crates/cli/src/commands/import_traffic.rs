@@ -185,7 +185,9 @@ fn figures(found: &Estimates, seconds: Option<f64>, load: Option<Estimate>) -> S
     table.load_style(UTF8_FULL_CONDENSED);
     table.set_header(["figure", "estimate", "95 % interval", "unit"]);
     for (name, estimate, unit, unit_name) in rows(found, seconds, load) {
-        let digits = |value: f64| format!("{:.3}", value / unit).trim_end_matches('0').trim_end_matches('.').to_owned();
+        // Packets and flows are whole numbers.
+        let decimals = if unit == 1.0 { 0 } else { 2 };
+        let digits = |value: f64| format!("{:.decimals$}", value / unit);
         let interval = match estimate.low < estimate.high {
             true => format!("{} to {}", digits(estimate.low), digits(estimate.high)),
             false => "counted".to_owned(),

@@ -219,7 +219,7 @@ pub struct Bisection {
 }
 
 /// Maximum number of hosts for which the lower bound is computed, from the flow between all pairs.
-const PAIRED_HOSTS_MAX: usize = 200;
+const PAIRED_HOSTS_MAX: usize = 64;
 
 /// Returns the bisection. The lower bound is a flow from every host to every other one: a cut into
 /// halves of n / 2 hosts carries (n / 2)² of its pairs in each direction.
@@ -237,7 +237,10 @@ pub fn bisection(topology: &Topology) -> Bisection {
         pairs.filter(|(src, dst)| src != dst).map(|(src, dst)| Demand { src, dst, bps: RATE_BPS }).collect();
     let share = max_concurrent(topology, &demands, 0.1).share;
     let crossing = f64::from(hosts / 2) * f64::from(hosts - hosts / 2);
-    let at_least = Bandwidth::from_bps((share * RATE_BPS * crossing) as u64);
+    let bps = share * RATE_BPS * crossing;
+    // Three digits, rounded down: the flow is found by approximation.
+    let digit = 10f64.powf((bps.max(1.0).log10() - 2.0).floor());
+    let at_least = Bandwidth::from_bps(((bps / digit).floor() * digit) as u64);
     Bisection { at_most, at_least: Some(at_least.min(at_most)) }
 }
 

@@ -124,7 +124,7 @@ fn comparison(
         Some(lead) => format!("{name} has the {extreme} {quantity}, {mean} over {seeds}; {lead}."),
         None if is_alone => format!("{name} has {quantity} {mean} over {seeds}."),
         None if verdict.undecided.is_empty() => format!("All are equally good: {quantity} {mean} over {seeds}."),
-        None => format!("Undecided over {seeds}: {name} has the {extreme} {quantity}, {mean}."),
+        None => format!("{name} has the {extreme} {quantity}, {mean} over {seeds}, but not surely."),
     };
     if !verdict.tied.is_empty() {
         sentence += &format!(" Within {} of it: {}.", percent(rule.margin), names(&verdict.tied));
