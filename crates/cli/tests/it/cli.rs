@@ -396,7 +396,7 @@ fn matrix_is_identical_on_one_and_two_threads() {
         assert_eq!(read("1", name), read("2", name), "{name}");
     }
     let matrix: Value = serde_json::from_slice(&read("1", "matrix.json")).unwrap();
-    assert_eq!((&matrix["schema"], &matrix["name"]), (&2.into(), &"canon".into()));
+    assert_eq!((&matrix["schema"], &matrix["name"]), (&3.into(), &"canon".into()));
     let columns = matrix["columns"].as_array().unwrap();
     let headings: Vec<&str> = columns.iter().map(|column| column["title"].as_str().unwrap()).collect();
     assert_eq!(headings, ["web search", "cut", "few"]);

@@ -2,7 +2,8 @@
 
 use crate::common::{assert_rejected, read_json, succeed};
 
-const TIE: &str = "compare --topology leaf-spine:leaves=2,spines=2,hosts_per_leaf=2 --flows 300 --load 0.4 --no-flows";
+const TIE: &str = "compare --topology leaf-spine:leaves=2,spines=2,hosts_per_leaf=2 --flows 300 --load 0.4 --no-flows \
+                   --set name=\"tie\"";
 
 /// Two seeds for hashing are a true tie: it ends as one, and its file gives the same bytes again.
 #[test]

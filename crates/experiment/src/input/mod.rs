@@ -77,7 +77,7 @@ pub struct Experiment {
     pub question: Option<String>,
     pub source: Option<String>,
     pub column: Option<String>,
-    /// How balancers are compared.
+    /// The quantity, margin and confidence by which balancers are compared.
     pub rule: Rule,
     /// Seeds of the runs, the same for every balancer.
     pub seeds: Vec<u64>,

@@ -60,7 +60,8 @@ fn zoo_networks_match_index() {
         let (nodes, edges, self_loops) = (number(8), number(7), number(5));
         assert_eq!((size.switches, size.hosts), (nodes, nodes), "{name}");
         assert_eq!(size.cables, nodes + edges - self_loops, "{name}");
-        assert_eq!(imported.warnings.len() as u64, self_loops, "{name}");
+        let dropped = imported.warnings.iter().filter(|warning| warning.contains("to itself is dropped")).count();
+        assert_eq!(dropped as u64, self_loops, "{name}");
     }
 }
 

@@ -65,7 +65,7 @@ impl Estimate {
     }
 }
 
-/// What the records of a time tell.
+/// Figures of the traffic during the time of the records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimates {
     pub packets: Estimate,
@@ -83,7 +83,7 @@ pub struct Estimates {
     pub duration_s: Option<f64>,
     /// Number of records that were counted, of all.
     pub counted: (usize, usize),
-    /// What the estimates rest on, or lack.
+    /// Assumptions behind the estimates, and records that are missing.
     pub warnings: Vec<String>,
 }
 

@@ -75,7 +75,7 @@ fn difference(a: f64, b: f64) -> f64 {
     if a == b { 0.0 } else { a - b }
 }
 
-/// What the interval of a comparison with a better balancer says.
+/// Result of a comparison with a better balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Worse,

@@ -24,9 +24,9 @@ pub struct Stat {
 pub struct Ratio {
     /// Geometric mean; above 1 for a worse balancer.
     pub value: f64,
-    /// Lower end of the interval.
+    /// Lower end of the interval, equal to `value` with one seed.
     pub low: f64,
-    /// Upper end of the interval.
+    /// Upper end of the interval, equal to `value` with one seed.
     pub high: f64,
 }
 
@@ -82,7 +82,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Returns the name in tables.
+    /// Returns the name that tables and CSV files have.
     pub fn as_str(self) -> &'static str {
         match self {
             Standing::Best => "best",
@@ -196,7 +196,7 @@ pub struct Verdict {
     /// Comparisons by other metrics that contradict this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreements: Vec<Disagreement>,
-    /// The verdict for readers.
+    /// The verdict as sentences for readers of reports.
     pub sentence: String,
 }
 
@@ -217,25 +217,25 @@ pub struct Disagreement {
 pub struct Overall {
     /// Balancer with the lowest geometric mean of costs.
     pub best: String,
-    /// Number of points.
+    /// Number of points, each a load and a combination of swept values.
     pub settings: u32,
-    /// Number of seeds.
+    /// Number of seeds, the same at every point.
     pub seeds: u32,
     /// The other balancers that are ranked at every point, best first.
     pub rivals: Vec<Rival>,
     /// Number of balancers that are not ranked at every point.
     pub left_out: u32,
-    /// As in [`Verdict`].
+    /// About how many seeds would decide what is undecided, as in [`Verdict`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeds_needed: Option<u32>,
-    /// The comparison for readers.
+    /// The comparison as sentences for readers of reports.
     pub sentence: String,
 }
 
 /// A balancer compared with the best over all points.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Rival {
-    /// As in the runs.
+    /// Label of the balancer, as in the runs.
     pub balancer: String,
     /// Standing in the comparison with the best.
     pub standing: Standing,
