@@ -70,7 +70,7 @@ pub enum Standing {
     Tied,
     /// It may be worse or not: more seeds would tell.
     Undecided,
-    /// It is worse, surely.
+    /// It is surely worse than the best.
     Worse,
     /// It left more flows unfinished than others: its value leaves out the slowest.
     Incomplete,
