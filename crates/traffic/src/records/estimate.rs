@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Record;
+use super::{FlowKey, Record};
 
 /// Half the width of a 95 % interval of a normal distribution, in standard deviations.
 const Z: f64 = 1.959_964;
@@ -115,7 +115,7 @@ pub fn estimate(records: &[Record], edges: Option<&Edges>, name_of: &dyn Fn(IpAd
     let header = header(&counted);
     let (mut packets, mut ip_bytes, mut payload) = (Sum::default(), Sum::default(), Sum::default());
     let mut pairs: BTreeMap<(String, String), Sum> = BTreeMap::new();
-    let mut flows: BTreeMap<(IpAddr, IpAddr, (u16, u16)), (f64, Sum)> = BTreeMap::new();
+    let mut flows: BTreeMap<FlowKey, (f64, Sum)> = BTreeMap::new();
     let (mut openings, mut opening_rate, mut unnamed) = (0.0, 1.0f64, BTreeSet::new());
     let mut span: Option<(f64, f64)> = None;
     for record in &counted {
@@ -137,7 +137,7 @@ pub fn estimate(records: &[Record], edges: Option<&Edges>, name_of: &dyn Fn(IpAd
             opening_rate = opening_rate.max(sampling);
         }
         if content > 0.0 {
-            let flow = flows.entry((record.source, record.destination, record.ports)).or_default();
+            let flow = flows.entry(record.key()).or_default();
             flow.0 += record.packets / sampling;
             flow.1.add(record.packets, content, sampling);
             match (name_of(record.source), name_of(record.destination)) {

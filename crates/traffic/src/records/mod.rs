@@ -34,6 +34,15 @@ pub struct Record {
     pub opens: bool,
 }
 
+/// Source, destination and their ports.
+type FlowKey = (IpAddr, IpAddr, (u16, u16));
+
+impl Record {
+    fn key(&self) -> FlowKey {
+        (self.source, self.destination, self.ports)
+    }
+}
+
 /// The records of a file, with warnings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Records {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Record, Records};
+use super::{FlowKey, Record, Records};
 use crate::import::ImportError;
 
 /// Bit of the TCP flags in the first packet of each side.
@@ -342,7 +342,7 @@ fn vpc(file: &str, text: &str) -> Result<Records, ImportError> {
     let mut found = Records::default();
     let mut skipped: BTreeMap<String, usize> = BTreeMap::new();
     // A flow between two interfaces of the log has lines of both: that with more bytes is used.
-    let mut flows: BTreeMap<(IpAddr, IpAddr, (u16, u16)), BTreeMap<&str, Record>> = BTreeMap::new();
+    let mut flows: BTreeMap<FlowKey, BTreeMap<&str, Record>> = BTreeMap::new();
     for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         let values: Vec<&str> = line.split_whitespace().collect();
         let field =
@@ -369,7 +369,7 @@ fn vpc(file: &str, text: &str) -> Result<Records, ImportError> {
             })
         };
         let record = record().map_err(|problem| ImportError::new(file, number, problem))?;
-        let of_flow = flows.entry((record.source, record.destination, record.ports)).or_default();
+        let of_flow = flows.entry(record.key()).or_default();
         match of_flow.get_mut(field("interface-id").unwrap_or_default()) {
             Some(before) => {
                 before.packets += record.packets;
