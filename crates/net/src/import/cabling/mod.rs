@@ -8,7 +8,7 @@
 //! | `yaml` | containerlab and InfraGraph |
 //! | `infiniband` | `ibnetdiscover` |
 //!
-//! Each reader turns a file into [`Reports`]; `merge` joins those of all files. A cable that two
+//! Each reader turns a file into `Reports`; `merge` joins those of all files. A cable that two
 //! files report is one cable, and what they contradict each other about is a warning. The content
 //! selects the reader.
 
